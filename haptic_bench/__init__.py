@@ -1,0 +1,1 @@
+"""Experiments: catalogue, runner, record, replay, report, viewer, command line."""

@@ -1,0 +1,302 @@
+"""Experiments: one YAML file each, validated before anything starts."""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from haptic_control.four_channel import FourChannelParameters
+from haptic_drivers.driver import InertialParameters
+from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
+from haptic_sim.contact.response import ContactParameters
+from haptic_sim.environment import EnvironmentParameters
+from haptic_sim.local_model import LocalModelParameters
+from haptic_sim.parameters import ParameterError, Parameters, explain, quantity, variant_of
+from haptic_sim.scene import EnclosureParameters, PegParameters
+
+MAX_TICKS = 10_000_000
+
+
+class Experiment(Parameters):
+    """A bench experiment. The sections are the parameters of the cores."""
+
+    name: str = quantity(description="Name, that of the file")
+    title: str = quantity("", description="One line for lists and reports")
+    source: str = quantity("", description="Where it was published")
+    description: str = quantity("", description="What happens in it")
+    duration: float = quantity(unit="s", description="Length of the trial", gt=0.0)
+    rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0, le=20000.0)
+    seed: int = quantity(0, description="Seed of everything random", ge=0)
+    operator: AnyOperatorParameters = quantity(description="The simulated hand")
+    device: InertialParameters = quantity(description="The haptic device")
+    controller: FourChannelParameters = quantity(description="Controller between device and tool")
+    tool: PegParameters = quantity(description="The virtual tool")
+    scene: EnclosureParameters = quantity(description="What surrounds it")
+    contact: ContactParameters = quantity(description="Material of the contacts")
+    environment: EnvironmentParameters = quantity(description="How the world is simulated")
+    local_model: LocalModelParameters = quantity(description="The local model of interaction")
+    analysis: Literal["trial", "corner_peg"] = quantity("trial", description="Which metrics and figures are made")
+
+    @property
+    def last_tick(self) -> int:
+        """N: ticks 0 to N are executed."""
+        return round(self.duration * self.rate)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether a local model answers the controller."""
+        return self.local_model.type != "none"
+
+
+def _joint_rules(experiment: Experiment) -> list[str]:
+    """What the sections must satisfy together; one line for each breach."""
+    problems = []
+    environment, rate = experiment.environment, experiment.rate
+    if experiment.duration * rate > MAX_TICKS:
+        problems.append(
+            f"duration = {experiment.duration:g} s at rate = {rate:g} Hz: must be at most {MAX_TICKS} ticks"
+        )
+    if not experiment.asynchronous:
+        for key in ("rate", "delay"):
+            value = getattr(environment, key)
+            if value is not None and not (key == "rate" and value == rate):
+                problems.append(
+                    f"environment.{key} = {value:g}: an environment without a local model runs at the servo rate; "
+                    "leave it out, or set local_model.type=full"
+                )
+    elif environment.rate is not None and environment.rate > rate:
+        problems.append(
+            f"environment.rate = {environment.rate:g} Hz: must be at most the servo rate ({rate:g} Hz)"
+        )
+    return problems
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An experiment ready to run: validated, its files read.
+
+    `wrenches` holds the rows of a `file` operator (see `read_table`), `label` the KEY=VALUE of a sweep.
+    """
+
+    experiment: Experiment
+    wrenches: np.ndarray | None = None
+    label: str = ""
+
+
+def config_folder() -> Path:
+    """Where the experiments are: in the checkout, or in the installed package's share folder."""
+    checkout = Path(__file__).resolve().parent.parent / "config"
+    if checkout.is_dir():
+        return checkout
+    from ament_index_python.packages import get_package_share_directory  # only there when installed with ROS
+
+    return Path(get_package_share_directory("haptics")) / "config"
+
+
+def catalogue() -> dict[str, Path]:
+    """Files of the known experiments by name."""
+    return {path.stem: path for path in sorted((config_folder() / "experiments").glob("*.yaml"))}
+
+
+def find(name: str) -> Path:
+    """The file of an experiment, by name or as a path.
+
+    Raises:
+        ParameterError: there is none; lists the known ones.
+    """
+    known = catalogue()
+    if name in known:
+        return known[name]
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        return path
+    raise ParameterError([f"experiment {name!r}: unknown; known are: {', '.join(known)}"])
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The content of an experiment file.
+
+    Raises:
+        ParameterError: unreadable, not YAML (names the line), or not a mapping.
+    """
+    try:
+        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError([f"{path}: cannot be read: {error}"]) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise ParameterError([f"{path}{line}: not YAML: {getattr(error, 'problem', error)}"]) from error
+    if not isinstance(document, dict):
+        raise ParameterError([f"{path}: must be a mapping of keys to values"])
+    document.setdefault("name", path.stem)
+    return document
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without silently overwritten duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=deep)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is there twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load(
+    name: str, settings: Sequence[str] = (), duration: float | None = None
+) -> list[Trial]:
+    """The trials of an experiment with `--set KEY=VALUE` settings; more than one when a setting sweeps.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    path = find(name)
+    document = read_document(path)
+    pairs = [_parse_setting(setting) for setting in settings]
+    if duration is not None:
+        pairs.append(("duration", duration))
+    variants = [
+        [(key, value) for value in values] for key, values in _sweeps(Experiment, document, pairs)
+    ]
+    trials = []
+    for combination in itertools.product(*variants):
+        label = ",".join(
+            f"{key}={_label(value)}"
+            for (key, value), options in zip(combination, variants, strict=True)
+            if len(options) > 1
+        )
+        trials.append(_validate(_apply(Experiment, document, combination), path, label))
+    return trials
+
+
+def _parse_setting(setting: str) -> tuple[str, Any]:
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise ParameterError([f"--set {setting}: must be KEY=VALUE, as in --set contact.stiffness=2000"])
+    try:
+        return key, yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise ParameterError([f"--set {setting}: the value is not YAML"]) from error
+
+
+def _label(value: Any) -> str:
+    return str(value).replace("/", "_").replace(" ", "")
+
+
+def _sweeps(
+    model: type[BaseModel], document: dict[str, Any], pairs: Sequence[tuple[str, Any]]
+) -> Iterator[tuple[str, list[Any]]]:
+    """Each setting with its values: several where a list is given for a key that takes one value."""
+    for key, value in pairs:
+        if isinstance(value, list) and value:
+            takes_list = _takes_list(model, document, key.split("."))
+            if not takes_list or isinstance(value[0], list):
+                yield key, value
+                continue
+        yield key, [value]
+
+
+def _takes_list(model: Any, document: Any, path: Sequence[str]) -> bool:
+    """Whether the key at `path` takes a list; True for unknown keys, whose error shall show the whole value."""
+    for depth, name in enumerate(path):
+        field = getattr(model, "model_fields", {}).get(name)
+        if field is None:
+            return True
+        if depth == len(path) - 1:
+            return any(typing.get_origin(part) in (tuple, list) for part in _parts(field.annotation))
+        document = document.get(name, {}) if isinstance(document, dict) else {}
+        tag = document.get("type") if isinstance(document, dict) else None
+        model = variant_of(model, name, tag) or field.annotation
+    return True
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The members of a union, annotations taken off."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        yield from _parts(annotation.__origin__)
+    elif typing.get_origin(annotation) is typing.Union or type(annotation).__name__ == "UnionType":
+        for member in typing.get_args(annotation):
+            yield from _parts(member)
+    else:
+        yield annotation
+
+
+def _apply(
+    model: type[BaseModel], document: dict[str, Any], settings: Sequence[tuple[str, Any]]
+) -> dict[str, Any]:
+    """A copy of `document` with the settings. Setting X.type drops the keys of X that the new variant does not have."""
+    result = _copy(document)
+    for key, value in settings:
+        *parents, last = key.split(".")
+        target = result
+        for name in parents:
+            target = target.setdefault(name, {})
+            if not isinstance(target, dict):
+                raise ParameterError([f"--set {key}: {name} has no keys of its own"])
+        if last == "type" and len(parents) == 1:
+            variant = variant_of(model, parents[0], value) if isinstance(value, str) else None
+            if variant is not None and target.get("type") != value:
+                given = {k.split(".")[1] for k, _ in settings if k.startswith(parents[0] + ".")}
+                for name in list(target):
+                    if name not in variant.model_fields and name not in given:
+                        del target[name]
+        target[last] = value
+    return result
+
+
+def _copy(document: Any) -> Any:
+    return {k: _copy(v) for k, v in document.items()} if isinstance(document, dict) else document
+
+
+def _validate(document: dict[str, Any], path: Path, label: str = "") -> Trial:
+    try:
+        experiment = Experiment.model_validate(document)
+    except ValidationError as error:
+        raise ParameterError(explain(error, Experiment)) from error
+    problems = _joint_rules(experiment)
+    if problems:
+        raise ParameterError(problems)
+    wrenches = None
+    if isinstance(experiment.operator, FileParameters):
+        file = Path(experiment.operator.path)
+        if not file.is_absolute() and not file.exists():
+            file = path.parent / file
+        try:
+            wrenches = read_table(file.read_text(encoding="utf-8").splitlines(), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not a text file"
+            raise ParameterError([f"operator.path = {file}: cannot be read: {reason}"]) from error
+    return Trial(experiment, wrenches, label)
+
+
+def read_resolved(path: Path) -> Trial:
+    """The trial of a resolved `experiment.yaml` in a trial's directory."""
+    return _validate(read_document(path), path)
+
+
+def write_resolved(trial: Trial, directory: Path) -> Experiment:
+    """Write `experiment.yaml`, and the operator's wrenches beside it, so that the directory stands alone."""
+    experiment = trial.experiment
+    if trial.wrenches is not None:
+        rows = [",".join(repr(float(value)) for value in row) for row in trial.wrenches]
+        (directory / "operator.csv").write_text("\n".join(["time,fx,fy,fz,tx,ty,tz", *rows]) + "\n")
+        operator = experiment.operator.model_copy(update={"path": "operator.csv"})
+        experiment = experiment.model_copy(update={"operator": operator})
+    text = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+    (directory / "experiment.yaml").write_text(text, encoding="utf-8")
+    return experiment
+

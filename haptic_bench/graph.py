@@ -1,0 +1,81 @@
+"""The servo graph of an experiment as data: which nodes there are and what they are told.
+
+One list for two front ends: `launch/bench.launch.py` turns it into launch_ros actions, the built-in runner into
+processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from haptic_bench.experiment import Experiment
+from haptic_sim.scene import build_world
+
+MODULES = {
+    "driver": "haptic_drivers.nodes.driver",
+    "controller": "haptic_control.nodes.controller",
+    "local_model": "haptic_sim.nodes.local_model",
+    "environment": "haptic_sim.nodes.environment",
+    "recorder": "haptic_bench.nodes.recorder",
+}
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node: executable of the package, name, parameters (nested; see `write_parameters`)."""
+
+    name: str
+    executable: str
+    parameters: dict[str, Any]
+    package: str = "haptics"
+
+    @property
+    def module(self) -> str:
+        """The Python module whose main() the executable runs."""
+        return MODULES[self.executable]
+
+
+def node_specs(experiment: Experiment, directory: Path, *, progress: bool = False) -> list[NodeSpec]:
+    """The nodes of an experiment whose trial is recorded in `directory`; the driver comes first."""
+    names = ["driver", "controller", "environment", "recorder"]
+    if experiment.asynchronous:
+        names.insert(2, "local_model")
+    model = build_world(experiment.tool, experiment.scene).model
+    trial = {
+        "rate": experiment.rate,
+        "last_tick": experiment.last_tick,
+        "mode": "lockstep",
+        "nodes": names,
+    }
+    sections = {
+        name: getattr(experiment, name).model_dump()
+        for name in ("device", "operator", "controller", "tool", "scene", "contact", "environment", "local_model")
+    }
+    if sections["operator"]["type"] == "file":
+        sections["operator"]["path"] = str(directory / sections["operator"]["path"])
+    limits = {name: sections["device"][name] for name in ("impulse_rendering", "wrench_limit")}
+
+    def some(*keys: str) -> dict[str, Any]:
+        return {key: sections[key] for key in keys}
+
+    tool_side = some("tool", "scene", "contact", "environment", "local_model") | {"device": limits}
+    own: dict[str, dict[str, Any]] = {
+        "driver": some("device", "operator", "tool") | {"progress": progress},
+        "controller": some("controller") | {"tool_dof": (model.nq, model.nv)},
+        "local_model": tool_side,
+        "environment": tool_side,
+        "recorder": some("environment") | {"name": experiment.name, "directory": str(directory)},
+    }
+    return [NodeSpec(name, name, trial | own[name]) for name in names]
+
+
+def write_parameters(specs: list[NodeSpec], path: Path) -> None:
+    """Write a ROS parameter file for all nodes."""
+    from haptic_sim.nodes.ros_parameters import flatten  # needs ROS
+
+    document = {f"/**/{spec.name}": {"ros__parameters": flatten(spec.parameters)} for spec in specs}
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

@@ -1,0 +1,117 @@
+"""Recorder node: writes the bag of a trial.
+
+In lockstep it is part of the trial: ready before it starts, it says every few hundred ticks how far the bag is complete,
+and closes it when the driver says that the trial has ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rclpy.serialization import deserialize_message
+
+from haptic_bench.trial_bag import TrialBag
+from haptic_sim.environment import EnvironmentParameters
+from haptic_sim.messages import TOPICS, MessageError
+from haptic_sim.nodes.servo import EVENTS, POLL, READY_TIMEOUT, ServoError, ServoNode, TrialParameters, run
+from haptic_sim.parameters import quantity
+from haptics.msg import TrialEvent
+
+ACKNOWLEDGE = 256  # ticks between two reports of what is recorded
+DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
+
+
+class RecorderTrialParameters(TrialParameters):
+    """What the recorder needs to know of a trial."""
+
+    name: str = quantity(description="Of the experiment")
+    directory: str = quantity(description="Of the trial: holds experiment.yaml, receives bag/")
+    environment: EnvironmentParameters = quantity(description="How the world is simulated")
+
+
+class RecorderNode(ServoNode):
+    """A recorder as a node."""
+
+    Config: ClassVar[Any] = RecorderTrialParameters
+    PUBLISHES: ClassVar[tuple[str, ...]] = ()
+    DEPTH: ClassVar[int] = 1000
+    config: RecorderTrialParameters
+
+    def subscribed(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        asynchronous = "local_model" in self.config.nodes
+        return (*(topic for topic in TOPICS if topic != "local_geometry" or asynchronous), EVENTS)
+
+    def build(self) -> None:
+        """See ServoNode."""
+        config = self.config
+        asynchronous = "local_model" in config.nodes
+        schedule = config.environment.schedule(config.rate) if asynchronous else None
+        self._bag = TrialBag(Path(config.directory), config.name, config.rate, schedule)
+        # The tick follows the header, whose length is that of the frame's name.
+        self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
+        self._initial = False
+        self._end: TrialEvent | None = None
+
+    def prepared(self) -> bool:
+        """See ServoNode."""
+        return self._initial
+
+    def receive(self, topic: str, data: bytes) -> None:
+        """See ServoNode."""
+        if topic == EVENTS:
+            event = deserialize_message(data, TrialEvent)
+            if event.name in ("finished", "interrupted"):
+                self._end = event
+            return
+        at = self._tick_at[topic]
+        if len(data) < at + 8:
+            raise MessageError(f"{topic}: {len(data)} bytes")
+        tick = int.from_bytes(data[at : at + 8], "little", signed=True)
+        self._initial = self._initial or tick == -1
+        self._bag.add(topic, tick, data)
+
+    def serve(self) -> None:
+        """Record until the trial ends."""
+        announced = False
+        deadline = time.monotonic() + READY_TIMEOUT
+        acknowledged = 0
+        try:
+            while not self.stopping and self._end is None:
+                for topic, data in self.inbox.wait(None if announced else POLL):
+                    self.take(topic, data)
+                announced = announced or self.announce_if_ready(deadline)
+                if self._bag.complete >= acknowledged + ACKNOWLEDGE:
+                    acknowledged = self._bag.complete
+                    self.tell("recorded", acknowledged)
+            self._drain()
+        finally:
+            if self._end is None:
+                self._bag.close("interrupted", self._bag.complete)
+            else:
+                self._bag.close(self._end.name, self._end.tick, self._end.detail)
+        if self._end is not None and self._end.name == "finished" and self._bag.complete < self._end.tick:
+            raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {self._bag.missing()} was lost")
+        self.tell("closed", self._bag.complete)
+
+    def _drain(self) -> None:
+        """Take what is still under way: up to the trial's end, or for a moment when stopped first."""
+        deadline = time.monotonic() + DRAIN
+        while time.monotonic() < deadline:
+            end = self._end
+            if end is not None and self._bag.complete >= end.tick and self._bag.holds("device_state", end.tick):
+                return
+            for topic, data in self.inbox.wait(POLL):
+                self.take(topic, data)
+
+
+def main() -> None:
+    """Entry point of the process."""
+    sys.exit(run(RecorderNode, "recorder"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Offline: all cores in one process, without ROS, as fast as possible.
+
+The cores exchange the very messages that the nodes exchange, so the results are those of the ROS graph in lockstep,
+bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_control.four_channel import FourChannel
+from haptic_drivers.driver import build_driver
+from haptic_sim.environment import Environment, Surveyor
+from haptic_sim.local_model import LocalModel
+from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
+from haptic_sim.scene import build_world
+
+Sink = Callable[[str, int, bytes], object]
+
+
+def simulate(
+    trial: Trial,
+    sink: Sink,
+    progress: Callable[[int], object] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> int:
+    """Run a trial; returns the number of ticks done.
+
+    Args:
+        trial: what to run.
+        sink: takes (topic, tick, bytes) of every message.
+        progress: called with the number of ticks done every 64 ticks.
+        stop: asked every 64 ticks; True ends the trial early.
+    """
+    experiment = trial.experiment
+    rate = experiment.rate
+    driver = build_driver(experiment.device, experiment.operator, experiment.tool, rate, trial.wrenches)
+    controller = FourChannel(experiment.controller)
+    device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
+
+    world = build_world(experiment.tool, experiment.scene)
+    device = experiment.device
+    arguments = (
+        world,
+        experiment.contact,
+        experiment.environment.method,
+        device.impulse_rendering,
+        device.limit(),
+        rate,
+    )
+    tool_side: Environment | LocalModel
+    if experiment.asynchronous:
+        tool_side = LocalModel(*arguments)
+        surveys = _Surveys(Surveyor(world, experiment.local_model.epsilon, rate), experiment, sink)
+    else:
+        tool_side = Environment(*arguments)
+        surveys = None
+    tool_state = tool_side.tool_state()
+    sink("tool_state", -1, tool_state.to_bytes())
+
+    last = experiment.last_tick
+    done = 0
+    for k in range(last + 1):
+        driver.sense(k, device_state)
+        sink("device_state", k, device_state.to_bytes())
+        controller.coordinate(device_state, tool_state, tool_command)
+        sink("tool_command", k, tool_command.to_bytes())
+        if surveys is not None:
+            surveys.before(k, tool_state, tool_side)
+        tool_side.step(tool_command, tool_state)
+        sink("tool_state", k, tool_state.to_bytes())
+        controller.command(tool_state, device_command)
+        sink("device_command", k, device_command.to_bytes())
+        driver.actuate(device_command)
+        done = k + 1
+        if not done & 63:
+            if progress is not None:
+                progress(done)
+            if stop is not None and stop():
+                break
+    driver.sense(done, device_state)
+    sink("device_state", done, device_state.to_bytes())
+    return done
+
+
+class _Surveys:
+    """The asynchronous environment's side: surveys when due, hands over when known."""
+
+    def __init__(self, surveyor: Surveyor, experiment: Experiment, sink: Sink):
+        self._surveyor, self._sink = surveyor, sink
+        self._schedule = experiment.environment.schedule(experiment.rate)
+        self._geometry = surveyor.local_geometry()
+        self._known: dict[int, bytes] = {}
+        self._step = 0
+
+    def before(self, tick: int, tool_state: ToolState, local_model: LocalModel) -> None:
+        """Do what happens between the environment and the local model before the latter steps `tick`."""
+        if self._schedule.surveys(tick):
+            self._surveyor.survey(tool_state, self._step, self._geometry)
+            self._step += 1
+            self._known[tick] = self._geometry.to_bytes()
+        due = self._schedule.due(tick)
+        if due is not None:
+            data = self._known.pop(due)
+            self._sink("local_geometry", due, data)
+            self._geometry.load(data)
+            local_model.update(self._geometry, tick)
+

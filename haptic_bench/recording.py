@@ -1,0 +1,86 @@
+"""What is recorded of a trial, in the order of the tick, whichever way and in whichever order it arrives.
+
+So the bag of a lockstep trial holds the same messages in the same order, with the same times, as that of an offline
+run. A message that is sent again is recorded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from haptic_sim.environment import SurveySchedule
+from haptic_sim.messages import TOPICS, tick_time
+
+ROW = ("device_state", "tool_command", "tool_state", "device_command")
+
+
+class Recording:
+    """Puts the messages of a trial in order.
+
+    Args:
+        write: takes (topic, time [ns], bytes) in the order in which they are to be stored.
+        rate: of the servo [Hz].
+        schedule: of the surveys of an asynchronous environment, None if there is none.
+
+    Attributes:
+        complete: all ticks before this one are stored entirely.
+    """
+
+    def __init__(
+        self, write: Callable[[str, int, bytes], object], rate: float, schedule: SurveySchedule | None = None
+    ):
+        self._write, self._rate, self._schedule = write, rate, schedule
+        self._waiting: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
+        self._initial_stored = False
+        self.complete = 0
+
+    def add(self, topic: str, tick: int, data: bytes) -> None:
+        """Take a message; stores every tick that is complete with it."""
+        waiting = self._waiting[topic]
+        stored = self._initial_stored if tick < 0 else topic != "local_geometry" and tick < self.complete
+        if stored or tick in waiting:
+            return
+        waiting[tick] = data
+        while self._store_row():
+            pass
+
+    def missing(self) -> str:
+        """Which messages the first incomplete tick still lacks."""
+        return ", ".join(f"{topic} {tick}" for topic, tick in self._row() if tick not in self._waiting[topic])
+
+    def holds(self, topic: str, tick: int) -> bool:
+        """Whether a message of an incomplete tick is there."""
+        return tick in self._waiting[topic]
+
+    def close(self) -> None:
+        """Store what is there of incomplete ticks."""
+        ticks = sorted({tick for topic in ROW for tick in self._waiting[topic]})
+        for tick in ticks:
+            for topic in ROW:
+                data = self._waiting[topic].pop(tick, None)
+                if data is not None:
+                    self._write(topic, tick_time(max(tick, 0), self._rate), data)
+
+    def _row(self) -> list[tuple[str, int]]:
+        """Topics and ticks of the messages that make the first incomplete tick complete, in their order."""
+        tick = self.complete
+        row = [(topic, tick) for topic in ROW]
+        surveyed = self._schedule.due(tick) if self._schedule is not None else None
+        if surveyed is not None:
+            row.insert(0, ("local_geometry", surveyed))
+        if not self._initial_stored:
+            row.insert(0, ("tool_state", -1))
+        return row
+
+    def _store_row(self) -> bool:
+        waiting = self._waiting
+        row = self._row()
+        for topic, tick in row:
+            if tick not in waiting[topic]:
+                return False
+        time = tick_time(self.complete, self._rate)
+        for topic, tick in row:
+            self._write(topic, time, waiting[topic].pop(tick))
+        self._initial_stored = True
+        self.complete += 1
+        return True

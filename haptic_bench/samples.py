@@ -1,0 +1,155 @@
+"""Samples: one row a tick, joined from the recorded messages; the table behind `samples.csv`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from haptic_bench.experiment import Trial
+from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolState, columns
+
+_POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
+_TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
+_WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
+
+
+class Samples:
+    """Columns of equal length by name, in the order of the file.
+
+    Row k holds the states at t_k and the wrenches of tick k; SI units, world axes.
+    """
+
+    def __init__(self, table: Mapping[str, np.ndarray]):
+        self._table = dict(table)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._table)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._table.values())))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._table[name]
+
+    def group(self, prefix: str, *suffixes: str) -> np.ndarray:
+        """Columns `prefix_suffix` side by side, (rows, len(suffixes))."""
+        return np.stack([self._table[f"{prefix}_{suffix}"] for suffix in suffixes], axis=-1)
+
+    def pose(self, prefix: str) -> np.ndarray:
+        """Poses (rows, 7) of `hand` or `tool`: position [m], quaternion x y z w."""
+        return self.group(prefix, *_POSE)
+
+    def twist(self, prefix: str) -> np.ndarray:
+        """Twists (rows, 6) of `hand` or `tool` [m/s, rad/s]."""
+        return self.group(prefix, *_TWIST)
+
+    def wrench(self, prefix: str) -> np.ndarray:
+        """Wrenches (rows, 6) [N, N m]: `operator`, `command`, `rendered` (on the device) or `env` (on the tool)."""
+        return self.group(prefix, *_WRENCH)
+
+    def write_csv(self, path: Path) -> None:
+        """Write all columns; floats in shortest round-trip form."""
+        lines = [",".join(self._table)]
+        columns_as_text = [map(repr, values.tolist()) for values in self._table.values()]
+        lines.extend(map(",".join, zip(*columns_as_text, strict=True)))
+        path.write_text("\n".join(lines) + "\n", encoding="ascii")
+
+    @classmethod
+    def read_csv(cls, path: Path) -> Samples:
+        """The samples of a file written by `write_csv`."""
+        with path.open(encoding="ascii") as file:
+            names = file.readline().strip().split(",")
+        values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, dtype=np.float64)
+        integers = {"tick", "contacts", "colliding"}
+        return cls(
+            {
+                name: values[:, i].astype(np.int64) if name in integers else values[:, i].copy()
+                for i, name in enumerate(names)
+            }
+        )
+
+
+class MessageStore:
+    """A sink that keeps messages in memory, by topic."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, list[bytes]] = {}
+
+    def __call__(self, topic: str, tick: int, data: bytes) -> None:
+        self.messages.setdefault(topic, []).append(data)
+
+
+def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float) -> Samples:
+    """Samples from the messages of a trial.
+
+    A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
+    the tick (ToolState k, DeviceCommand k) and what was rendered (DeviceState k+1).
+
+    Args:
+        messages: serialised messages by topic name, in any order.
+        nq, nv: sizes of the tool's configuration and velocity.
+        rate: of the servo [Hz].
+    """
+    tool_layout = ToolState(q=nq, v=nv, constraint_directions=0)
+    device = columns(DeviceState(), messages.get("device_state", ()))
+    command = columns(DeviceCommand(), messages.get("device_command", ()))
+    tool = columns(tool_layout, messages.get("tool_state", ()))
+    at_device, at_command, at_tool = _by_tick(device), _by_tick(command), _by_tick(tool)
+    ticks = [
+        k
+        for k in sorted(at_device)
+        if k + 1 in at_device and k in at_command and k in at_tool and k - 1 in at_tool
+    ]
+    now = device[[at_device[k] for k in ticks]]
+    after = device[[at_device[k + 1] for k in ticks]]
+    asked = command[[at_command[k] for k in ticks]]
+    before = tool[[at_tool[k - 1] for k in ticks]]
+    during = tool[[at_tool[k] for k in ticks]]
+
+    table: dict[str, np.ndarray] = {"tick": np.array(ticks, np.int64), "time": np.array(ticks, float) / rate}
+
+    def put(prefix: str, suffixes: Sequence[str], values: np.ndarray) -> None:
+        for i, suffix in enumerate(suffixes):
+            table[f"{prefix}_{suffix}"] = np.ascontiguousarray(values[:, i])
+
+    put("hand", _POSE, now["pose"])
+    put("hand", _TWIST, now["twist"])
+    put("operator", _WRENCH, now["operator_wrench"])
+    put("command", _WRENCH, asked["wrench"])
+    put("rendered", _WRENCH, after["rendered_wrench"])
+    put("tool", _POSE, before["pose"])
+    put("tool", _TWIST, before["twist"])
+    put("env", _WRENCH, during["wrench"])
+    table["contacts"] = during["contacts"].astype(np.int64)
+    table["colliding"] = (during["contact_state"] == COLLIDING).astype(np.int64)
+    table["kinetic_energy"] = np.ascontiguousarray(before["kinetic_energy"])
+    for i in range(nq):
+        table[f"q{i}"] = np.ascontiguousarray(before["q"][:, i])
+    for i in range(nv):
+        table[f"v{i}"] = np.ascontiguousarray(before["v"][:, i])
+    return Samples(table)
+
+
+def simulated(trial: Trial) -> Samples:
+    """The samples of an offline run, without recording it."""
+    from haptic_bench.offline import simulate  # not needed where samples are only read
+
+    store = MessageStore()
+    simulate(trial, store)
+    return of_trial(trial, store.messages)
+
+
+def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
+    """The samples of a trial from its messages by topic."""
+    from haptic_sim.scene import build_world
+
+    world = build_world(trial.experiment.tool, trial.experiment.scene)
+    return join(messages, world.model.nq, world.model.nv, trial.experiment.rate)
+
+
+def _by_tick(rows: np.ndarray) -> dict[int, int]:
+    return {int(tick): i for i, tick in enumerate(rows["tick"])}

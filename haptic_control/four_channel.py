@@ -1,0 +1,89 @@
+"""The four-channel controller (THESIS figure 4.14b, appendix D.2).
+
+Two force channels carry the operator's wrench to the virtual tool and the environment's wrench to the device; two
+position channels couple device and tool by a spring and a damper:
+
+    Fc(k) = K (x_tool - x_device) + B (v_tool - v_device)      of the tool on the device
+    ToolCommand(k) = s F_operator(k) - Fc(k)
+    DeviceCommand(k) = F_environment(k) + Fc(k)
+
+Both states are those at t_k; the same Fc acts on both sides, so the coupling adds no momentum. Orientations differ by
+the logarithm of the rotation between them. THESIS (D.6) gives a damping of 35, Table 4.1 one of 70 (errata 11): the
+default is Table 4.1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numba
+import numpy as np
+
+from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolState
+from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.spatial import rotation_difference
+
+
+class FourChannelParameters(Parameters):
+    """Gains of the four-channel controller."""
+
+    type: Literal["four_channel"] = "four_channel"
+    stiffness: Gains = quantity(
+        (100.0, 100.0, 0.5), unit="N/m, N m/rad", description="Stiffness of the position channels"
+    )
+    damping: Gains = quantity(
+        (70.0, 70.0, 0.375), unit="N s/m, N m s/rad", description="Damping of the position channels"
+    )
+    force_scale: float = quantity(
+        1.0, description="Part of the operator's wrench that acts on the virtual tool", ge=0.0, le=100.0
+    )
+
+
+class FourChannel:
+    """Couples device and tool; `coordinate` before the tool moves, `command` after it has answered."""
+
+    def __init__(self, parameters: FourChannelParameters):
+        self.configure(parameters)
+        self._coordination = np.zeros(6)
+        self._tick, self._time = -1, 0
+
+    def configure(self, parameters: FourChannelParameters) -> None:
+        """Take new gains, from the next tick on."""
+        self.parameters = parameters
+        self._stiffness = np.array(six(parameters.stiffness))
+        self._damping = np.array(six(parameters.damping))
+
+    def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
+        """Fill the tool's command of the device's tick from both states at t_k."""
+        _coordinate(
+            device.pose,
+            device.twist,
+            device.operator_wrench,
+            tool.pose,
+            tool.twist,
+            self._stiffness,
+            self._damping,
+            self.parameters.force_scale,
+            self._coordination,
+            command.wrench,
+        )
+        self._tick, self._time = device.tick, device.nanoseconds
+        command.stamp(self._tick, self._time)
+
+    def command(self, tool: ToolState, command: DeviceCommand) -> None:
+        """Fill the device's command of the tick that the tool has answered, with the same coordination wrench."""
+        command.stamp(self._tick, self._time)
+        command.mode = FORCE
+        np.add(tool.wrench, self._coordination, out=command.wrench)
+
+
+@numba.njit(cache=True, nogil=True)
+def _coordinate(
+    x_device, v_device, operator, x_tool, v_tool, stiffness, damping, scale, coordination, command
+):
+    rotation = command[3:]  # as a place for the orientation difference
+    rotation_difference(x_tool[3:], x_device[3:], rotation)
+    for i in range(6):
+        difference = x_tool[i] - x_device[i] if i < 3 else rotation[i - 3]
+        coordination[i] = stiffness[i] * difference + damping[i] * (v_tool[i] - v_device[i])
+        command[i] = scale * operator[i] - coordination[i]

@@ -1,0 +1,1 @@
+"""Devices and the operators that move simulated ones; pure cores that know nothing of ROS."""

@@ -1,0 +1,95 @@
+"""The driver of a device: reads its state, enforces its limits, applies what is asked of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numba
+import numpy as np
+
+from haptic_drivers.inertial import InertialDevice
+from haptic_drivers.operators import (
+    ConstantParameters,
+    FileParameters,
+    Operator,
+    SineParameters,
+    build_operator,
+)
+from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
+from haptic_sim.parameters import quantity
+from haptic_sim.scene import PegParameters
+
+
+class InertialParameters(DeviceLimits):
+    """A simulated impedance device with purely inertial planar dynamics, kinematically equal to the tool."""
+
+    type: Literal["inertial"] = "inertial"
+    mass: float | None = quantity(None, unit="kg", description="Mass; null: the tool's", gt=0.0, le=1e3)
+    inertia: float | None = quantity(
+        None, unit="kg m^2", description="Inertia about the hand point; null: the tool's", gt=0.0, le=1e3
+    )
+
+
+class Driver:
+    """Owns a simulated device and the operator's hand on it.
+
+    Args:
+        device: integrates its own dynamics.
+        operator: applies a wrench to it.
+        limit: largest wrench that is rendered, in each direction (6,) [N, N m].
+        rate: of the servo [Hz].
+
+    Attributes:
+        saturations: ticks in which a command was clipped; refused: commands that were not finite, or not forces.
+    """
+
+    def __init__(self, device: InertialDevice, operator: Operator, limit: np.ndarray, rate: float):
+        self._device, self._operator = device, operator
+        self._limit = np.array(limit, float)
+        self._rate, self._period = rate, 1.0 / rate
+        self._wrench, self._rendered = np.zeros(6), np.zeros(6)
+        self.saturations = self.refused = 0
+
+    def sense(self, tick: int, state: DeviceState) -> None:
+        """Fill the state at t_k, and what the operator applies."""
+        self._operator.wrench(tick / self._rate, self._wrench)
+        state.stamp(tick, tick_time(tick, self._rate))
+        state.pose[:] = self._device.pose
+        state.twist[:] = self._device.twist
+        state.operator_wrench[:] = self._wrench
+        state.rendered_wrench[:] = self._rendered
+
+    def actuate(self, command: DeviceCommand) -> None:
+        """Render the command within the limits, for one tick; zero force if it is not a finite wrench."""
+        if command.mode != FORCE or not np.isfinite(command.wrench).all():
+            self.refused += 1
+            self._rendered[:] = 0.0
+        else:
+            self.saturations += _clip(command.wrench, self._limit, self._rendered)
+        self._device.step(self._wrench, self._rendered, self._period)
+
+
+def build_driver(
+    device: InertialParameters,
+    operator: ConstantParameters | SineParameters | FileParameters,
+    tool: PegParameters,
+    rate: float,
+    table: np.ndarray | None = None,
+) -> Driver:
+    """The driver of a simulated device; `table` holds the rows of a `file` operator."""
+    simulated = InertialDevice(
+        tool.mass if device.mass is None else device.mass,
+        tool.inertia if device.inertia is None else device.inertia,
+    )
+    return Driver(simulated, build_operator(operator, table), device.limit(), rate)
+
+
+@numba.njit(cache=True, nogil=True)
+def _clip(wrench, limit, rendered):
+    """Clip each direction to its limit; returns whether any was."""
+    clipped = False
+    for i in range(6):
+        rendered[i] = min(max(wrench[i], -limit[i]), limit[i])
+        clipped |= rendered[i] != wrench[i]
+    return clipped

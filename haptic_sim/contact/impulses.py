@@ -1,0 +1,253 @@
+"""Simultaneous resolution of frictionless collisions (THESIS 4.4), passive and without pulling.
+
+With A = J D^-1 J^T the impulses that satisfy Newton's restitution at all colliding points at once are
+p = -A^+ (1 + e) b, where b = J v are the approach velocities (THESIS 4.36, with a restitution for each point).
+The pseudo-inverse serves independent and overdetermined contacts alike (THESIS appendix A).
+
+Where that p has a negative entry, a contact would pull (errata 4). Then the impulses are those of
+    minimise 1/2 p^T A p + ((1 + e) b)^T p  subject to p >= 0,
+that is 0 <= p, A p + (1 + e) b >= 0, complementary: a point may leave faster than Newton's law says but is
+never held back. Both are passive for any restitutions in [0, 1]: the energy changes by
+    p^T b + 1/2 p^T A p = 1/2 sum_i p_i (1 - e_i) b_i <= 0,
+as p^T A p = -p^T (1 + e) b holds for both and all b_i < 0. (For the first, p lies in the range of A.) Without the
+factor 1/2, THESIS (4.27, 4.33, 4.40, 4.43) are misprinted (errata 1). Scaling p by a factor in [0, 1] keeps the
+change negative, because it is convex in the factor and zero at 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+RANK_TOLERANCE = 1e-10  # a pivot below this part of the largest one is a dependent contact
+_SLACK = 1e-12  # relative to the largest entry: what rounding may leave of a zero
+
+SOLVED_FREE, SOLVED_NON_PULLING, NOT_CONVERGED = 0, 1, 2
+
+
+class ImpulseWorkspace:
+    """Preallocated memory for `resolve`: up to `capacity` contacts of a tool with `nv` degrees of freedom."""
+
+    def __init__(self, capacity: int, nv: int):
+        self.W = np.zeros((capacity, nv))  # J L^-T, so that A = W W^T
+        self.A = np.zeros((capacity, capacity))
+        self.c = np.zeros(capacity)
+        self.G = np.zeros((capacity, nv))
+        self.H = np.zeros((nv, nv))
+        self.small = np.zeros((4, max(nv, 1)))
+        self.vectors = np.zeros((4, capacity))
+        self.index = np.zeros((2, capacity), np.int64)
+
+
+@numba.njit(cache=True, nogil=True)
+def cholesky(A, n, L):
+    """Fill the lower triangle of `L` (n, n) with the factor of a symmetric positive definite A; False if it is not."""
+    for i in range(n):
+        for j in range(i + 1):
+            s = A[i, j]
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            if i == j:
+                if not s > 0.0:
+                    return False
+                L[i, i] = math.sqrt(s)
+            else:
+                L[i, j] = s / L[j, j]
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def cholesky_solve(L, n, x):
+    """Solve L L^T y = x in place."""
+    for i in range(n):
+        for k in range(i):
+            x[i] -= L[i, k] * x[k]
+        x[i] /= L[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            x[i] -= L[k, i] * x[k]
+        x[i] /= L[i, i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _pseudo_solve(W, subset, m, c, G, H, small, x):
+    """Fill x[:m] with -(A_SS)^+ c_S for the rows S = subset[:m] of A = W W^T; returns the rank.
+
+    Full-rank factorisation A_SS = G G^T by Cholesky with diagonal pivoting, then A_SS^+ = G H^-1 H^-1 G^T with
+    H = G^T G (Courrieu 2005). The rank is that of the contacts, at most the degrees of freedom.
+    """
+    nv = W.shape[1]
+    residual = x  # the diagonal of what is not factored yet
+    largest = 0.0
+    for a in range(m):
+        s = 0.0
+        for k in range(nv):
+            s += W[subset[a], k] * W[subset[a], k]
+        residual[a] = s
+        largest = max(largest, s)
+    rank = 0
+    while rank < nv:
+        pivot = 0
+        for a in range(m):
+            if residual[a] > residual[pivot]:
+                pivot = a
+        if not residual[pivot] > RANK_TOLERANCE * largest:
+            break
+        root = math.sqrt(residual[pivot])
+        for a in range(m):
+            s = 0.0
+            for k in range(nv):
+                s += W[subset[a], k] * W[subset[pivot], k]
+            for k in range(rank):
+                s -= G[a, k] * G[pivot, k]
+            G[a, rank] = s / root
+        for a in range(m):
+            residual[a] -= G[a, rank] * G[a, rank]
+        residual[pivot] = 0.0
+        rank += 1
+    L = H
+    for i in range(rank):
+        for j in range(i + 1):
+            s = 0.0
+            for a in range(m):
+                s += G[a, i] * G[a, j]
+            L[i, j] = s
+    cholesky(L, rank, L)  # in place: entry (i, j) is read before it is written
+    y = small[0]
+    for i in range(rank):
+        y[i] = 0.0
+        for a in range(m):
+            y[i] -= G[a, i] * c[subset[a]]
+    cholesky_solve(L, rank, y)
+    cholesky_solve(L, rank, y)
+    for a in range(m):
+        s = 0.0
+        for i in range(rank):
+            s += G[a, i] * y[i]
+        x[a] = s
+    return rank
+
+
+@numba.njit(cache=True, nogil=True)
+def _non_negative(W, n, c, A, G, H, small, vectors, index, p):
+    """Minimise 1/2 p^T A p + c^T p over p >= 0 by the active set of Lawson and Hanson; returns whether it ended.
+
+    A contact enters only where its multiplier is negative, hence independent of those already in.
+    """
+    nv = W.shape[1]
+    inside, subset = index[0], index[1]
+    trial = vectors[0]
+    scale = 0.0
+    for i in range(n):
+        p[i] = 0.0
+        inside[i] = 0
+        scale = max(scale, abs(c[i]))
+        for j in range(i + 1):
+            s = 0.0
+            for k in range(nv):
+                s += W[i, k] * W[j, k]
+            A[i, j] = s
+            A[j, i] = s
+    m = 0
+    for _ in range(3 * n + 3):
+        entering = -1
+        most = -_SLACK * scale
+        for i in range(n):
+            if inside[i] == 0:
+                s = c[i]
+                for j in range(n):
+                    s += A[i, j] * p[j]
+                if s < most:
+                    most = s
+                    entering = i
+        if entering < 0:
+            return True
+        inside[entering] = 1
+        while True:
+            m = 0
+            for i in range(n):
+                if inside[i] == 1:
+                    subset[m] = i
+                    m += 1
+            if m == 0:
+                break
+            _pseudo_solve(W, subset, m, c, G, H, small, trial)
+            step = 1.0
+            for a in range(m):
+                if trial[a] <= 0.0:
+                    now = p[subset[a]]
+                    step = min(step, now / (now - trial[a])) if now > 0.0 else 0.0
+            for a in range(m):
+                i = subset[a]
+                p[i] += step * (trial[a] - p[i])
+            if step == 1.0:
+                break
+            for a in range(m):
+                i = subset[a]
+                if trial[a] <= 0.0 and p[i] <= _SLACK * (abs(trial[a]) + p[i]):
+                    p[i] = 0.0
+                    inside[i] = 0
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def resolve_collisions(n, J, L, v_n, restitution, W, A, c, G, H, small, vectors, index, p):
+    """Fill p[:n] with the impulses [N s] of n colliding contacts; returns how they were found.
+
+    Args:
+        n: number of contacts, all approaching.
+        J: normal Jacobian, rows of the contacts first, (C, nv).
+        L: Cholesky factor of the configuration-space inertia D, (nv, nv).
+        v_n: normal velocities, negative, (C,) [m/s].
+        restitution: coefficients in [0, 1], (C,).
+        W, A, c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
+
+    Returns:
+        SOLVED_FREE: THESIS (4.36); SOLVED_NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
+        those of the last iterate scaled so that no energy is added.
+    """
+    nv = J.shape[1]
+    for i in range(n):
+        for j in range(nv):
+            s = J[i, j]
+            for k in range(j):
+                s -= W[i, k] * L[j, k]
+            W[i, j] = s / L[j, j]
+        c[i] = (1.0 + restitution[i]) * v_n[i]
+        index[1, i] = i
+    _pseudo_solve(W, index[1], n, c, G, H, small, p)
+    largest = 0.0
+    pulls = False
+    for i in range(n):
+        largest = max(largest, abs(p[i]))
+    for i in range(n):
+        if p[i] < -_SLACK * largest:
+            pulls = True
+        elif p[i] < 0.0:
+            p[i] = 0.0
+    if not pulls:
+        return SOLVED_FREE
+    if _non_negative(W, n, c, A, G, H, small, vectors, index, p):
+        return SOLVED_NON_PULLING
+    _damp(W, n, v_n, small, p)
+    return NOT_CONVERGED
+
+
+@numba.njit(cache=True, nogil=True)
+def _damp(W, n, v_n, small, p):
+    """Scale p so that its energy p^T v_n + 1/2 |W^T p|^2 is least along the ray, hence not positive."""
+    work = 0.0
+    square = 0.0
+    for k in range(W.shape[1]):
+        s = 0.0
+        for i in range(n):
+            s += W[i, k] * p[i]
+        small[1, k] = s
+        square += s * s
+    for i in range(n):
+        work += p[i] * v_n[i]
+    scale = min(1.0, -work / square) if square > 0.0 and work < 0.0 else 0.0
+    for i in range(n):
+        p[i] *= scale

@@ -1,0 +1,128 @@
+"""The environment: the full world, answering the controller itself or surveying for a local model.
+
+THESIS figure 3.2. *Synchronous*: it runs at the servo rate and answers each ToolCommand with a ToolState.
+*Asynchronous*: a local model answers, and the environment, slower and late, feeds it LocalGeometry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from haptic_sim.collision import CollisionDetector
+from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.rows import CAPACITY, ContactRows
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState, tick_time
+from haptic_sim.multibody import Multibody
+from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.scene import World
+from haptic_sim.virtual_tool import VirtualTool
+
+
+class EnvironmentParameters(Parameters):
+    """How the world is simulated."""
+
+    engine: Literal["haptics"] = quantity("haptics", description="Who simulates the world")
+    method: Method = quantity("impulse_augmented", description="Contact method")
+    rate: float | None = quantity(
+        None, unit="Hz", description="Rate of an asynchronous environment; null runs it at the servo rate", gt=0.0
+    )
+    delay: float | None = quantity(
+        None, unit="s", description="Computing delay of an asynchronous environment; null is one period", ge=0.0
+    )
+
+    def schedule(self, servo_rate: float) -> SurveySchedule:
+        """When an asynchronous environment surveys and when that is known, where time is counted in ticks."""
+        period = max(1, round(servo_rate / self.rate)) if self.rate is not None else 1
+        return SurveySchedule(period, period if self.delay is None else round(self.delay * servo_rate))
+
+
+@dataclass(frozen=True)
+class SurveySchedule:
+    """Surveys every `period` ticks, from the state at tick 0 on; the local model knows each `delay` ticks later.
+
+    The first survey is made before the trial starts and is known from tick 0 on.
+    """
+
+    period: int
+    delay: int
+
+    def surveys(self, tick: int) -> bool:
+        """Whether the state at the beginning of `tick` is surveyed."""
+        return tick % self.period == 0
+
+    def due(self, tick: int) -> int | None:
+        """The tick whose survey the local model takes at `tick`, None if it takes none."""
+        if tick == 0:
+            return 0
+        surveyed = tick - self.delay
+        return surveyed if surveyed > 0 and self.surveys(surveyed) else None
+
+
+class Environment:
+    """A synchronous environment: the virtual tool among the walls, at the servo rate."""
+
+    def __init__(
+        self,
+        world: World,
+        contact: ContactParameters,
+        method: Method,
+        rendering: ImpulseRendering,
+        wrench_limit: np.ndarray,
+        rate: float,
+    ):
+        self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
+        self._detector = CollisionDetector(world)
+        self.tool_state = self._tool.tool_state
+
+    def step(self, command: ToolCommand, state: ToolState) -> None:
+        """Answer the command of a tick with the state after it."""
+        self._detector.detect(self._tool.body, 0.0, self._tool.rows)
+        self._tool.step(command, state)
+
+
+class Surveyor:
+    """An asynchronous environment of fixed walls: where is the tool near them?
+
+    Args:
+        world: what is surveyed.
+        epsilon: contacts up to this separation are reported [m] (THESIS 6.2.3); 0 reports those that overlap.
+        rate: of the servo [Hz].
+    """
+
+    def __init__(self, world: World, epsilon: float, rate: float):
+        self._body = Multibody(world.model, world.hand, world.q, world.v)
+        self._detector = CollisionDetector(world)
+        self._rows = ContactRows()
+        self._epsilon, self._rate = epsilon, rate
+
+    def local_geometry(self) -> LocalGeometry:
+        """A message for this world."""
+        nq, nv = self._body.q.size, self._body.v.size
+        return LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, constraints=CAPACITY)
+
+    def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
+        """Fill `geometry` with what surrounds the tool in the state after `tool.tick`."""
+        body, rows = self._body, self._rows
+        body.q[:], body.v[:] = tool.q, tool.v
+        body.refresh()
+        self._detector.detect(body, max(self._epsilon, 0.0), rows)
+        geometry.stamp(tool.tick + 1, tick_time(tool.tick + 1, self._rate))
+        geometry.step, geometry.epsilon = step, self._epsilon
+        geometry.pose[:] = body.pose
+        geometry.q[:], geometry.v[:] = body.q, body.v
+        geometry.inertia[:] = body.D.ravel()
+        geometry.gravity[:] = body.data.g
+        n = rows.count
+        geometry.resize(n)
+        constraints = geometry.constraints[:n]
+        constraints["id"] = rows.id[:n]
+        constraints["body"] = rows.wall[:n]
+        constraints["link"] = 0
+        constraints["position"] = rows.point[:n] - rows.separation[:n, None] * rows.normal[:n]
+        constraints["normal"] = rows.normal[:n]
+        constraints["separation"] = rows.separation[:n]
+        constraints["normal_velocity"] = rows.velocity[:n]
+        constraints["friction_static"] = constraints["friction_kinetic"] = 0.0

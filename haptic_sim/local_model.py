@@ -1,0 +1,136 @@
+"""The local model of interaction: the proxy of the virtual tool with the contacts of the last update (THESIS 6).
+
+Each LocalConstraint is a plane that a point of the proxy may not cross (THESIS 6.1, 6.3). Between updates the planes
+move with their normal velocity. An update never deepens a penetration: the point is moved inwards by an offset that
+keeps it (THESIS 6.4, local proxy deformation), and the offset shrinks while the constraint is inactive.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numba
+import numpy as np
+
+from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.rows import CAPACITY, ContactRows
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.scene import World
+from haptic_sim.spatial import matrix_from_quat
+from haptic_sim.virtual_tool import VirtualTool
+
+
+class LocalModelParameters(Parameters):
+    """The local model of interaction."""
+
+    type: Literal["none", "full"] = quantity("none", description="none: the environment answers at the servo rate")
+    epsilon: float = quantity(
+        0.005, unit="m", description="Constraints nearer than this are in the local model", ge=0.0, le=1.0
+    )
+
+
+class LocalModel:
+    """The proxy at the servo rate; takes the arguments of a synchronous environment."""
+
+    def __init__(
+        self,
+        world: World,
+        contact: ContactParameters,
+        method: Method,
+        rendering: ImpulseRendering,
+        wrench_limit: np.ndarray,
+        rate: float,
+    ):
+        self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
+        self.tool_state = self._tool.tool_state
+        self._rotation = np.zeros((3, 3))
+        self._plane = np.zeros((CAPACITY, 3))  # point on the plane at the update [m]
+        self._local = np.zeros((CAPACITY, 3))  # contact point in the proxy's axes [m]
+        self._offset = np.zeros(CAPACITY)  # deformation of the proxy [m]
+        self._previous_ids = np.zeros(CAPACITY, np.int64)  # of the constraints before an update
+        self._previous = np.zeros(CAPACITY)  # their separations [m]
+        self._age = 0  # ticks since the surveyed state
+
+    def update(self, geometry: LocalGeometry, tick: int) -> None:
+        """Take the surroundings of an update; to be called before `step` of `tick`."""
+        rows = self._tool.rows
+        self._place()  # where the old constraints are now
+        old = rows.count
+        self._previous_ids[:old] = rows.id[:old]
+        self._previous[:old] = rows.separation[:old]
+
+        n = len(geometry)
+        constraints = geometry.constraints
+        matrix_from_quat(geometry.pose[3:], self._rotation)
+        rows.count = n
+        rows.id[:n], rows.wall[:n] = constraints["id"][:n], constraints["body"][:n]
+        rows.normal[:n], rows.velocity[:n] = constraints["normal"][:n], constraints["normal_velocity"][:n]
+        self._plane[:n] = constraints["position"][:n]
+        corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
+        self._local[:n] = (corner - geometry.pose[:3]) @ self._rotation  # THESIS (6.1), at the surveyed pose
+        self._offset[:n] = 0.0
+        self._age = tick - geometry.tick
+        self._place()
+        _keep_penetration(n, rows.id, rows.separation, self._offset, old, self._previous_ids, self._previous)
+
+    def step(self, command: ToolCommand, state: ToolState) -> None:
+        """Answer the command of a tick with the state after it."""
+        self._place()
+        _expand(self._tool.rows.count, self._tool.rows.separation, self._offset)
+        self._tool.step(command, state)
+        self._age += 1
+
+    def _place(self) -> None:
+        rows, body = self._tool.rows, self._tool.body
+        _locate(
+            rows.count,
+            body.R_WH,
+            body.p_WH,
+            self._plane,
+            self._local,
+            self._age * self._tool.period,
+            self._offset,
+            rows.normal,
+            rows.velocity,
+            rows.point,
+            rows.separation,
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def _locate(count, R_WH, p_WH, plane, local, age, offset, normal, velocity, point, separation):
+    """Fill point and separation of each row for the proxy's present pose, THESIS (6.3)."""
+    for m in range(count):
+        s = offset[m] - velocity[m] * age
+        for i in range(3):
+            x = p_WH[i]
+            for j in range(3):
+                x += R_WH[i, j] * local[m, j]
+            point[m, i] = x
+            s += normal[m, i] * (x - plane[m, i])
+        separation[m] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep_penetration(count, ids, separation, offset, old_count, old_ids, old_separation):
+    """Offset the rows so that none is deeper than before the update; a new one starts at the surface."""
+    for m in range(count):
+        before = 0.0
+        for k in range(old_count):
+            if old_ids[k] == ids[m]:
+                before = min(old_separation[k], 0.0)
+                break
+        if separation[m] < before:
+            offset[m] += before - separation[m]
+            separation[m] = before
+
+
+@numba.njit(cache=True, nogil=True)
+def _expand(count, separation, offset):
+    """Give an inactive constraint back as much of its offset as keeps it inactive."""
+    for m in range(count):
+        if separation[m] > 0.0 and offset[m] > 0.0:
+            back = min(separation[m], offset[m])
+            offset[m] -= back
+            separation[m] -= back

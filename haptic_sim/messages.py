@@ -1,0 +1,356 @@
+"""What travels between the cores, in the very bytes in which it travels between the nodes.
+
+A message is one preallocated buffer that holds its CDR serialisation; its values are NumPy views into that
+buffer. A core fills the views, a node publishes the buffer; received bytes are copied into the buffer and read
+through the same views. So every mode passes the same representation, and nothing is allocated or converted in
+a servo step. The layouts are those of `msg/*.msg`, flattened: a pose is 7 numbers (position, quaternion
+x y z w), a twist and a wrench are 6 ([linear, angular], [force, torque]).
+
+A layout has fixed offsets because the frame and the lengths of the sequences are fixed for a trial. Only the
+last field may be a sequence of changing length; it has a capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+_CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
+_NANO = 1_000_000_000
+
+FREE, COLLIDING, RESTING = 0, 1, 2  # ToolState.contact_state
+FORCE, MOTION = 0, 1  # DeviceCommand.mode
+
+CONSTRAINT = np.dtype(
+    [
+        ("id", "<u8"),
+        ("body", "<u4"),
+        ("link", "<u4"),
+        ("position", "<f8", 3),
+        ("normal", "<f8", 3),
+        ("separation", "<f8"),
+        ("normal_velocity", "<f8"),
+        ("friction_static", "<f8"),
+        ("friction_kinetic", "<f8"),
+    ]
+)
+"""haptics/msg/LocalConstraint."""
+
+
+class MessageError(ValueError):
+    """Received bytes are not the message that was expected; the text says what differs."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a message: NumPy type, number of values; `sequence` if a length precedes the values."""
+
+    name: str
+    dtype: Any
+    count: int = 1
+    sequence: bool = False
+
+
+def tick_time(tick: int, rate: float) -> int:
+    """Time of a tick since the start of the trial [ns]."""
+    return round(tick * _NANO / rate)
+
+
+class Message:
+    """A message of fixed layout over its own CDR buffer.
+
+    Args:
+        frame: frame of all quantities; a received message with another one is refused.
+        lengths: number of values of each sequence; of the last one its capacity.
+    """
+
+    TYPE: ClassVar[str]
+    FIELDS: ClassVar[tuple[Field, ...]]
+
+    tick: int
+
+    def __init_subclass__(cls) -> None:
+        for field in cls.FIELDS:
+            if field.count == 1 and not field.sequence:
+                setattr(cls, field.name, _scalar(field.name))
+
+    def __init__(self, frame: str = "world", **lengths: int):
+        self.frame = frame
+        name = frame.encode() + b"\0"
+        header = np.dtype([("sec", "<i4"), ("nanosec", "<u4")])
+        end = 8 + 4 + len(name)
+        places: list[tuple[Field, int, int, int]] = []  # field, offset of its length or -1, offset, count
+        for field in self.FIELDS:
+            dtype = np.dtype(field.dtype)
+            count, length_at = field.count, -1
+            if field.sequence:
+                length_at = -(-end // 4) * 4
+                end, count = length_at + 4, lengths.pop(field.name, 0)
+            # an empty sequence of fixed length adds no padding; one of changing length may need its place
+            last = field is self.FIELDS[-1]
+            align = min(8, dtype.itemsize) if count or (last and field.sequence) else 1
+            start = -(-end // align) * align
+            places.append((field, length_at, start, count))
+            end = start + dtype.itemsize * count
+        if lengths:
+            raise TypeError(f"{type(self).__name__} has no sequence named {', '.join(lengths)}")
+
+        self.capacity = end
+        # The body starts 4 bytes after the encapsulation header: put it on an 8-byte boundary for the views.
+        memory = np.zeros(end + 16, np.uint8)
+        start = 4 + (-(memory.ctypes.data + 4)) % 8
+        self._buffer = memory[start - 4 : start + end]
+        self._buffer[:4] = np.frombuffer(_CDR_LITTLE_ENDIAN, np.uint8)
+        body = self._buffer[4:]
+        self._stamp = body[:8].view(header)
+        body[8:12].view("<u4")[0] = len(name)
+        body[12 : 12 + len(name)] = np.frombuffer(name, np.uint8)
+        self._prefix = len(name) + 16
+        self._views: dict[str, np.ndarray] = {}
+        self._floats: list[np.ndarray] = []
+        self.offsets: dict[str, tuple[int, Any, int]] = {}
+        for field, length_at, start, count in places:
+            dtype = np.dtype(field.dtype)
+            view = body[start : start + dtype.itemsize * count].view(dtype)
+            self._views[field.name] = view
+            self.offsets[field.name] = (start, dtype, count)
+            if dtype == np.float64 and count:
+                self._floats.append(view)
+            elif dtype == CONSTRAINT and count:
+                self._floats.append(view.view("<f8").reshape(count, -1)[:, 2:])  # after id, body and link
+            if length_at >= 0:
+                body[length_at : length_at + 4].view("<u4")[0] = count
+            if not (field.count == 1 and not field.sequence):
+                setattr(self, field.name, view)
+        last, length_at, start, _ = places[-1]
+        self._tail = (
+            (body[length_at : length_at + 4].view("<u4"), length_at + 4, start, np.dtype(last.dtype).itemsize)
+            if last.sequence
+            else None
+        )
+        self._size = end
+        if self._tail is not None:
+            self.resize(0)
+
+    @property
+    def nanoseconds(self) -> int:
+        """The header's stamp [ns]."""
+        return int(self._stamp["sec"][0]) * _NANO + int(self._stamp["nanosec"][0])
+
+    def stamp(self, tick: int, time: int) -> None:
+        """Set tick and stamp; time in ns since the start of the trial."""
+        self.tick = tick
+        sec, nanosec = divmod(time, _NANO)
+        self._stamp["sec"][0] = sec
+        self._stamp["nanosec"][0] = nanosec
+
+    def resize(self, count: int) -> None:
+        """Set the number of values of the last sequence.
+
+        Raises:
+            MessageError: more than its capacity.
+        """
+        assert self._tail is not None
+        length, empty_end, start, itemsize = self._tail
+        if start + count * itemsize > self.capacity:
+            raise MessageError(
+                f"{self.TYPE}: {count} {self.FIELDS[-1].name}: must be at most "
+                f"{(self.capacity - start) // itemsize}"
+            )
+        length[0] = count
+        self._size = start + count * itemsize if count else empty_end
+
+    def __len__(self) -> int:
+        """Number of values in the last sequence."""
+        return int(self._tail[0][0]) if self._tail is not None else 0
+
+    def to_bytes(self) -> bytes:
+        """The CDR serialisation."""
+        return self._buffer[: 4 + self._size].tobytes()
+
+    def load(self, data: bytes) -> None:
+        """Take the values of received bytes.
+
+        Raises:
+            MessageError: they are of another frame, type or length.
+        """
+        received = np.frombuffer(data, np.uint8)
+        prefix = self._prefix
+        if (
+            received.size < prefix
+            or received.size > 4 + self.capacity + 3
+            or data[:2] != _CDR_LITTLE_ENDIAN[:2]
+            or data[12:prefix] != self._buffer[12:prefix].tobytes()
+        ):
+            raise MessageError(self._explain(data))
+        old = self._size
+        if self._tail is None:
+            if not 4 + self._size <= received.size:
+                raise MessageError(self._explain(data))
+            self._buffer[4 : 4 + self._size] = received[4 : 4 + self._size]
+            return
+        at = self._tail[1]  # end of the length
+        count = int.from_bytes(data[at : at + 4], "little")
+        self.resize(count)
+        if received.size < 4 + self._size:
+            self._size = old
+            raise MessageError(self._explain(data))
+        self._buffer[4 : 4 + self._size] = received[4 : 4 + self._size]
+
+    def copy_from(self, other: Message) -> None:
+        """Take the values of a message of the same layout."""
+        self._buffer[:] = other._buffer
+        self._size = other._size
+
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite (what lies behind the end of the last sequence counts as well)."""
+        return all(np.isfinite(values).all() for values in self._floats)
+
+    def _explain(self, data: bytes) -> str:
+        if len(data) >= 16:
+            length = int.from_bytes(data[12:16], "little")
+            frame = data[16 : 16 + length].rstrip(b"\0")
+            if length <= len(data) and frame != self.frame.encode():
+                return f"{self.TYPE}: frame_id = {frame.decode(errors='replace')!r}: must be {self.frame!r}"
+        return f"{self.TYPE}: {len(data)} bytes: must be {4 + self._size} in little-endian CDR"
+
+
+def _scalar(name: str) -> property:
+    def read(self: Message) -> Any:
+        return self._views[name].item()
+
+    def write(self: Message, value: Any) -> None:
+        self._views[name][0] = value
+
+    return property(read, write)
+
+
+def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
+    """The fields of many messages of one layout, without the last sequence, as a structured array."""
+    names, formats, offsets = ["sec", "nanosec"], ["<i4", "<u4"], [0, 4]
+    end = 8
+    for field in layout.FIELDS:
+        start, dtype, count = layout.offsets[field.name]
+        if field is layout.FIELDS[-1] and field.sequence:
+            break
+        if count == 0:
+            continue
+        names.append(field.name)
+        formats.append(dtype if field.count == 1 and not field.sequence else (dtype, count))  # type: ignore[arg-type]
+        offsets.append(start)
+        end = start + dtype.itemsize * count
+    dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
+    return np.frombuffer(b"".join(message[4 : 4 + end] for message in messages), dtype)
+
+
+class DeviceState(Message):
+    """State of the device at t_k and what the operator applies; driver to controller."""
+
+    TYPE = "haptics/msg/DeviceState"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("pose", "<f8", 7),
+        Field("twist", "<f8", 6),
+        Field("operator_wrench", "<f8", 6),
+        Field("rendered_wrench", "<f8", 6),
+        Field("buttons", "<i4", sequence=True),
+    )
+    pose: np.ndarray
+    twist: np.ndarray
+    operator_wrench: np.ndarray
+    rendered_wrench: np.ndarray
+    buttons: np.ndarray
+
+
+class DeviceCommand(Message):
+    """What the device shall render during the tick; controller to driver."""
+
+    TYPE = "haptics/msg/DeviceCommand"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("mode", "u1"),
+        Field("wrench", "<f8", 6),
+        Field("pose", "<f8", 7),
+        Field("twist", "<f8", 6),
+        Field("acceleration", "<f8", 6),
+    )
+    mode: int
+    wrench: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    acceleration: np.ndarray
+
+
+class ToolCommand(Message):
+    """Wrench on the virtual tool during the tick; controller to environment or local model."""
+
+    TYPE = "haptics/msg/ToolCommand"
+    FIELDS = (Field("tick", "<i8"), Field("wrench", "<f8", 6))
+    wrench: np.ndarray
+
+
+class ToolState(Message):
+    """Environment wrench during the tick and the tool's state after it; environment or local model to controller."""
+
+    TYPE = "haptics/msg/ToolState"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("contact_state", "u1"),
+        Field("contacts", "<u4"),
+        Field("kinetic_energy", "<f8"),
+        Field("wrench", "<f8", 6),
+        Field("pose", "<f8", 7),
+        Field("twist", "<f8", 6),
+        Field("inverse_inertia", "<f8", 36),
+        Field("q", "<f8", sequence=True),
+        Field("v", "<f8", sequence=True),
+        Field("constraint_directions", "<f8", sequence=True),
+    )
+    contact_state: int
+    contacts: int
+    kinetic_energy: float
+    wrench: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    constraint_directions: np.ndarray
+
+
+class LocalGeometry(Message):
+    """The surroundings of the tool at an update of the environment; environment to local model."""
+
+    TYPE = "haptics/msg/LocalGeometry"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("step", "<u8"),
+        Field("epsilon", "<f8"),
+        Field("pose", "<f8", 7),
+        Field("q", "<f8", sequence=True),
+        Field("v", "<f8", sequence=True),
+        Field("inertia", "<f8", sequence=True),
+        Field("gravity", "<f8", sequence=True),
+        Field("constraints", CONSTRAINT, sequence=True),
+    )
+    step: int
+    epsilon: float
+    pose: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    inertia: np.ndarray
+    gravity: np.ndarray
+    constraints: np.ndarray
+
+
+TOPICS: dict[str, type[Message]] = {
+    "device_state": DeviceState,
+    "tool_command": ToolCommand,
+    "tool_state": ToolState,
+    "device_command": DeviceCommand,
+    "local_geometry": LocalGeometry,
+}
+"""Servo topics, in the order of the tick."""

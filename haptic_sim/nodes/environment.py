@@ -1,0 +1,93 @@
+"""Environment node: answers the controller, or surveys for a local model.
+
+Synchronous: subscribes tool_command, publishes tool_state. Asynchronous (a local model is among the trial's nodes):
+subscribes tool_state, publishes local_geometry.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from typing import ClassVar
+
+from haptic_sim.environment import Environment, Surveyor
+from haptic_sim.messages import ToolState
+from haptic_sim.nodes.servo import run
+from haptic_sim.nodes.tool import ToolNode
+from haptic_sim.scene import build_world
+
+
+class EnvironmentNode(ToolNode):
+    """The full world as a node."""
+
+    DEPTH: ClassVar[int] = 64  # a slow environment shall still see the states that it has to survey
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether a local model answers the controller."""
+        return "local_model" in self.config.nodes
+
+    def subscribed(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return ("tool_state",) if self.asynchronous else ("tool_command",)
+
+    def published(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return ("local_geometry",) if self.asynchronous else ("tool_state",)
+
+    def build(self) -> None:
+        """See ServoNode."""
+        config = self.config
+        world = build_world(config.tool, config.scene)
+        if self.asynchronous:
+            self._schedule = config.environment.schedule(config.rate)
+            self._surveyor = Surveyor(world, config.local_model.epsilon, config.rate)
+            self._geometry = self._surveyor.local_geometry()
+            self._surveyed = ToolState(q=world.model.nq, v=world.model.nv, constraint_directions=36)
+            self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
+        else:
+            device = config.device
+            self.open_tool(
+                Environment(
+                    world,
+                    config.contact,
+                    config.environment.method,
+                    device.impulse_rendering,
+                    device.limit(),
+                    config.rate,
+                )
+            )
+
+    def idle(self) -> bool:
+        """See ServoNode."""
+        return self.asynchronous or super().idle()
+
+    def receive(self, topic: str, data: bytes) -> None:
+        """See ServoNode."""
+        if topic == "tool_command":
+            self.command(data)
+        else:
+            self._survey(data)
+
+    def _survey(self, data: bytes) -> None:
+        """Survey the state at the beginning of a tick that is due; a repeated one gets the same answer."""
+        state = self._surveyed
+        state.load(data)
+        tick = state.tick + 1
+        if not self._schedule.surveys(tick) or tick > self.config.last_tick:
+            return
+        if tick not in self._answers:
+            self._surveyor.survey(state, tick // self._schedule.period, self._geometry)
+            self._answers[tick] = self._geometry.to_bytes()
+            while len(self._answers) > 64:
+                self._answers.popitem(last=False)
+        self.send("local_geometry", self._answers[tick])
+
+
+def main() -> None:
+    """Entry point of the process."""
+    sys.exit(run(EnvironmentNode, "environment"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Local model node: answers the controller at the servo rate, fed by the environment."""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+from haptic_sim.local_model import LocalModel
+from haptic_sim.messages import LocalGeometry
+from haptic_sim.nodes.servo import run
+from haptic_sim.nodes.tool import ToolNode
+from haptic_sim.scene import build_world
+
+
+class LocalModelNode(ToolNode):
+    """The proxy as a node. In lockstep a tick waits for the survey that is due at it."""
+
+    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("tool_command", "local_geometry")
+    PUBLISHES: ClassVar[tuple[str, ...]] = ("tool_state",)
+    DEPTH: ClassVar[int] = 64  # several surveys may be under way
+    core: LocalModel
+
+    def build(self) -> None:
+        """See ServoNode."""
+        config = self.config
+        world = build_world(config.tool, config.scene)
+        device = config.device
+        self.open_tool(
+            LocalModel(
+                world,
+                config.contact,
+                config.environment.method,
+                device.impulse_rendering,
+                device.limit(),
+                config.rate,
+            )
+        )
+        self._schedule = config.environment.schedule(config.rate)
+        self._geometry = LocalGeometry(
+            q=world.model.nq, v=world.model.nv, inertia=world.model.nv**2, gravity=world.model.nv, constraints=256
+        )
+        self._known: dict[int, bytes] = {}
+        self._surveyed_states: dict[int, bytes] = {0: self._answer}  # sent for a survey that is not back yet
+        self._held: bytes | None = None  # a command that waits for its survey
+
+    def prepared(self) -> bool:
+        """See ServoNode."""
+        return 0 in self._known
+
+    def receive(self, topic: str, data: bytes) -> None:
+        """See ServoNode."""
+        if topic == "local_geometry":
+            self._geometry.load(data)
+            tick = self._geometry.tick
+            if self._surveyed_states.pop(tick, None) is not None:
+                self._known[tick] = data
+            if self._held is None:
+                return
+            data, self._held = self._held, None
+        self._command.load(data)
+        tick = self._command.tick
+        if tick == self._state.tick + 1:
+            due = self._schedule.due(tick)
+            if due is not None:
+                if due not in self._known:
+                    if topic == "tool_command" and due in self._surveyed_states and self._held is None:
+                        self.send("tool_state", self._surveyed_states[due])  # in case it was lost
+                    self._held = data
+                    return
+                self._geometry.load(self._known.pop(due))
+                self.core.update(self._geometry, tick)
+        self.command(data)
+        if self._schedule.surveys(tick + 1):
+            self._surveyed_states[tick + 1] = self._answer
+
+
+def main() -> None:
+    """Entry point of the process."""
+    sys.exit(run(LocalModelNode, "local_model"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""ROS parameters from the cores' parameter declarations: names, types, ranges, descriptions."""
+
+from __future__ import annotations
+
+import sys
+import typing
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from haptic_sim.parameters import ParameterError, Parameters, explain, variant_of
+
+Config = TypeVar("Config", bound=Parameters)
+
+_TYPES = {
+    bool: Parameter.Type.BOOL,
+    int: Parameter.Type.INTEGER,
+    float: Parameter.Type.DOUBLE,
+    str: Parameter.Type.STRING,
+}
+_ARRAY_TYPES = {
+    int: Parameter.Type.INTEGER_ARRAY,
+    float: Parameter.Type.DOUBLE_ARRAY,
+    str: Parameter.Type.STRING_ARRAY,
+}
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested parameters as dotted ROS parameters; None is left out, tuples become lists of their own."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        elif value is not None:
+            flat[prefix + key] = list(value) if isinstance(value, tuple | list) else value
+    return flat
+
+
+def declare(node: Node, model: type[BaseModel], prefix: str = "") -> None:
+    """Declare every field of a parameter class; of a variant's fields those of the type that was given."""
+    for name, field in model.model_fields.items():
+        key = prefix + name
+        nested: Any = field.annotation
+        if field.discriminator is not None:
+            tag = _declare(node, f"{key}.{field.discriminator}", str, None, "Which variant", {})
+            nested = variant_of(model, name, tag)
+            if nested is None:
+                raise ParameterError([f"{key}.{field.discriminator} = {tag}: unknown"])
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            declare(node, nested, f"{key}.")
+        elif not node.has_parameter(key):
+            extra = typing.cast("dict[str, Any]", field.json_schema_extra or {})
+            unit = extra.get("unit", "")
+            description = (field.description or "") + (f" [{unit}]" if unit else "")
+            default = None if field.is_required() else field.default
+            _declare(node, key, field.annotation, default, description, extra, field)
+
+
+def _declare(
+    node: Node,
+    key: str,
+    annotation: Any,
+    default: Any,
+    description: str,
+    extra: dict[str, Any],
+    field: FieldInfo | None = None,
+) -> Any:
+    optional = type(None) in typing.get_args(annotation)
+    kind = next((part for part in typing.get_args(annotation) if part is not type(None)), annotation)
+    kind = annotation if not optional else kind
+    descriptor = ParameterDescriptor(
+        description=description, read_only=not extra.get("live", False), dynamic_typing=optional
+    )
+    if typing.get_origin(kind) is typing.Literal:
+        descriptor.additional_constraints = "one of " + ", ".join(map(str, typing.get_args(kind)))
+        kind = str
+    if field is not None and kind in (int, float):
+        low, high = _bounds(field.metadata)
+        if low is not None or high is not None:
+            if kind is float:
+                most = sys.float_info.max
+                span = FloatingPointRange(
+                    from_value=-most if low is None else float(low), to_value=most if high is None else float(high)
+                )
+                descriptor.floating_point_range = [span]
+            else:
+                descriptor.integer_range = [
+                    IntegerRange(
+                        from_value=-(2**63) if low is None else int(low),
+                        to_value=2**63 - 1 if high is None else int(high),
+                    )
+                ]
+    if isinstance(default, tuple):
+        default = list(default)
+    if default is None and not optional:
+        elements = typing.get_args(kind)
+        declared = _ARRAY_TYPES[elements[0]] if elements else _TYPES[kind]
+        return node.declare_parameter(key, declared, descriptor).value
+    return node.declare_parameter(key, default, descriptor).value
+
+
+def _bounds(metadata: Iterable[Any]) -> tuple[float | None, float | None]:
+    low = high = None
+    for item in metadata:
+        low = getattr(item, "ge", getattr(item, "gt", low))
+        high = getattr(item, "le", getattr(item, "lt", high))
+    return low, high
+
+
+def read(node: Node, model: type[Config], changes: Iterable[Parameter] = ()) -> Config:
+    """The validated parameters of a node, with `changes` in place of present values.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    changed = {parameter.name: parameter.value for parameter in changes}
+    values = _collect(node, model, "", changed)
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ParameterError(explain(error, model)) from error
+
+
+def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        key = prefix + name
+        nested: Any = field.annotation
+        if field.discriminator is not None:
+            nested = variant_of(model, name, node.get_parameter(f"{key}.{field.discriminator}").value)
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            values[name] = _collect(node, nested, f"{key}.", changed)
+        else:
+            value = changed[key] if key in changed else node.get_parameter(key).value
+            if value is not None:
+                values[name] = value
+    return values

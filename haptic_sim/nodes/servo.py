@@ -1,0 +1,408 @@
+"""What every node on the servo path shares: lifecycle, parameters, a servo thread that blocks on its topics.
+
+The servo thread waits on an rcl wait set for serialised messages and publishes serialised ones; an executor in a
+thread of its own serves parameters and lifecycle. Servo subscriptions are in a callback group that never may execute,
+or the executor would take their messages away.
+
+A trial starts behind a barrier: a node says `ready` on `trial_events` once each of its publishers has found all its
+subscriptions and the other way round; the driver starts the first tick when all are ready.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, ClassVar, Literal
+
+import rclpy
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.callback_groups import CallbackGroup
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+
+from haptic_sim.messages import TOPICS, MessageError
+from haptic_sim.nodes.ros_parameters import declare, read
+from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptics import msg
+
+EVENTS = "trial_events"
+_EVENT_QOS = QoSProfile(
+    depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
+READY_TIMEOUT = 20.0  # [s] for all nodes to find each other
+
+SUBSCRIBERS: dict[str, tuple[str, ...]] = {
+    "device_state": ("controller", "recorder"),
+    "tool_command": ("tool", "recorder"),
+    "tool_state": ("controller", "environment", "recorder"),
+    "device_command": ("driver", "recorder"),
+    "local_geometry": ("local_model", "recorder"),
+}
+"""Who listens to a servo topic; `tool` is the local model if there is one, else the environment."""
+
+
+class TrialParameters(Parameters):
+    """What every node of a trial knows of it."""
+
+    rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0)
+    last_tick: int = quantity(description="Ticks 0 to this one are executed", ge=0)
+    mode: Literal["lockstep"] = quantity("lockstep", description="lockstep: each tick waits for its answer")
+    nodes: tuple[str, ...] = quantity(description="Names of all nodes of the trial")
+    patience: float = quantity(
+        10.0, unit="s", description="A peer that is silent for longer ends the trial", gt=0.0, le=3600.0
+    )
+
+    def listeners(self, topic: str) -> int:
+        """How many of the trial's nodes listen to a topic."""
+        tool = "local_model" if "local_model" in self.nodes else "environment"
+        asynchronous = "local_model" in self.nodes
+        count = 0
+        for name in SUBSCRIBERS[topic]:
+            if name == "environment" and not asynchronous:
+                continue
+            count += (tool if name == "tool" else name) in self.nodes
+        return count
+
+
+class ServoError(RuntimeError):
+    """The trial cannot go on; the text is the reason."""
+
+
+class _Never(CallbackGroup):
+    """A callback group whose entities no executor touches."""
+
+    def can_execute(self, entity: Any) -> bool:
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        return None
+
+
+class Inbox:
+    """Blocks on subscriptions until one has a message; gives serialised messages by topic."""
+
+    def __init__(self, context: Any, subscriptions: dict[str, Any]):
+        self._context = context
+        self._subscriptions = [(topic, sub, sub.handle.pointer) for topic, sub in subscriptions.items()]
+        self._guard = rclpy.guard_condition.GuardCondition(callback=None, callback_group=None, context=context)
+        self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
+
+    def wake(self) -> None:
+        """End a wait from another thread."""
+        self._guard.trigger()
+
+    def wait(self, timeout: float | None) -> Iterator[tuple[str, bytes]]:
+        """Wait up to `timeout` [s] (None: for ever) and give all messages that are there."""
+        wait_set = self._wait_set
+        with ExitStack() as stack:
+            wait_set.clear_entities()
+            for _, sub, _ in self._subscriptions:
+                stack.enter_context(sub.handle)
+                wait_set.add_subscription(sub.handle)
+            stack.enter_context(self._guard.handle)
+            wait_set.add_guard_condition(self._guard.handle)
+            wait_set.wait(-1 if timeout is None else round(timeout * 1e9))
+            ready = wait_set.get_ready_entities("subscription")
+        for topic, sub, pointer in self._subscriptions:
+            if pointer in ready:
+                while True:
+                    with sub.handle:
+                        taken = sub.handle.take_message(sub.msg_type, True)
+                    if taken is None:
+                        break
+                    yield topic, taken[0]
+
+
+class ServoNode(LifecycleNode):
+    """A managed node whose core runs in a servo thread.
+
+    Derived classes name their topics and parameters, build their core, and answer messages.
+    """
+
+    Config: ClassVar[type[TrialParameters]]
+    SUBSCRIBES: ClassVar[tuple[str, ...]]
+    PUBLISHES: ClassVar[tuple[str, ...]]
+    DEPTH: ClassVar[int] = 1
+    """Depth of the subscriptions; 1 where only the latest message counts."""
+
+    config: Any
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.declare_parameter(
+            "autostart", True, ParameterDescriptor(description="Configure and activate at once", read_only=True)
+        )
+        self.finished = threading.Event()
+        self.exit_code = 0
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._inbox: Inbox | None = None
+        self._publishers_of: dict[str, Any] = {}
+        self._subscriptions_of: dict[str, Any] = {}
+        self._new_config: Any = None
+        self._declared = False
+
+    # What derived classes provide
+
+    def build(self) -> None:
+        """Make the core from `self.config`."""
+        raise NotImplementedError
+
+    def subscribed(self) -> tuple[str, ...]:
+        """The topics that this node listens to with its present parameters."""
+        return self.SUBSCRIBES
+
+    def published(self) -> tuple[str, ...]:
+        """The topics that this node publishes with its present parameters."""
+        return self.PUBLISHES
+
+    def receive(self, topic: str, data: bytes) -> None:
+        """Answer a message; MessageError refuses it."""
+        raise NotImplementedError
+
+    def reconfigure(self) -> None:
+        """Take a changed `self.config`; called between two messages."""
+
+    def prepared(self) -> bool:
+        """Whether this node can start the trial."""
+        return True
+
+    def idle(self) -> bool:
+        """Called every 10 ms until it returns True: nothing is left to do before the first tick."""
+        return True
+
+    def serve(self) -> None:
+        """The servo thread's work: wait for messages and answer them until stopped."""
+        announced = settled = False
+        deadline = time.monotonic() + READY_TIMEOUT
+        while not self.stopping:
+            for topic, data in self.inbox.wait(None if announced and settled else POLL):
+                self.take(topic, data)
+            if not announced:
+                announced = self.announce_if_ready(deadline)
+            if not settled:
+                settled = self.idle()
+
+    # Services to derived classes
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the servo thread shall end."""
+        return self._stopping
+
+    @property
+    def inbox(self) -> Inbox:
+        """The subscriptions."""
+        assert self._inbox is not None
+        return self._inbox
+
+    def take(self, topic: str, data: bytes) -> None:
+        """Hand a message to `receive`; say so when it is refused, and go on."""
+        if self._new_config is not None:
+            self.config, self._new_config = self._new_config, None
+            self.reconfigure()
+        try:
+            self.receive(topic, data)
+        except MessageError as error:
+            self.get_logger().warning(f"refused: {error}", throttle_duration_sec=1.0)
+
+    def send(self, topic: str, data: bytes) -> None:
+        """Publish serialised bytes."""
+        self._publishers_of[topic].publish(data)
+
+    def tell(self, name: str, tick: int = -1, detail: str = "") -> None:
+        """Publish a TrialEvent."""
+        event = msg.TrialEvent(tick=tick, node=self.get_name(), name=name, detail=detail)
+        self._publishers_of[EVENTS].publish(event)
+
+    def unmatched(self) -> list[str]:
+        """The servo topics on which not all peers of the trial have been found yet."""
+        missing = [
+            topic
+            for topic in self.published()
+            if self._publishers_of[topic].get_subscription_count() < self.config.listeners(topic)
+        ]
+        missing += [
+            topic
+            for topic, subscription in self._subscriptions_of.items()
+            if topic != EVENTS and subscription.get_publisher_count() < 1
+        ]
+        return missing
+
+    def announce_if_ready(self, deadline: float) -> bool:
+        """Say `ready` once all peers are found and this node is prepared.
+
+        Raises:
+            ServoError: not before `deadline`.
+        """
+        missing = self.unmatched()
+        if not missing and self.prepared():
+            self.tell("ready")
+            return True
+        if time.monotonic() > deadline:
+            raise ServoError(
+                f"not ready after {READY_TIMEOUT:g} s: no peer on {', '.join(missing)}"
+                if missing
+                else f"not ready after {READY_TIMEOUT:g} s: no initial message"
+            )
+        return False
+
+    def end(self, exit_code: int = 0) -> None:
+        """End the process with an exit code; the first one counts."""
+        if not self.finished.is_set():
+            self.exit_code = exit_code
+        self.finished.set()
+
+    def stop_servo(self) -> None:
+        """End the servo thread and wait for it."""
+        self._stopping = True
+        if self._inbox is not None:
+            self._inbox.wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5.0)
+            self._thread = None
+
+    # Lifecycle
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read and check the parameters, build the core, open the topics."""
+        try:
+            if not self._declared:
+                declare(self, self.Config)
+                self._declared = True
+            self.config = read(self, self.Config)
+            self.build()
+        except (ParameterError, rclpy.exceptions.ParameterException) as error:
+            self.get_logger().error(f"cannot be configured: {error}")
+            return TransitionCallbackReturn.FAILURE
+        self.add_on_set_parameters_callback(self._on_set_parameters)
+        servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        for topic in self.published():
+            self._publishers_of[topic] = self.create_publisher(_type(topic), topic, servo_qos)
+        self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
+        group = _Never()
+        listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+        for topic in self.subscribed():
+            self._subscriptions_of[topic] = self.create_subscription(
+                _type(topic),
+                topic,
+                _taken_elsewhere,
+                _EVENT_QOS if topic == EVENTS else listen_qos,
+                callback_group=group,
+                raw=True,
+            )
+        self._inbox = Inbox(self.context, self._subscriptions_of)
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Start the servo thread."""
+        self._stopping = False
+        self._thread = threading.Thread(target=self._serve, name="servo", daemon=True)
+        self._thread.start()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """End the servo thread."""
+        self.stop_servo()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the topics."""
+        self.stop_servo()
+        self.remove_on_set_parameters_callback(self._on_set_parameters)
+        self._inbox = None
+        for publisher in self._publishers_of.values():
+            self.destroy_publisher(publisher)
+        for subscription in self._subscriptions_of.values():
+            self.destroy_subscription(subscription)
+        self._publishers_of.clear()
+        self._subscriptions_of.clear()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """End the process."""
+        self.stop_servo()
+        self.end()
+        return TransitionCallbackReturn.SUCCESS
+
+    def _on_set_parameters(self, changes: list[Parameter]) -> SetParametersResult:
+        try:
+            self._new_config = read(self, self.Config, changes)
+        except ParameterError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _serve(self) -> None:
+        try:
+            self.serve()
+        except ServoError as error:
+            self.get_logger().error(str(error))
+            self.end(1)
+        except Exception:
+            self.get_logger().error(f"servo thread failed:\n{traceback.format_exc()}")
+            self.end(1)
+
+
+def _type(topic: str) -> Any:
+    return msg.TrialEvent if topic == EVENTS else getattr(msg, TOPICS[topic].TYPE.rpartition("/")[2])
+
+
+def _taken_elsewhere(message: Any) -> None:
+    """Never called: the servo thread takes these messages."""
+
+
+def run(make: type[ServoNode], name: str) -> int:
+    """Run a node until it ends or is told to (SIGINT, SIGTERM); returns the exit status of the process."""
+    _die_with_parent()
+    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    node = make(name)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: node.end(node.exit_code))
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
+    spinner.start()
+    if node.get_parameter("autostart").value:
+        if node.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+            node.trigger_activate()
+        else:
+            node.end(1)
+    node.finished.wait()
+    node.stop_servo()
+    executor.shutdown(timeout_sec=1.0)
+    spinner.join(timeout=1.0)
+    node.destroy_node()
+    rclpy.try_shutdown()
+    return node.exit_code
+
+
+def _spin(executor: SingleThreadedExecutor) -> None:
+    try:
+        executor.spin()
+    except ExternalShutdownException:
+        return
+
+
+def _die_with_parent() -> None:
+    """Be ended by the kernel when the process that started this one is killed, if it asked for that."""
+    parent = os.environ.get("HAPTICS_PARENT")
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if str(os.getppid()) != parent:
+        sys.exit(1)

@@ -1,0 +1,66 @@
+"""The tool's side of the servo graph: answers each ToolCommand with a ToolState."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.environment import EnvironmentParameters
+from haptic_sim.local_model import LocalModelParameters
+from haptic_sim.messages import MessageError, ToolCommand, ToolState
+from haptic_sim.nodes.servo import ServoNode, TrialParameters
+from haptic_sim.parameters import quantity
+from haptic_sim.scene import EnclosureParameters, PegParameters
+
+
+class ToolTrialParameters(TrialParameters):
+    """What environment and local model need to know of a trial."""
+
+    tool: PegParameters = quantity(description="The virtual tool")
+    scene: EnclosureParameters = quantity(description="What surrounds it")
+    contact: ContactParameters = quantity(description="Material of the contacts")
+    environment: EnvironmentParameters = quantity(description="How the world is simulated")
+    local_model: LocalModelParameters = quantity(description="The local model of interaction")
+    device: DeviceLimits = quantity(description="What the device can render")
+
+
+class ToolSide(Protocol):
+    """Environment or LocalModel."""
+
+    def tool_state(self) -> ToolState: ...
+
+    def step(self, command: ToolCommand, state: ToolState) -> None: ...
+
+
+class ToolNode(ServoNode):
+    """Answers tool commands; a repeated tick gets the same answer."""
+
+    Config: ClassVar = ToolTrialParameters
+    config: ToolTrialParameters
+    core: ToolSide
+
+    def open_tool(self, core: ToolSide) -> None:
+        """Take the core that answers."""
+        self.core = core
+        self._command = ToolCommand()
+        self._state = core.tool_state()
+        self._answer = self._state.to_bytes()
+
+    def idle(self) -> bool:
+        """Repeat the initial state until the first command."""
+        if self._state.tick < 0:
+            self.send("tool_state", self._answer)
+        return self._state.tick >= 0
+
+    def command(self, data: bytes) -> None:
+        """Answer a tool command."""
+        command, state = self._command, self._state
+        command.load(data)
+        if command.tick == state.tick + 1:
+            if not command.is_finite():
+                raise MessageError(f"tool_command {command.tick}: not finite")
+            self.core.step(command, state)
+            self._answer = state.to_bytes()
+        elif command.tick != state.tick:
+            raise MessageError(f"tool_command {command.tick}: must be {state.tick} or {state.tick + 1}")
+        self.send("tool_state", self._answer)

@@ -1,0 +1,55 @@
+"""The virtual tool during a servo step: contact response, integration, and what it tells the controller."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from haptic_sim.contact.response import ContactParameters, ContactResponse, ImpulseRendering, Method
+from haptic_sim.contact.rows import CAPACITY, ContactRows
+from haptic_sim.messages import FREE, ToolCommand, ToolState, tick_time
+from haptic_sim.multibody import Multibody
+from haptic_sim.scene import World
+
+
+class VirtualTool:
+    """A tool that answers wrench commands at the servo rate; where its contacts come from is its owner's affair."""
+
+    def __init__(
+        self,
+        world: World,
+        contact: ContactParameters,
+        method: Method,
+        rendering: ImpulseRendering,
+        wrench_limit: np.ndarray,
+        rate: float,
+    ):
+        self.body = Multibody(world.model, world.hand, world.q, world.v)
+        self.rate, self.period = rate, 1.0 / rate
+        self.rows = ContactRows()
+        self._contact = ContactResponse(method, contact, rendering, wrench_limit, CAPACITY, self.body.nv)
+
+    def tool_state(self) -> ToolState:
+        """A message for this tool, holding the initial state (tick -1)."""
+        state = ToolState(q=self.body.q.size, v=self.body.v.size, constraint_directions=36)
+        state.stamp(-1, 0)
+        state.contact_state, state.contacts = FREE, 0
+        self._fill(state)
+        return state
+
+    def step(self, command: ToolCommand, state: ToolState) -> None:
+        """Advance by one tick under `command` and the contacts in `self.rows`; fill `state`."""
+        self._contact.respond(self.rows, self.body, self.period)
+        state.contact_state, state.contacts = self._contact.state, self._contact.contacts
+        state.wrench[:] = self._contact.wrench
+        self.body.advance(self._contact.force, command.wrench, self.period)
+        state.stamp(command.tick, tick_time(command.tick + 1, self.rate))
+        self._fill(state)
+
+    def _fill(self, state: ToolState) -> None:
+        body = self.body
+        state.pose[:] = body.pose
+        state.twist[:] = body.twist
+        state.q[:] = body.q
+        state.v[:] = body.v
+        state.inverse_inertia[:] = body.inverse_inertia
+        state.kinetic_energy = body.kinetic_energy[0]
