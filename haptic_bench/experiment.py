@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ MAX_TICKS = 10_000_000
 class Experiment(Parameters):
     """A bench experiment. The sections are the parameters of the cores."""
 
-    name: str = quantity(description="Name, that of the file")
+    name: str = quantity(description="Name, that of the file", pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")
     title: str = quantity("", description="One line for lists and reports")
     source: str = quantity("", description="Where it was published")
     description: str = quantity("", description="What happens in it")
@@ -49,6 +50,11 @@ class Experiment(Parameters):
     def last_tick(self) -> int:
         """N: ticks 0 to N are executed."""
         return round(self.duration * self.rate)
+
+    @property
+    def namespace(self) -> str:
+        """The name as a ROS name."""
+        return re.sub(r"\W", "_", self.name, flags=re.ASCII)
 
     @property
     def asynchronous(self) -> bool:

@@ -68,7 +68,7 @@ def node_specs(experiment: Experiment, directory: Path, *, progress: bool = Fals
         "controller": some("controller") | {"tool_dof": (model.nq, model.nv)},
         "local_model": tool_side,
         "environment": tool_side,
-        "recorder": some("environment") | {"name": experiment.name, "directory": str(directory)},
+        "recorder": some("environment") | {"name": experiment.namespace, "directory": str(directory)},
     }
     return [NodeSpec(name, name, trial | own[name]) for name in names]
 

@@ -76,6 +76,7 @@ class Environment:
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
         self._detector = CollisionDetector(world)
         self.tool_state = self._tool.tool_state
+        self.configure = self._tool.configure
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""

@@ -44,6 +44,7 @@ class LocalModel:
     ):
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
         self.tool_state = self._tool.tool_state
+        self.configure = self._tool.configure
         self._rotation = np.zeros((3, 3))
         self._plane = np.zeros((CAPACITY, 3))  # point on the plane at the update [m]
         self._local = np.zeros((CAPACITY, 3))  # contact point in the proxy's axes [m]

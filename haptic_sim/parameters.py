@@ -46,9 +46,14 @@ class ParameterError(ValueError):
         super().__init__("\n".join(self.problems))
 
 
-def quantity(default: Any = ..., *, unit: str = "", description: str, **bounds: Any) -> Any:
-    """Declare a parameter: default (required when left out), unit, description, bounds (gt, ge, lt, le)."""
-    return Field(default, description=description, json_schema_extra={"unit": unit}, **bounds)
+def quantity(
+    default: Any = ..., *, unit: str = "", description: str, live: bool = False, **bounds: Any
+) -> Any:
+    """Declare a parameter: default (required when left out), unit, description, bounds (gt, ge, lt, le).
+
+    A `live` one may be changed while a node runs; the change takes effect between two messages.
+    """
+    return Field(default, description=description, json_schema_extra={"unit": unit, "live": live}, **bounds)
 
 
 def _three_or_six(values: tuple[float, ...]) -> tuple[float, ...]:

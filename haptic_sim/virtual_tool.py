@@ -28,6 +28,10 @@ class VirtualTool:
         self.rows = ContactRows()
         self._contact = ContactResponse(method, contact, rendering, wrench_limit, CAPACITY, self.body.nv)
 
+    def configure(self, contact: ContactParameters) -> None:
+        """Take another material, from the next step on."""
+        self._contact.parameters = contact
+
     def tool_state(self) -> ToolState:
         """A message for this tool, holding the initial state (tick -1)."""
         state = ToolState(q=self.body.q.size, v=self.body.v.size, constraint_directions=36)

@@ -74,19 +74,20 @@ class DriverNode(ServoNode):
         if not self._gather():
             return
         tick = 0
+        self._report(tick)
         last = self.config.last_tick
         recorded = "recorder" in self.config.nodes
         while tick <= last and not self.stopping:
             if not self._tick(tick):
                 break
             tick += 1
-            if not tick & 255:
-                if self.config.progress:
-                    print(f"tick {tick}", flush=True)
+            if not tick & 63:
+                self._report(tick)
                 if recorded:
                     self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
         self._core.sense(tick, self._state)
         self.send("device_state", self._state.to_bytes())
+        self._report(tick)
         finished = tick > last
         self.tell("finished" if finished else "interrupted", tick)
         if finished:
@@ -128,6 +129,10 @@ class DriverNode(ServoNode):
                 self.send("device_state", data)
         self._core.actuate(self._command)
         return True
+
+    def _report(self, tick: int) -> None:
+        if self.config.progress:
+            print(f"tick {tick}", flush=True)
 
     def _listen(self, timeout: float) -> bool:
         """Take what arrives within `timeout` [s]; False if nothing does."""

@@ -27,12 +27,12 @@ ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
 class ContactParameters(Parameters):
     """Material of all contacts."""
 
-    stiffness: float = quantity(4000.0, unit="N/m", description="Penalty stiffness", gt=0.0, le=1e7)
-    damping: float = quantity(30.0, unit="N s/m", description="Penalty damping", ge=0.0, le=1e5)
+    stiffness: float = quantity(4000.0, unit="N/m", description="Penalty stiffness", live=True, gt=0.0, le=1e7)
+    damping: float = quantity(30.0, unit="N s/m", description="Penalty damping", live=True, ge=0.0, le=1e5)
     per: Literal["point", "wall"] = quantity(
         "point", description="Whether stiffness and damping are those of a contact point or shared by a wall's points"
     )
-    restitution: float = quantity(0.0, description="Coefficient of restitution", ge=0.0, le=1.0)
+    restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
 
 
 class DeviceLimits(Parameters):
@@ -59,7 +59,7 @@ class ContactResponse:
 
     Args:
         method: `penalty`, or `impulse_augmented` (THESIS 4.1).
-        parameters: material.
+        parameters: material; may be replaced between two steps.
         rendering: what is done about impulses that the device cannot render; `scaled` and `spread` are done here.
         wrench_limit: of the device, (6,) [N, N m].
         capacity: rows at most.

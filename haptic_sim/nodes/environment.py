@@ -58,6 +58,11 @@ class EnvironmentNode(ToolNode):
                 )
             )
 
+    def reconfigure(self) -> None:
+        """See ServoNode: a survey has no forces."""
+        if not self.asynchronous:
+            super().reconfigure()
+
     def idle(self) -> bool:
         """See ServoNode."""
         return self.asynchronous or super().idle()

@@ -41,7 +41,7 @@ _EVENT_QOS = QoSProfile(
     depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
-READY_TIMEOUT = 20.0  # [s] for all nodes to find each other
+READY_TIMEOUT = 60.0  # [s] for all nodes to find each other; compiling kernels anew takes part of it
 
 SUBSCRIBERS: dict[str, tuple[str, ...]] = {
     "device_state": ("controller", "recorder"),

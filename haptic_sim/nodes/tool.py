@@ -27,6 +27,8 @@ class ToolTrialParameters(TrialParameters):
 class ToolSide(Protocol):
     """Environment or LocalModel."""
 
+    def configure(self, contact: ContactParameters) -> None: ...
+
     def tool_state(self) -> ToolState: ...
 
     def step(self, command: ToolCommand, state: ToolState) -> None: ...
@@ -45,6 +47,10 @@ class ToolNode(ServoNode):
         self._command = ToolCommand()
         self._state = core.tool_state()
         self._answer = self._state.to_bytes()
+
+    def reconfigure(self) -> None:
+        """See ServoNode."""
+        self.core.configure(self.config.contact)
 
     def idle(self) -> bool:
         """Repeat the initial state until the first command."""

@@ -1,0 +1,238 @@
+"""The built-in runner: the nodes of a graph as processes, watched and always stopped.
+
+Does what `ros2 launch` does where ROS 2's launch is not installed. The driver conducts: when it ends well, so does the
+trial; any other node that ends before it ends the trial with an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from haptic_bench.graph import NodeSpec, write_parameters
+
+LAST_LINES = 12
+STOP_DRIVER = 1.2  # [s] for the driver to end the trial and the recorder to close the bag
+STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay below 2 s
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended: status `done`, `interrupted` or `failed`; why; seconds from first to last tick."""
+
+    status: str
+    reason: str = ""
+    start_up: float | None = None  # [s] from the call to the first tick
+    wall_time: float = 0.0
+
+
+class Interruption:
+    """SIGINT, SIGTERM and SIGHUP as a flag that can be waited for; the second signal kills what is waited for."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.count = 0
+        self._previous: dict[int, object] = {}
+
+    def __enter__(self) -> Interruption:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def _note(self, number: int, frame: object) -> None:
+        self.count += 1
+        self.event.set()
+
+
+class _Process:
+    """One node as a process: its output goes to a log file, its last lines are kept."""
+
+    def __init__(
+        self, spec: NodeSpec, arguments: Sequence[str], log: Path, changed: threading.Event, line: Callable[[str], object]
+    ):
+        self.name = spec.name
+        self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        # A session of its own: Ctrl-C in the terminal reaches the runner alone, which stops the nodes in order.
+        self._popen = subprocess.Popen(
+            [sys.executable, "-u", "-m", spec.module, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=os.environ | {"HAPTICS_PARENT": str(os.getpid())},
+            text=True,
+            errors="replace",
+        )
+        self._reader = threading.Thread(target=self._read, args=(log, changed, line), daemon=True)
+        self._reader.start()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, None while it runs."""
+        return self._popen.poll()
+
+    def send(self, number: int) -> None:
+        """Send a signal if it still runs."""
+        if self._popen.poll() is None:
+            self._popen.send_signal(number)
+
+    def wait(self, deadline: float) -> bool:
+        """Wait until it ends or `deadline` (monotonic) has passed; whether it ended."""
+        try:
+            self._popen.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def finish(self) -> None:
+        """Read what is left of the output of a process that has ended."""
+        self._reader.join(timeout=1.0)
+
+    def describe(self) -> str:
+        """How it ended, and its last lines."""
+        status = self._popen.poll()
+        if status is not None and status < 0:
+            try:
+                how = f"killed by {signal.Signals(-status).name}"
+            except ValueError:
+                how = f"killed by signal {-status}"
+        else:
+            how = f"exit status {status}"
+        lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
+        return f"{self.name} ended early ({how}); its last lines:\n{lines}"
+
+    def _read(self, log: Path, changed: threading.Event, line: Callable[[str], object]) -> None:
+        assert self._popen.stdout is not None
+        with log.open("w", encoding="utf-8") as file:
+            for text in self._popen.stdout:
+                text = text.rstrip("\n")
+                if not line(text):
+                    file.write(text + "\n")
+                    file.flush()
+                    self.last_lines.append(text)
+        self._popen.wait()
+        changed.set()
+
+
+class _Progress:
+    """Follows the driver's report of its ticks."""
+
+    _LINE = re.compile(r"tick (\d+)")
+
+    def __init__(self, show: Callable[[int], object] | None):
+        self._show = show
+        self.tick: int | None = None
+        self.first = self.last = 0.0
+
+    def __call__(self, line: str) -> bool:
+        """Whether the line was a report."""
+        match = self._LINE.fullmatch(line)
+        if match is None:
+            return False
+        now = time.monotonic()
+        if self.tick is None:
+            self.first = now
+        self.tick, self.last = int(match[1]), now
+        if self._show is not None:
+            self._show(self.tick)
+        return True
+
+
+def run(
+    specs: Sequence[NodeSpec],
+    directory: Path,
+    namespace: str,
+    interruption: Interruption,
+    show: Callable[[int], object] | None = None,
+) -> Outcome:
+    """Run a graph until its driver ends the trial, a node fails or the user interrupts; leaves no process behind.
+
+    Args:
+        specs: nodes, the driver first.
+        directory: of the trial; receives `parameters.yaml` and `log/`.
+        namespace: of the topics; made unique, so that two trials do not meet.
+        interruption: asked for, and waited on.
+        show: called with the number of ticks done.
+    """
+    called = time.monotonic()
+    log = directory / "log"
+    log.mkdir()
+    parameters = directory / "parameters.yaml"
+    write_parameters(list(specs), parameters)
+    unique = f"/{namespace}_{uuid.uuid4().hex[:8]}"
+    changed = interruption.event
+    progress = _Progress(show)
+    processes: list[_Process] = []
+    try:
+        for spec in specs:
+            arguments = ["--ros-args", "-r", f"__node:={spec.name}", "-r", f"__ns:={unique}"]
+            arguments += ["--params-file", str(parameters)]
+            line = progress if spec.name == "driver" else lambda text: False
+            processes.append(_Process(spec, arguments, log / f"{spec.name}.log", changed, line))
+        status, reason = _watch(processes, interruption)
+    finally:
+        _stop(processes, interruption)
+    if reason and progress.tick is not None:
+        reason = f"about tick {progress.tick}: {reason}"
+    if progress.tick is None:
+        return Outcome(status, reason)
+    return Outcome(status, reason, progress.first - called, progress.last - progress.first)
+
+
+def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, str]:
+    """Wait for the end of the trial; status and reason."""
+    driver = processes[0]
+    while True:
+        if interruption:
+            return "interrupted", ""
+        for process in processes[1:]:
+            if process.status is not None and driver.status != 0:
+                process.finish()
+                return "failed", process.describe()
+        if driver.status is not None:
+            if driver.status == 0:
+                return "done", ""
+            driver.finish()
+            return "failed", driver.describe()
+        interruption.event.wait(0.5)
+        if not interruption:
+            interruption.event.clear()
+
+
+def _stop(processes: list[_Process], interruption: Interruption) -> None:
+    """Stop the driver, which ends the trial, then the others; kill what does not end in time."""
+    begun = time.monotonic()
+    signals_before = interruption.count
+    if processes:
+        processes[0].send(signal.SIGINT)
+        while interruption.count == signals_before and time.monotonic() < begun + STOP_DRIVER:
+            if any(process.status is not None for process in processes[1:]) or processes[0].wait(
+                time.monotonic() + 0.05
+            ):
+                break
+    for process in processes[1:]:
+        process.send(signal.SIGINT)
+    deadline = begun + STOP_ALL if interruption.count == signals_before else begun
+    for process in processes:
+        if not process.wait(deadline):
+            process.send(signal.SIGKILL)
+    for process in processes:
+        process.wait(time.monotonic() + 1.0)
+        process.finish()

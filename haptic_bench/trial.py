@@ -1,0 +1,211 @@
+"""A trial from its experiment to its report: run, record, sample, analyse."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from haptic_bench import bag, runner
+from haptic_bench.analysis import Analysis, analyse
+from haptic_bench.experiment import Trial, write_resolved
+from haptic_bench.offline import simulate
+from haptic_bench.runner import Interruption, Outcome
+from haptic_bench.samples import Samples, of_trial
+from haptic_bench.trial_bag import TrialBag, read_messages, versions
+from haptic_sim.parameters import ParameterError
+
+MODES = ("offline", "lockstep")
+
+
+def new_directory(out: str | None, name: str) -> Path:
+    """The directory of a trial, made and empty; without `out` a new one under ./trials/.
+
+    Raises:
+        ParameterError: `out` is a file, is not empty or cannot be made.
+    """
+    if out is None:
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        for suffix in ("", *(f"-{i}" for i in range(2, 1000))):
+            path = Path("trials") / f"{name}-{stamp}{suffix}"
+            with contextlib.suppress(FileExistsError):
+                _make(path, exist_ok=False)
+                return path
+        raise ParameterError([f"trials/{name}-{stamp}: is taken, up to -999"])
+    path = Path(out)
+    if path.exists() and not path.is_dir():
+        raise ParameterError([f"--out {out}: is a file; must be a new or empty directory"])
+    _make(path, exist_ok=True)
+    if any(path.iterdir()):
+        raise ParameterError([f"--out {out}: is not empty; must be a new or empty directory"])
+    return path
+
+
+def _make(path: Path, exist_ok: bool) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ParameterError([f"--out {path}: cannot be made: {error.strerror}"]) from error
+
+
+def run_trial(
+    trial: Trial,
+    mode: str,
+    directory: Path,
+    interruption: Interruption,
+    show: Callable[[int], object] | None = None,
+) -> dict[str, Any]:
+    """Run a trial in an empty directory and leave everything of it there; returns the summary.
+
+    Args:
+        trial: what to run.
+        mode: one of MODES.
+        directory: exists and is empty.
+        interruption: ends the trial early; what was recorded is kept and summarised.
+        show: called with the number of ticks done.
+    """
+    run = run_offline if mode == "offline" else run_graph
+    return conclude(trial, mode, directory, run(trial, directory.resolve(), interruption, show))
+
+
+def run_graph(
+    trial: Trial, directory: Path, interruption: Interruption, show: Callable[[int], object] | None
+) -> Outcome:
+    """Run and record a trial as the ROS graph in lockstep; arguments as for `run_trial`."""
+    from haptic_bench.graph import node_specs
+
+    experiment = write_resolved(trial, directory)
+    return runner.run(
+        node_specs(experiment, directory, progress=True), directory, experiment.namespace, interruption, show
+    )
+
+
+def run_offline(
+    trial: Trial, directory: Path, interruption: Interruption, show: Callable[[int], object] | None
+) -> Outcome:
+    """Run and record a trial in this process; arguments as for `run_trial`."""
+    experiment = write_resolved(trial, directory)
+    schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
+    called = time.monotonic()
+    book = TrialBag(directory, experiment.namespace, experiment.rate, schedule)
+    started = time.monotonic()
+    finished = False
+    try:
+        done = simulate(trial, book.add, show, lambda: bool(interruption))
+        finished = done > experiment.last_tick
+    finally:
+        book.close("finished" if finished else "interrupted", book.complete)
+    status = "done" if finished else "interrupted"
+    return Outcome(status, "", started - called, time.monotonic() - started)
+
+
+def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:
+    """Write samples.csv, summary.json and the report from a trial's bag; returns the summary."""
+    from haptic_bench import report
+
+    if outcome.status != "done" and (directory / "bag").is_dir():
+        with contextlib.suppress(bag.BagError):  # nothing was recorded yet
+            bag.repair(directory / "bag")
+    samples = read_samples(trial, directory)
+    samples.write_csv(directory / "samples.csv")
+    whole = outcome.status == "done"
+    analysis = analyse(trial, samples, compare=whole) if len(samples) else Analysis({})
+    summary: dict[str, Any] = {
+        "experiment": trial.experiment.name,
+        "mode": mode,
+        "status": outcome.status,
+        **({"reason": outcome.reason} if outcome.reason else {}),
+        "ticks": len(samples),
+        "wall_time": outcome.wall_time,
+        **analysis.summary(),
+        "timing": {"start_up": outcome.start_up},
+        "machine": machine(),
+        "versions": versions(),
+    }
+    write_summary(directory, summary)
+    report.write(directory, analysis)
+    return summary
+
+
+def read_samples(trial: Trial, directory: Path) -> Samples:
+    """The samples of a trial from its bag; empty if there is none."""
+    try:
+        messages = read_messages(directory)
+    except bag.BagError:
+        messages = {}
+    return of_trial(trial, messages)
+
+
+def write_summary(directory: Path, summary: dict[str, Any]) -> None:
+    """Write summary.json."""
+    text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
+    (directory / "summary.json").write_text(text + "\n", encoding="utf-8")
+
+
+def machine() -> dict[str, Any]:
+    """What a measurement was made on."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, title: str, quiet: bool) -> Iterator[Callable[[int], object] | None]:
+    """A function that shows the number of ticks done; None unless the error output is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc=title, unit=" ticks", leave=False, dynamic_ncols=True) as bar:
+        yield lambda done: bar.update(min(done, total) - bar.n)
+
+
+def run_all(
+    trials: Sequence[Trial], mode: str, directory: Path, interruption: Interruption, quiet: bool
+) -> list[dict[str, Any]]:
+    """Run one trial, or each of a sweep in its own directory, and report; returns the summaries."""
+    from haptic_bench import report
+
+    summaries = []
+    for trial in trials:
+        if interruption:
+            break
+        target = directory / trial.label if trial.label else directory
+        target.mkdir(exist_ok=True)
+        title = trial.label or trial.experiment.name
+        with progress_bar(trial.experiment.last_tick + 1, title, quiet) as show:
+            summaries.append(run_trial(trial, mode, target, interruption, show))
+    if trials[0].label:
+        runs = [{"label": trial.label, "directory": trial.label} for trial in trials[: len(summaries)]]
+        keys = [part.partition("=")[0] for part in trials[0].label.split(",") if "=" in part]
+        write_summary(
+            directory,
+            {
+                "experiment": trials[0].experiment.name,
+                "mode": mode,
+                "status": "done" if len(summaries) == len(trials) else "interrupted",
+                "sweep": {"keys": keys, "runs": runs},
+            },
+        )
+        report.write(directory)
+    return summaries

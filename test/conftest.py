@@ -1,0 +1,89 @@
+"""Shared by the tests: a ROS domain of their own, the command line as a process, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DEADLINE = 120.0  # [s] for anything that is waited for; long, because it decides nothing but a hang
+
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ["ROS_DOMAIN_ID"] = str(random.Random().randint(40, 99))
+
+
+def processes_of(text: str) -> list[int]:
+    """Processes whose command line holds `text`, without this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:  # it has ended
+                continue
+            if text in arguments and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Wait for something that must happen."""
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {DEADLINE:g} s in vain for {what}")
+        time.sleep(0.01)
+
+
+class Haptics:
+    """The command line as a process."""
+
+    def __init__(self, *arguments: str, cwd: Path):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "haptic_bench", *arguments],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        )
+        self.out = self.err = ""
+
+    def interrupt(self) -> None:
+        """As Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self) -> int:
+        """Wait for the end; the exit status."""
+        self.out, self.err = self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode
+
+
+@pytest.fixture
+def haptics(tmp_path: Path) -> Iterator[Callable[..., Haptics]]:
+    """Start `haptics ARGUMENTS` in an empty folder; what still runs at the end is killed, and is a failure."""
+    started: list[Haptics] = []
+
+    def start(*arguments: str) -> Haptics:
+        started.append(Haptics(*arguments, cwd=tmp_path))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+    left = processes_of(str(tmp_path))
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, "processes were left behind"

@@ -1,0 +1,168 @@
+"""Experiment files, settings and sweeps: what is accepted, and what is said of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from haptic_bench import experiment
+from haptic_sim.parameters import ParameterError
+
+
+def problem(name: str = "corner_peg", *settings: str, duration: object = None) -> str:
+    """What is said of a bad input."""
+    with pytest.raises(ParameterError) as caught:
+        experiment.load(name, settings, duration)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("contact.stiffness=-5", "contact.stiffness = -5 N/m: must be > 0 N/m"),
+        ("contact.stiffness=.nan", "contact.stiffness = nan N/m: must be finite"),
+        ("contact.stiffness=soft", "contact.stiffness = soft: must be a number"),
+        ("contact.stiffness=true", "contact.stiffness = true: must not be true or false"),
+        ("contact.restitution=1.5", "contact.restitution = 1.5: must be <= 1"),
+        ("rate=0", "rate = 0 Hz: must be > 0 Hz"),
+        ("rate=.inf", "rate = inf Hz: must be finite"),
+        ("duration=-1", "duration = -1 s: must be > 0 s"),
+        ("scene.gap=[0.03, -0.01]", "scene.gap[1] = -0.01 m: the wall would be inside the peg; must be > 0"),
+        ("tool.size=[0.04, 0]", "tool.size[1] = 0: must be > 0"),
+        ("environment.method=magic", "environment.method = magic: must be 'penalty' or 'impulse_augmented'"),
+        ("operator.wrench=[1, 2, .nan, 0, 0, 0]", "operator.wrench[2] = nan N, N m: must be finite"),
+        ("operator.type=robot", "operator.type = robot: must be one of 'constant', 'sine', 'file'"),
+        ("operator.type=file", "operator.path: missing (CSV with the header time,fx,fy,fz,tx,ty,tz)"),
+        (
+            "contact.stifness=1",
+            "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, restitution)",
+        ),
+        (
+            "environment.rate=60",
+            "environment.rate = 60: an environment without a local model runs at the servo rate; leave it out, or set "
+            "local_model.type=full",
+        ),
+        ("contact.stiffness.x=2", "--set contact.stiffness.x: stiffness has no keys of its own"),
+        ("contact.stiffness", "--set contact.stiffness: must be KEY=VALUE, as in --set contact.stiffness=2000"),
+        ("contact.stiffness=[1", "--set contact.stiffness=[1: the value is not YAML"),
+        ("name=../evil", "name = ../evil: String should match pattern '^[A-Za-z][A-Za-z0-9_.-]*$'"),
+    ],
+)
+def test_bad_settings_name_key_value_and_rule(setting: str, said: str) -> None:
+    assert problem("corner_peg", setting) == said
+
+
+def test_an_unknown_experiment_lists_the_known_ones() -> None:
+    known = ", ".join(experiment.catalogue())
+    assert problem("corner_pig") == f"experiment 'corner_pig': unknown; known are: {known}"
+
+
+def test_too_many_ticks_are_refused() -> None:
+    assert problem(duration=1e6) == "duration = 1e+06 s at rate = 512 Hz: must be at most 10000000 ticks"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1, 2\nb: 3", "line 2: not YAML"),
+        ("rate: 512\nrate: 513", "line 2: not YAML"),
+        ("- 1\n- 2", "must be a mapping of keys to values"),
+        ("", "must be a mapping of keys to values"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    message = problem(str(path))
+    assert message.startswith(str(path)) and said in message
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    text = experiment.find("corner_peg").read_text().replace("rate: 512", "")
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    assert problem(str(path)) == "rate: missing (Servo rate)"
+
+
+def test_a_file_of_ones_own_runs_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "my-peg.yaml"
+    path.write_text(experiment.find("corner_peg").read_text())
+    (trial,) = experiment.load(str(path))
+    assert (trial.experiment.name, trial.experiment.namespace) == ("my-peg", "my_peg")
+
+
+def test_a_new_type_drops_the_keys_that_it_does_not_have() -> None:
+    (trial,) = experiment.load(
+        "corner_peg",
+        ["operator.type=sine", "operator.amplitude=[1, 0, 0, 0, 0, 0]", "operator.frequency=2"],
+    )
+    assert trial.experiment.operator.model_dump() == {
+        "type": "sine",
+        "release": None,
+        "amplitude": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        "frequency": 2.0,
+        "phase": 0.0,
+        "offset": (0.0,) * 6,
+    }
+
+
+def test_a_new_type_does_not_excuse_a_key_that_was_set() -> None:
+    message = problem("corner_peg", "operator.type=file", "operator.path=x.csv", "operator.wrench=[0, 0, 0, 0, 0, 0]")
+    assert message == "operator.wrench: unknown key (known: release, type, path)"
+
+
+def test_a_list_for_one_value_sweeps() -> None:
+    trials = experiment.load("corner_peg", ["contact.restitution=[0, 0.5]", "contact.per=[point, wall]"])
+    assert [trial.label for trial in trials] == [
+        f"contact.restitution={e},contact.per={per}" for e in (0, 0.5) for per in ("point", "wall")
+    ]
+    assert [trial.experiment.contact.restitution for trial in trials] == [0.0, 0.0, 0.5, 0.5]
+
+
+def test_a_list_for_a_list_is_one_value_and_a_list_of_lists_sweeps() -> None:
+    (one,) = experiment.load("corner_peg", ["scene.gap=[0.01, 0.02]"])
+    assert one.experiment.scene.gap == (0.01, 0.02)
+    two = experiment.load("corner_peg", ["scene.gap=[[0.01, 0.02], [0.03, 0.04]]"])
+    assert [trial.experiment.scene.gap for trial in two] == [(0.01, 0.02), (0.03, 0.04)]
+
+
+def test_one_bad_value_of_a_sweep_stops_all() -> None:
+    assert problem("corner_peg", "contact.stiffness=[100, -1]") == "contact.stiffness = -1 N/m: must be > 0 N/m"
+
+
+def test_ticks_are_rounded() -> None:
+    (trial,) = experiment.load("corner_peg", duration=0.1)
+    assert trial.experiment.last_tick == round(0.1 * 512) == 51
+
+
+def test_a_resolved_trial_reads_back_the_same(tmp_path: Path) -> None:
+    csv = tmp_path / "push.csv"
+    csv.write_text("time,fx,fy,fz,tx,ty,tz\n0,1,2,3,4,5,6\n0.1,0.30000000000000004,0,0,0,0,1e-300\n")
+    (trial,) = experiment.load("corner_peg", ["operator.type=file", f"operator.path={csv}"])
+    target = tmp_path / "trial"
+    target.mkdir()
+    experiment.write_resolved(trial, target)
+    csv.unlink()
+    again = experiment.read_resolved(target / "experiment.yaml")
+    assert trial.wrenches is not None and again.wrenches is not None
+    np.testing.assert_array_equal(again.wrenches, trial.wrenches)
+    update = {"operator": trial.experiment.operator.model_copy(update={"path": "operator.csv"})}
+    assert again.experiment == trial.experiment.model_copy(update=update)
+
+
+def test_a_bad_operator_file_is_named_with_its_line(tmp_path: Path) -> None:
+    csv = tmp_path / "push.csv"
+    csv.write_text("time,fx,fy,fz,tx,ty,tz\n0,0,0,0,0,0,0\n1,0,0,nan,0,0,0\n")
+    said = problem("corner_peg", "operator.type=file", f"operator.path={csv}")
+    assert said == f"{csv}, line 3: '1,0,0,nan,0,0,0': must be seven finite numbers"
+    missing = tmp_path / "none.csv"
+    said = problem("corner_peg", "operator.type=file", f"operator.path={missing}")
+    assert said == f"operator.path = {missing}: cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize("name", sorted(experiment.catalogue()))
+def test_every_experiment_of_the_catalogue_is_valid(name: str) -> None:
+    (trial,) = experiment.load(name)
+    assert trial.experiment.title and trial.experiment.source

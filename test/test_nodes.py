@@ -1,0 +1,221 @@
+"""Nodes one at a time, in this process: repeated, stale and bad messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
+pytest.importorskip("haptics.msg", reason="needs the built messages")
+
+from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
+
+from haptic_bench import experiment  # noqa: E402
+from haptic_bench.graph import node_specs, write_parameters  # noqa: E402
+from haptic_bench.nodes.recorder import RecorderNode  # noqa: E402
+from haptic_control.nodes.controller import ControllerNode  # noqa: E402
+from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
+from haptic_sim.messages import DeviceState, LocalGeometry, ToolCommand, ToolState  # noqa: E402
+from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
+from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
+
+KINDS = {
+    "driver": DriverNode,
+    "controller": ControllerNode,
+    "local_model": LocalModelNode,
+    "environment": EnvironmentNode,
+    "recorder": RecorderNode,
+}
+ASYNCHRONOUS = ("local_model.type=full", "environment.rate=60")
+
+
+class Bench:
+    """Configured nodes whose publications are caught."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self.nodes: list[Any] = []
+        self.sent: list[tuple[str, bytes]] = []
+
+    def node(self, name: str, *settings: str, change: dict[str, Any] | None = None) -> Any:
+        """A configured node of corner_peg with settings; `change` replaces parameters."""
+        (trial,) = experiment.load("corner_peg", settings)
+        directory = self._folder / str(len(self.nodes))
+        directory.mkdir()
+        experiment.write_resolved(trial, directory)
+        (spec,) = [spec for spec in node_specs(trial.experiment, directory) if spec.name == name]
+        spec.parameters.update(change or {})
+        file = directory / "parameters.yaml"
+        write_parameters([spec], file)
+        rclpy.init(args=["--ros-args", "--params-file", str(file)])
+        try:
+            node = KINDS[name](name)
+        finally:
+            self.nodes.append(node)
+        node.send = lambda topic, data: self.sent.append((topic, data))
+        return node
+
+    def close(self) -> None:
+        """Destroy what was made."""
+        for node in self.nodes:
+            node.destroy_node()
+        rclpy.try_shutdown()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """See Bench."""
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+
+
+def configured(node: Any) -> Any:
+    assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+    return node
+
+
+def device_state(tick: int, force: float = 0.3) -> bytes:
+    state = DeviceState()
+    state.stamp(tick, 0)
+    state.pose[6] = 1.0
+    state.operator_wrench[0] = force
+    return state.to_bytes()
+
+
+def tool_state(tick: int, **values: float) -> bytes:
+    state = ToolState(q=3, v=3, constraint_directions=36)
+    state.stamp(tick, 0)
+    state.pose[6] = 1.0
+    for name, value in values.items():
+        getattr(state, name)[0] = value
+    return state.to_bytes()
+
+
+def tool_command(tick: int, force: float = 0.3) -> bytes:
+    command = ToolCommand()
+    command.stamp(tick, 0)
+    command.wrench[0] = force
+    return command.to_bytes()
+
+
+def test_the_controller_answers_a_repeated_message_the_same(bench: Bench) -> None:
+    node = configured(bench.node("controller"))
+    assert not node.prepared()
+    node.take("tool_state", tool_state(-1))
+    assert node.prepared() and not bench.sent
+    for _ in range(2):
+        node.take("device_state", device_state(0))
+    assert [topic for topic, _ in bench.sent] == ["tool_command", "tool_command"]
+    assert bench.sent[0] == bench.sent[1]
+    node.take("tool_state", tool_state(0, wrench=-7.0))
+    node.take("tool_state", tool_state(0, wrench=-7.0))  # again: no second answer
+    node.take("device_state", device_state(0))
+    assert [topic for topic, _ in bench.sent[2:]] == ["device_command", "device_command"]
+    assert bench.sent[2] == bench.sent[3]
+
+
+def test_the_controller_refuses_what_is_stale_or_not_finite(bench: Bench) -> None:
+    node = configured(bench.node("controller"))
+    node.take("tool_state", tool_state(-1))
+    for bad in (device_state(5), device_state(0, np.nan), device_state(0)[:-1], device_state(0).replace(b"world", b"moon_")):
+        node.take("device_state", bad)
+    assert not bench.sent
+    node.take("device_state", device_state(0))
+    node.take("tool_state", tool_state(0, wrench=np.nan))
+    assert [topic for topic, _ in bench.sent] == ["tool_command"]
+    node.take("tool_state", tool_state(0))
+    assert [topic for topic, _ in bench.sent] == ["tool_command", "device_command"]
+
+
+def test_the_controller_rests_after_the_last_tick(bench: Bench) -> None:
+    node = configured(bench.node("controller", "duration=0.001"))  # ticks 0 and 1
+    node.take("tool_state", tool_state(-1))
+    for tick in (0, 1):
+        node.take("device_state", device_state(tick))
+        node.take("tool_state", tool_state(tick))
+    assert len(bench.sent) == 4
+    node.take("device_state", device_state(2))
+    assert len(bench.sent) == 4
+
+
+def test_changed_gains_act_from_the_next_message_on(bench: Bench) -> None:
+    node = configured(bench.node("controller"))
+    node.take("tool_state", tool_state(-1, pose=0.001))
+    node.take("device_state", device_state(0, 0.0))
+    results = node.set_parameters([rclpy.Parameter("controller.stiffness", value=[200.0, 100.0, 0.5])])
+    assert results[0].successful
+    node.take("tool_state", tool_state(0, pose=0.001))
+    node.take("device_state", device_state(1, 0.0))
+    force = [np.frombuffer(data[-48:])[0] for topic, data in bench.sent if topic == "tool_command"]
+    assert force == pytest.approx([-0.1, -0.2], rel=1e-12)
+
+
+def test_the_environment_steps_once_for_a_repeated_command(bench: Bench) -> None:
+    node = configured(bench.node("environment"))
+    assert node.idle() is False  # says the initial state until it is asked
+    for _ in range(2):
+        node.take("tool_command", tool_command(0))
+    node.take("tool_command", tool_command(2))  # skips one: refused
+    node.take("tool_command", tool_command(1, np.inf))  # refused
+    node.take("tool_command", tool_command(1))
+    assert node.idle() is True
+    ticks = []
+    for _, data in bench.sent:
+        state = ToolState(q=3, v=3, constraint_directions=36)
+        state.load(data)
+        ticks.append((state.tick, float(state.v[0])))
+    step = 0.3 / 2.0 / 512
+    assert ticks == [(-1, 0.0), (0, pytest.approx(step)), (0, pytest.approx(step)), (1, pytest.approx(2 * step))]
+
+
+def test_an_asynchronous_environment_surveys_when_due_and_again_when_asked_again(bench: Bench) -> None:
+    node = configured(bench.node("environment", *ASYNCHRONOUS))
+    for tick in (-1, 0, 1, 7, 8, 8):
+        node.take("tool_state", tool_state(tick))
+    surveyed = []
+    for topic, data in bench.sent:
+        assert topic == "local_geometry"
+        geometry = LocalGeometry(q=3, v=3, inertia=9, gravity=3, constraints=256)
+        geometry.load(data)
+        surveyed.append((geometry.tick, geometry.step))
+    assert surveyed == [(0, 0), (9, 1), (9, 1)]  # 512 / 60 Hz: every 9 ticks
+
+
+def test_the_local_model_waits_for_the_survey_that_is_due(bench: Bench) -> None:
+    environment = configured(bench.node("environment", *ASYNCHRONOUS))
+    environment.take("tool_state", tool_state(-1))
+    survey = bench.sent.pop()[1]
+    rclpy.try_shutdown()
+    node = configured(bench.node("local_model", *ASYNCHRONOUS))
+    assert not node.prepared()
+    node.take("tool_command", tool_command(0))
+    node.take("tool_command", tool_command(0))  # asks the environment again
+    assert {topic for topic, _ in bench.sent} == {"tool_state"}
+    assert all(data == bench.sent[0][1] for _, data in bench.sent)
+    before = len(bench.sent)
+    node.take("local_geometry", survey)
+    assert len(bench.sent) == before + 1  # the held command is answered
+    state = ToolState(q=3, v=3, constraint_directions=36)
+    state.load(bench.sent[-1][1])
+    assert state.tick == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("environment", {"contact": {"stiffness": -1.0, "damping": 0.0, "per": "point", "restitution": 0.0}}, "stiffness"),
+        ("controller", {"controller": {"type": "four_channel", "stiffness": (1.0,), "damping": (1.0,) * 3}}, "1 values"),
+        ("driver", {"rate": 0.0}, "rate"),
+    ],
+)
+def test_bad_parameters_leave_a_node_unconfigured(
+    bench: Bench, name: str, change: dict[str, Any], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    node = bench.node(name, change=change)
+    assert node.trigger_configure() == TransitionCallbackReturn.FAILURE
+    assert said in capfd.readouterr().err
