@@ -69,10 +69,12 @@ class FourChannel:
         )
         self._tick, self._time = device.tick, device.nanoseconds
         command.stamp(self._tick, self._time)
+        command.tool_tick = tool.tick
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
         """Fill the device's command of the tick that the tool has answered, with the same coordination wrench."""
         command.stamp(self._tick, self._time)
+        command.device_tick = self._tick
         command.mode = FORCE
         np.add(tool.wrench, self._coordination, out=command.wrench)
 

@@ -49,6 +49,7 @@ class Driver:
         self._limit = np.array(limit, float)
         self._rate, self._period = rate, 1.0 / rate
         self._wrench, self._rendered = np.zeros(6), np.zeros(6)
+        self._command_tick = -1
         self.saturations = self.refused = 0
 
     def sense(self, tick: int, state: DeviceState) -> None:
@@ -59,13 +60,16 @@ class Driver:
         state.twist[:] = self._device.twist
         state.operator_wrench[:] = self._wrench
         state.rendered_wrench[:] = self._rendered
+        state.command_tick = self._command_tick
 
     def actuate(self, command: DeviceCommand) -> None:
         """Render the command within the limits, for one tick; zero force if it is not a finite wrench."""
         if command.mode != FORCE or not np.isfinite(command.wrench).all():
             self.refused += 1
+            self._command_tick = -1
             self._rendered[:] = 0.0
         else:
+            self._command_tick = command.tick
             self.saturations += _clip(command.wrench, self._limit, self._rendered)
         self._device.step(self._wrench, self._rendered, self._period)
 

@@ -52,6 +52,7 @@ class LocalModel:
         self._previous_ids = np.zeros(CAPACITY, np.int64)  # of the constraints before an update
         self._previous = np.zeros(CAPACITY)  # their separations [m]
         self._age = 0  # ticks since the surveyed state
+        self._geometry_tick = -1
 
     def update(self, geometry: LocalGeometry, tick: int) -> None:
         """Take the surroundings of an update; to be called before `step` of `tick`."""
@@ -71,6 +72,7 @@ class LocalModel:
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
         self._local[:n] = (corner - geometry.pose[:3]) @ self._rotation  # THESIS (6.1), at the surveyed pose
         self._offset[:n] = 0.0
+        self._geometry_tick = geometry.tick
         self._age = tick - geometry.tick
         self._place()
         _keep_penetration(n, rows.id, rows.separation, self._offset, old, self._previous_ids, self._previous)
@@ -79,7 +81,7 @@ class LocalModel:
         """Answer the command of a tick with the state after it."""
         self._place()
         _expand(self._tool.rows.count, self._tool.rows.separation, self._offset)
-        self._tool.step(command, state)
+        self._tool.step(command, state, self._geometry_tick)
         self._age += 1
 
     def _place(self) -> None:

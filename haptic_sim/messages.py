@@ -256,12 +256,14 @@ class DeviceState(Message):
         Field("twist", "<f8", 6),
         Field("operator_wrench", "<f8", 6),
         Field("rendered_wrench", "<f8", 6),
+        Field("command_tick", "<i8"),
         Field("buttons", "<i4", sequence=True),
     )
     pose: np.ndarray
     twist: np.ndarray
     operator_wrench: np.ndarray
     rendered_wrench: np.ndarray
+    command_tick: int
     buttons: np.ndarray
 
 
@@ -271,12 +273,14 @@ class DeviceCommand(Message):
     TYPE = "haptics/msg/DeviceCommand"
     FIELDS = (
         Field("tick", "<i8"),
+        Field("device_tick", "<i8"),
         Field("mode", "u1"),
         Field("wrench", "<f8", 6),
         Field("pose", "<f8", 7),
         Field("twist", "<f8", 6),
         Field("acceleration", "<f8", 6),
     )
+    device_tick: int
     mode: int
     wrench: np.ndarray
     pose: np.ndarray
@@ -288,7 +292,8 @@ class ToolCommand(Message):
     """Wrench on the virtual tool during the tick; controller to environment or local model."""
 
     TYPE = "haptics/msg/ToolCommand"
-    FIELDS = (Field("tick", "<i8"), Field("wrench", "<f8", 6))
+    FIELDS = (Field("tick", "<i8"), Field("tool_tick", "<i8"), Field("wrench", "<f8", 6))
+    tool_tick: int
     wrench: np.ndarray
 
 
@@ -298,6 +303,7 @@ class ToolState(Message):
     TYPE = "haptics/msg/ToolState"
     FIELDS = (
         Field("tick", "<i8"),
+        Field("geometry_tick", "<i8"),
         Field("contact_state", "u1"),
         Field("contacts", "<u4"),
         Field("kinetic_energy", "<f8"),
@@ -309,6 +315,7 @@ class ToolState(Message):
         Field("v", "<f8", sequence=True),
         Field("constraint_directions", "<f8", sequence=True),
     )
+    geometry_tick: int
     contact_state: int
     contacts: int
     kinetic_energy: float

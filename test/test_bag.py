@@ -51,6 +51,7 @@ def device_state(tick, rate=1000):
         make("geometry_msgs/msg/Twist", vector(1), vector(2)),
         make("geometry_msgs/msg/Wrench", vector(3), vector(4)),
         make("geometry_msgs/msg/Wrench", vector(5), vector(6)),
+        tick - 1,
         np.array([0, 1], dtype=np.int32),
     )
 
