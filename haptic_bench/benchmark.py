@@ -47,7 +47,7 @@ def lockstep() -> list[Result]:
     with Interruption() as interruption:
         for _ in range(3):
             with tempfile.TemporaryDirectory() as folder:
-                outcome = trial.run_graph(one, Path(folder), interruption, None)
+                outcome = trial.run_graph(one, "lockstep", Path(folder), interruption, None)
             if outcome.status != "done":
                 raise RuntimeError(f"lockstep benchmark: {outcome.status} {outcome.reason}")
             tick = outcome.wall_time / (one.experiment.last_tick + 1)

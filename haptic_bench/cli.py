@@ -49,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--mode", choices=trial.MODES, help="default: lockstep for experiments with a device, offline for the others"
     )
+    command.add_argument(
+        "--composed", action="store_true", help="driver, controller and what answers it in one process"
+    )
     command.add_argument("--duration", metavar="S", help="length of the trial [s]; default: the experiment's")
     command.add_argument(
         "--set",
@@ -97,9 +100,13 @@ def run(options: argparse.Namespace) -> int:
     duration = yaml.safe_load(options.duration) if options.duration is not None else None
     trials = experiment.load(options.experiment, options.settings, duration)
     mode = options.mode or "lockstep"
+    if options.composed and mode == "offline":
+        raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
     directory = trial.new_directory(options.out, trials[0].experiment.namespace)
     with Interruption() as interruption:
-        summaries = trial.run_all(trials, mode, directory, interruption, options.quiet)
+        summaries = trial.run_all(
+            trials, mode, directory, interruption, options.quiet, composed=options.composed
+        )
         interrupted = bool(interruption)
     print(directory)
     for one, summary in zip(trials, summaries, strict=False):

@@ -268,7 +268,7 @@ def _copy(document: Any) -> Any:
     return {k: _copy(v) for k, v in document.items()} if isinstance(document, dict) else document
 
 
-def _validate(document: dict[str, Any], path: Path, label: str = "") -> Trial:
+def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved: bool = False) -> Trial:
     try:
         experiment = Experiment.model_validate(document)
     except ValidationError as error:
@@ -279,7 +279,8 @@ def _validate(document: dict[str, Any], path: Path, label: str = "") -> Trial:
     wrenches = None
     if isinstance(experiment.operator, FileParameters):
         file = Path(experiment.operator.path)
-        if not file.is_absolute() and not file.exists():
+        # Relative to where the user is, else to the experiment's file; a resolved one has it beside itself.
+        if not file.is_absolute() and (resolved or not file.exists()):
             file = path.parent / file
         try:
             wrenches = read_table(file.read_text(encoding="utf-8").splitlines(), str(file))
@@ -291,7 +292,7 @@ def _validate(document: dict[str, Any], path: Path, label: str = "") -> Trial:
 
 def read_resolved(path: Path) -> Trial:
     """The trial of a resolved `experiment.yaml` in a trial's directory."""
-    return _validate(read_document(path), path)
+    return _validate(read_document(path), path, resolved=True)
 
 
 def write_resolved(trial: Trial, directory: Path) -> Experiment:

@@ -21,17 +21,29 @@ MODULES = {
     "local_model": "haptic_sim.nodes.local_model",
     "environment": "haptic_sim.nodes.environment",
     "recorder": "haptic_bench.nodes.recorder",
+    "composed": "haptic_bench.nodes.composed",
 }
 
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node: executable of the package, name, parameters (nested; see `write_parameters`)."""
+    """One process: an executable of the package, and the nodes in it by name with their (nested) parameters."""
 
-    name: str
     executable: str
-    parameters: dict[str, Any]
+    nodes: dict[str, dict[str, Any]]
+    arguments: tuple[str, ...] = ()
     package: str = "haptics"
+
+    @property
+    def name(self) -> str:
+        """Name of the process: that of its first node."""
+        return next(iter(self.nodes))
+
+    def remappings(self) -> list[str]:
+        """Arguments that name the nodes."""
+        if len(self.nodes) == 1:
+            return ["-r", f"__node:={self.name}"]
+        return [part for name in self.nodes for part in ("-r", f"{name}:__node:={name}")]
 
     @property
     def module(self) -> str:
@@ -39,8 +51,13 @@ class NodeSpec:
         return MODULES[self.executable]
 
 
-def node_specs(experiment: Experiment, directory: Path, *, progress: bool = False) -> list[NodeSpec]:
-    """The nodes of an experiment whose trial is recorded in `directory`; the driver comes first."""
+def node_specs(
+    experiment: Experiment, directory: Path, *, mode: str = "lockstep", composed: bool = False, progress: bool = False
+) -> list[NodeSpec]:
+    """The nodes of an experiment whose trial is recorded in `directory`; the driver comes first.
+
+    Composed: driver, controller and what answers the controller are one process.
+    """
     names = ["driver", "controller", "environment", "recorder"]
     if experiment.asynchronous:
         names.insert(2, "local_model")
@@ -48,7 +65,7 @@ def node_specs(experiment: Experiment, directory: Path, *, progress: bool = Fals
     trial = {
         "rate": experiment.rate,
         "last_tick": experiment.last_tick,
-        "mode": "lockstep",
+        "mode": mode,
         "nodes": names,
     }
     sections = {
@@ -64,18 +81,27 @@ def node_specs(experiment: Experiment, directory: Path, *, progress: bool = Fals
 
     tool_side = some("tool", "scene", "contact", "environment", "local_model") | {"device": limits}
     own: dict[str, dict[str, Any]] = {
-        "driver": some("device", "operator", "tool") | {"progress": progress},
+        "driver": some("device", "operator", "tool") | {"directory": str(directory), "progress": progress},
         "controller": some("controller") | {"tool_dof": (model.nq, model.nv)},
         "local_model": tool_side,
         "environment": tool_side,
         "recorder": some("environment") | {"name": experiment.namespace, "directory": str(directory)},
     }
-    return [NodeSpec(name, name, trial | own[name]) for name in names]
+    parameters = {name: trial | own[name] for name in names}
+    if not composed:
+        return [NodeSpec(name, {name: parameters[name]}) for name in names]
+    inside, outside = names[:3], names[3:]
+    together = NodeSpec("composed", {name: parameters[name] for name in inside}, (inside[-1],))
+    return [together, *(NodeSpec(name, {name: parameters[name]}) for name in outside)]
 
 
 def write_parameters(specs: list[NodeSpec], path: Path) -> None:
     """Write a ROS parameter file for all nodes."""
     from haptic_sim.nodes.ros_parameters import flatten  # needs ROS
 
-    document = {f"/**/{spec.name}": {"ros__parameters": flatten(spec.parameters)} for spec in specs}
+    document = {
+        f"/**/{name}": {"ros__parameters": flatten(parameters)}
+        for spec in specs
+        for name, parameters in spec.nodes.items()
+    }
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

@@ -20,16 +20,23 @@ class Recording:
     Args:
         write: takes (topic, time [ns], bytes) in the order in which they are to be stored.
         rate: of the servo [Hz].
-        schedule: of the surveys of an asynchronous environment, None if there is none.
+        schedule: of the surveys of an asynchronous environment, None if there is none or if they come when they come.
+        patience: a message that is this many ticks behind is given up as lost; None waits for ever.
 
     Attributes:
+        lost: messages that were given up.
         complete: all ticks before this one are stored entirely.
     """
 
     def __init__(
-        self, write: Callable[[str, int, bytes], object], rate: float, schedule: SurveySchedule | None = None
+        self,
+        write: Callable[[str, int, bytes], object],
+        rate: float,
+        schedule: SurveySchedule | None = None,
+        patience: int | None = None,
     ):
-        self._write, self._rate, self._schedule = write, rate, schedule
+        self._write, self._rate, self._schedule, self._patience = write, rate, schedule, patience
+        self.lost = 0
         self._waiting: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
         self._initial_stored = False
         self.complete = 0
@@ -40,9 +47,14 @@ class Recording:
         stored = self._initial_stored if tick < 0 else topic != "local_geometry" and tick < self.complete
         if stored or tick in waiting:
             return
+        if topic == "local_geometry" and self._schedule is None:
+            self._write(topic, tick_time(max(tick, 0), self._rate), data)
+            return
         waiting[tick] = data
         while self._store_row():
             pass
+        if self._patience is not None and tick > self.complete + self._patience:
+            self._give_up_row()
 
     def missing(self) -> str:
         """Which messages the first incomplete tick still lacks."""
@@ -60,6 +72,18 @@ class Recording:
                 data = self._waiting[topic].pop(tick, None)
                 if data is not None:
                     self._write(topic, tick_time(max(tick, 0), self._rate), data)
+
+    def _give_up_row(self) -> None:
+        """Store what is there of the first incomplete tick and go on with the next."""
+        time = tick_time(self.complete, self._rate)
+        for topic, tick in self._row():
+            data = self._waiting[topic].pop(tick, None)
+            if data is None:
+                self.lost += 1
+            else:
+                self._write(topic, time, data)
+        self._initial_stored = True
+        self.complete += 1
 
     def _row(self) -> list[tuple[str, int]]:
         """Topics and ticks of the messages that make the first incomplete tick complete, in their order."""

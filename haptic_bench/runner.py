@@ -182,8 +182,9 @@ def run(
     processes: list[_Process] = []
     try:
         for spec in specs:
-            arguments = ["--ros-args", "-r", f"__node:={spec.name}", "-r", f"__ns:={unique}"]
-            arguments += ["--params-file", str(parameters)]
+            arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={unique}"]
+            # What the nodes say is kept in the trial's own log folder.
+            arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
             line = progress if spec.name == "driver" else lambda text: False
             processes.append(_Process(spec, arguments, log / f"{spec.name}.log", changed, line))
         status, reason = _watch(processes, interruption)

@@ -63,7 +63,7 @@ class Samples:
         """The samples of a file written by `write_csv`."""
         with path.open(encoding="ascii") as file:
             names = file.readline().strip().split(",")
-        values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, dtype=np.float64)
+            values = np.array([line.split(",") for line in file], np.float64).reshape(-1, len(names))
         integers = {"tick", "contacts", "colliding"}
         return cls(
             {

@@ -22,7 +22,7 @@ from haptic_bench.samples import Samples, of_trial
 from haptic_bench.trial_bag import TrialBag, read_messages, versions
 from haptic_sim.parameters import ParameterError
 
-MODES = ("offline", "lockstep")
+MODES = ("offline", "lockstep", "realtime")
 
 
 def new_directory(out: str | None, name: str) -> Path:
@@ -63,6 +63,8 @@ def run_trial(
     directory: Path,
     interruption: Interruption,
     show: Callable[[int], object] | None = None,
+    *,
+    composed: bool = False,
 ) -> dict[str, Any]:
     """Run a trial in an empty directory and leave everything of it there; returns the summary.
 
@@ -72,21 +74,31 @@ def run_trial(
         directory: exists and is empty.
         interruption: ends the trial early; what was recorded is kept and summarised.
         show: called with the number of ticks done.
+        composed: run the servo path of the graph in one process.
     """
-    run = run_offline if mode == "offline" else run_graph
-    return conclude(trial, mode, directory, run(trial, directory.resolve(), interruption, show))
+    directory = directory.resolve()
+    if mode == "offline":
+        outcome = run_offline(trial, directory, interruption, show)
+    else:
+        outcome = run_graph(trial, mode, directory, interruption, show, composed=composed)
+    return conclude(trial, mode, directory, outcome)
 
 
 def run_graph(
-    trial: Trial, directory: Path, interruption: Interruption, show: Callable[[int], object] | None
+    trial: Trial,
+    mode: str,
+    directory: Path,
+    interruption: Interruption,
+    show: Callable[[int], object] | None,
+    *,
+    composed: bool = False,
 ) -> Outcome:
-    """Run and record a trial as the ROS graph in lockstep; arguments as for `run_trial`."""
+    """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
     from haptic_bench.graph import node_specs
 
     experiment = write_resolved(trial, directory)
-    return runner.run(
-        node_specs(experiment, directory, progress=True), directory, experiment.namespace, interruption, show
-    )
+    specs = node_specs(experiment, directory, mode=mode, composed=composed, progress=True)
+    return runner.run(specs, directory, experiment.namespace, interruption, show)
 
 
 def run_offline(
@@ -127,13 +139,21 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
         "ticks": len(samples),
         "wall_time": outcome.wall_time,
         **analysis.summary(),
-        "timing": {"start_up": outcome.start_up},
+        "timing": {"start_up": outcome.start_up, **_measured(directory)},
         "machine": machine(),
         "versions": versions(),
     }
     write_summary(directory, summary)
     report.write(directory, analysis)
     return summary
+
+
+def _measured(directory: Path) -> dict[str, Any]:
+    """What the driver measured in realtime; nothing in the other modes."""
+    try:
+        return dict(json.loads((directory / "timing.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
 
 
 def read_samples(trial: Trial, directory: Path) -> Samples:
@@ -181,7 +201,13 @@ def progress_bar(total: int, title: str, quiet: bool) -> Iterator[Callable[[int]
 
 
 def run_all(
-    trials: Sequence[Trial], mode: str, directory: Path, interruption: Interruption, quiet: bool
+    trials: Sequence[Trial],
+    mode: str,
+    directory: Path,
+    interruption: Interruption,
+    quiet: bool,
+    *,
+    composed: bool = False,
 ) -> list[dict[str, Any]]:
     """Run one trial, or each of a sweep in its own directory, and report; returns the summaries."""
     from haptic_bench import report
@@ -194,7 +220,7 @@ def run_all(
         target.mkdir(exist_ok=True)
         title = trial.label or trial.experiment.name
         with progress_bar(trial.experiment.last_tick + 1, title, quiet) as show:
-            summaries.append(run_trial(trial, mode, target, interruption, show))
+            summaries.append(run_trial(trial, mode, target, interruption, show, composed=composed))
     if trials[0].label:
         runs = [{"label": trial.label, "directory": trial.label} for trial in trials[: len(summaries)]]
         keys = [part.partition("=")[0] for part in trials[0].label.split(",") if "=" in part]

@@ -29,9 +29,18 @@ class TrialBag:
         name: of the experiment, the namespace of the bag's topics.
         rate: of the servo [Hz].
         schedule: of the surveys of an asynchronous environment, None if there is none.
+        realtime: surveys come when they come, and a message may be lost.
     """
 
-    def __init__(self, directory: Path, name: str, rate: float, schedule: SurveySchedule | None):
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        rate: float,
+        schedule: SurveySchedule | None,
+        *,
+        realtime: bool = False,
+    ):
         topics = [topic for topic in TOPICS if topic != "local_geometry" or schedule is not None]
         self._index = {topic: i for i, topic in enumerate([*topics, EVENTS])}
         self._writer = BagWriter(
@@ -40,7 +49,8 @@ class TrialBag:
             + [Topic(f"/{name}/{EVENTS}", "haptics/msg/TrialEvent", LATCHED_QOS)],
         )
         self._rate, self._rows = rate, 0
-        self._recording = Recording(self._write, rate, schedule)
+        patience = 64 if realtime else None
+        self._recording = Recording(self._write, rate, None if realtime else schedule, patience)
         experiment = (directory / "experiment.yaml").read_text(encoding="utf-8")
         self._writer.add_metadata("experiment", {"yaml": experiment})
         self._writer.add_metadata("versions", versions())
@@ -49,6 +59,11 @@ class TrialBag:
     def complete(self) -> int:
         """All ticks before this one are recorded entirely."""
         return self._recording.complete
+
+    @property
+    def lost(self) -> int:
+        """Messages that never came."""
+        return self._recording.lost
 
     def add(self, topic: str, tick: int, data: bytes) -> None:
         """Record a message."""

@@ -53,6 +53,12 @@ class FourChannel:
         self._stiffness = np.array(six(parameters.stiffness))
         self._damping = np.array(six(parameters.damping))
 
+    def rehearse(self, nq: int, nv: int) -> None:
+        """Call every kernel once, so that none is loaded during a trial."""
+        tool = ToolState(q=nq, v=nv, constraint_directions=36)
+        self.coordinate(DeviceState(), tool, ToolCommand())
+        self.command(tool, DeviceCommand())
+
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
         """Fill the tool's command of the device's tick from both states at t_k."""
         _coordinate(
@@ -73,7 +79,7 @@ class FourChannel:
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
         """Fill the device's command of the tick that the tool has answered, with the same coordination wrench."""
-        command.stamp(self._tick, self._time)
+        command.stamp(tool.tick, self._time)
         command.device_tick = self._tick
         command.mode = FORCE
         np.add(tool.wrench, self._coordination, out=command.wrench)

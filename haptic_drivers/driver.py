@@ -25,6 +25,9 @@ class InertialParameters(DeviceLimits):
     """A simulated impedance device with purely inertial planar dynamics, kinematically equal to the tool."""
 
     type: Literal["inertial"] = "inertial"
+    watchdog: float = quantity(
+        0.02, unit="s", description="A command older than this is not rendered: the force is zero", gt=0.0, le=1.0
+    )
     mass: float | None = quantity(None, unit="kg", description="Mass; null: the tool's", gt=0.0, le=1e3)
     inertia: float | None = quantity(
         None, unit="kg m^2", description="Inertia about the hand point; null: the tool's", gt=0.0, le=1e3
@@ -39,21 +42,33 @@ class Driver:
         operator: applies a wrench to it.
         limit: largest wrench that is rendered, in each direction (6,) [N, N m].
         rate: of the servo [Hz].
+        watchdog: age beyond which a command is not rendered [s].
 
     Attributes:
-        saturations: ticks in which a command was clipped; refused: commands that were not finite, or not forces.
+        saturations: ticks in which a command was clipped; refused: commands that were not finite, or not forces;
+        expired: ticks without force because the last command was too old.
     """
 
-    def __init__(self, device: InertialDevice, operator: Operator, limit: np.ndarray, rate: float):
+    def __init__(
+        self, device: InertialDevice, operator: Operator, limit: np.ndarray, rate: float, watchdog: float = 0.02
+    ):
         self._device, self._operator = device, operator
         self._limit = np.array(limit, float)
         self._rate, self._period = rate, 1.0 / rate
         self._wrench, self._rendered = np.zeros(6), np.zeros(6)
         self._command_tick = -1
-        self.saturations = self.refused = 0
+        self._patience = max(1, round(watchdog * rate))
+        self._tick = -1
+        self.saturations = self.refused = self.expired = 0
+
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+        self.sense(0, DeviceState())
+        self.actuate(DeviceCommand())
 
     def sense(self, tick: int, state: DeviceState) -> None:
         """Fill the state at t_k, and what the operator applies."""
+        self._tick = tick
         self._operator.wrench(tick / self._rate, self._wrench)
         state.stamp(tick, tick_time(tick, self._rate))
         state.pose[:] = self._device.pose
@@ -63,8 +78,15 @@ class Driver:
         state.command_tick = self._command_tick
 
     def actuate(self, command: DeviceCommand) -> None:
-        """Render the command within the limits, for one tick; zero force if it is not a finite wrench."""
-        if command.mode != FORCE or not np.isfinite(command.wrench).all():
+        """Render the command within the limits during the tick of the last `sense`.
+
+        Zero force if it is not a finite wrench, or older than the watchdog allows (tick -1: there is none yet).
+        """
+        if command.tick < 0 or self._tick - command.tick > self._patience:
+            self.expired += 1
+            self._command_tick = -1
+            self._rendered[:] = 0.0
+        elif command.mode != FORCE or not np.isfinite(command.wrench).all():
             self.refused += 1
             self._command_tick = -1
             self._rendered[:] = 0.0
@@ -86,7 +108,7 @@ def build_driver(
         tool.mass if device.mass is None else device.mass,
         tool.inertia if device.inertia is None else device.inertia,
     )
-    return Driver(simulated, build_operator(operator, table), device.limit(), rate)
+    return Driver(simulated, build_operator(operator, table), device.limit(), rate, device.watchdog)
 
 
 @numba.njit(cache=True, nogil=True)

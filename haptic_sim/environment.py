@@ -78,6 +78,11 @@ class Environment:
         self.tool_state = self._tool.tool_state
         self.configure = self._tool.configure
 
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+        self._detector.detect(self._tool.body, 1e3, self._tool.rows)
+        self._tool.step(ToolCommand(), self.tool_state())
+
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""
         self._detector.detect(self._tool.body, 0.0, self._tool.rows)
@@ -103,6 +108,10 @@ class Surveyor:
         """A message for this world."""
         nq, nv = self._body.q.size, self._body.v.size
         return LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, constraints=CAPACITY)
+
+    def rehearse(self) -> None:
+        """As `Environment.rehearse`."""
+        self._detector.detect(self._body, 1e3, self._rows)
 
     def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
         """Fill `geometry` with what surrounds the tool in the state after `tool.tick`."""

@@ -54,6 +54,14 @@ class LocalModel:
         self._age = 0  # ticks since the surveyed state
         self._geometry_tick = -1
 
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+        state = self.tool_state()
+        geometry = LocalGeometry(q=state.q.size, v=state.v.size, constraints=1)
+        geometry.resize(1)
+        self.update(geometry, 0)
+        self.step(ToolCommand(), state)
+
     def update(self, geometry: LocalGeometry, tick: int) -> None:
         """Take the surroundings of an update; to be called before `step` of `tick`."""
         rows = self._tool.rows

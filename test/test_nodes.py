@@ -48,7 +48,7 @@ class Bench:
         directory.mkdir()
         experiment.write_resolved(trial, directory)
         (spec,) = [spec for spec in node_specs(trial.experiment, directory) if spec.name == name]
-        spec.parameters.update(change or {})
+        spec.nodes[name].update(change or {})
         file = directory / "parameters.yaml"
         write_parameters([spec], file)
         rclpy.init(args=["--ros-args", "--params-file", str(file)])

@@ -35,6 +35,7 @@ class RecorderTrialParameters(TrialParameters):
 class RecorderNode(ServoNode):
     """A recorder as a node."""
 
+    NAME: ClassVar[str] = "recorder"
     Config: ClassVar[Any] = RecorderTrialParameters
     PUBLISHES: ClassVar[tuple[str, ...]] = ()
     DEPTH: ClassVar[int] = 1000
@@ -50,7 +51,7 @@ class RecorderNode(ServoNode):
         config = self.config
         asynchronous = "local_model" in config.nodes
         schedule = config.environment.schedule(config.rate) if asynchronous else None
-        self._bag = TrialBag(Path(config.directory), config.name, config.rate, schedule)
+        self._bag = TrialBag(Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime)
         # The tick follows the header, whose length is that of the frame's name.
         self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
         self._initial = False
@@ -81,8 +82,7 @@ class RecorderNode(ServoNode):
         acknowledged = 0
         try:
             while not self.stopping and self._end is None:
-                for topic, data in self.inbox.wait(None if announced else POLL):
-                    self.take(topic, data)
+                self.listen(None if announced else POLL)
                 announced = announced or self.announce_if_ready(deadline)
                 if self._bag.complete >= acknowledged + ACKNOWLEDGE:
                     acknowledged = self._bag.complete
@@ -93,9 +93,10 @@ class RecorderNode(ServoNode):
                 self._bag.close("interrupted", self._bag.complete)
             else:
                 self._bag.close(self._end.name, self._end.tick, self._end.detail)
-        if self._end is not None and self._end.name == "finished" and self._bag.complete < self._end.tick:
+        whole = self._end is None or self._end.name != "finished" or self._bag.complete >= self._end.tick
+        if not whole and not self.config.realtime:
             raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {self._bag.missing()} was lost")
-        self.tell("closed", self._bag.complete)
+        self.tell("closed", self._bag.complete, str(self._bag.lost))
 
     def _drain(self) -> None:
         """Take what is still under way: up to the trial's end, or for a moment when stopped first."""
@@ -104,13 +105,12 @@ class RecorderNode(ServoNode):
             end = self._end
             if end is not None and self._bag.complete >= end.tick and self._bag.holds("device_state", end.tick):
                 return
-            for topic, data in self.inbox.wait(POLL):
-                self.take(topic, data)
+            self.listen(POLL)
 
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(RecorderNode, "recorder"))
+    sys.exit(run(RecorderNode))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ class ControllerTrialParameters(TrialParameters):
 class ControllerNode(ServoNode):
     """A controller as a node."""
 
+    NAME: ClassVar[str] = "controller"
     Config: ClassVar[Any] = ControllerTrialParameters
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_state", "tool_state")
     PUBLISHES: ClassVar[tuple[str, ...]] = ("tool_command", "device_command")
@@ -33,6 +34,7 @@ class ControllerNode(ServoNode):
     def build(self) -> None:
         """See ServoNode."""
         nq, nv = self.config.tool_dof
+        FourChannel(self.config.controller).rehearse(nq, nv)
         self._core = FourChannel(self.config.controller)
         self._device, self._tool = DeviceState(), ToolState(q=nq, v=nv, constraint_directions=36)
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
@@ -60,18 +62,18 @@ class ControllerNode(ServoNode):
         received.load(data)
         if received.tick > self.config.last_tick:
             return  # the device's state after the trial
-        if received.tick == self._device.tick and received.tick >= 0:
+        if not self.config.realtime and received.tick == self._device.tick and received.tick >= 0:
             if self._device_command.tick == received.tick:
                 self.send("device_command", self._device_command.to_bytes())
             else:
                 self.send("tool_command", self._tool_command.to_bytes())
             return
-        if received.tick != self._device.tick + 1:
+        if received.tick <= self._device.tick or (not self.config.realtime and received.tick != self._device.tick + 1):
             raise MessageError(f"device_state {received.tick}: must be {self._device.tick + 1}")
         if not received.is_finite():
             raise MessageError(f"device_state {received.tick}: not finite")
-        if self._tool.tick != received.tick - 1:
-            return  # the tool's initial state has not arrived: the driver will ask again
+        if self._tool.tick < -1 or (not self.config.realtime and self._tool.tick != received.tick - 1):
+            return  # the tool's state has not arrived: the driver will ask again
         self._device.copy_from(received)
         self._core.coordinate(self._device, self._tool, self._tool_command)
         self.send("tool_command", self._tool_command.to_bytes())
@@ -79,9 +81,10 @@ class ControllerNode(ServoNode):
     def _command(self, data: bytes) -> None:
         answered = self._answered
         answered.load(data)
-        awaited = self._device.tick if self._device.tick > self._tool.tick else -1
-        if answered.tick != awaited or answered.tick == self._tool.tick:
+        if answered.tick == self._tool.tick:
             return  # an answer that was sent again
+        if not self._tool.tick < answered.tick <= self._device.tick and answered.tick >= 0:
+            raise MessageError(f"tool_state {answered.tick}: must be {self._device.tick}")
         if not answered.is_finite():
             raise MessageError(f"tool_state {answered.tick}: not finite")
         self._tool.copy_from(answered)
@@ -93,7 +96,7 @@ class ControllerNode(ServoNode):
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(ControllerNode, "controller"))
+    sys.exit(run(ControllerNode))
 
 
 if __name__ == "__main__":

@@ -6,16 +6,19 @@ the trial after the last tick or when interrupted.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from rclpy.serialization import deserialize_message
 
 from haptic_drivers.driver import InertialParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
-from haptic_sim.messages import DeviceCommand, DeviceState
+from haptic_sim.messages import DeviceCommand, DeviceState, MessageError
+from haptic_sim.nodes.realtime import Deadlines, Stopwatch, without_collector
 from haptic_sim.nodes.servo import EVENTS, POLL, READY_TIMEOUT, ServoError, ServoNode, TrialParameters, run
 from haptic_sim.parameters import quantity
 from haptic_sim.scene import PegParameters
@@ -32,12 +35,14 @@ class DriverTrialParameters(TrialParameters):
     device: InertialParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     tool: PegParameters = quantity(description="The virtual tool, whose inertia a device may share")
+    directory: str = quantity("", description="Of the trial: receives what is measured in realtime")
     progress: bool = quantity(False, description="Write the number of ticks done to the standard output")
 
 
 class DriverNode(ServoNode):
     """A driver as a node."""
 
+    NAME: ClassVar[str] = "driver"
     Config: ClassVar[Any] = DriverTrialParameters
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_command", EVENTS)
     PUBLISHES: ClassVar[tuple[str, ...]] = ("device_state",)
@@ -50,9 +55,12 @@ class DriverNode(ServoNode):
         if isinstance(config.operator, FileParameters):
             path = Path(config.operator.path)
             table = read_table(path.read_text(encoding="utf-8").splitlines(), str(path))
+        build_driver(config.device, config.operator, config.tool, config.rate, table).rehearse()
         self._core = build_driver(config.device, config.operator, config.tool, config.rate, table)
         self._state, self._command = DeviceState(), DeviceCommand()
-        self._command.tick = -1
+        self._received = DeviceCommand()
+        self._command.tick = self._state.tick = -1
+        self._watch, self._done, self._lost = Stopwatch(config.last_tick + 1), 0, 0
         self._ready: set[str] = set()
         self._recorded, self._closed = 0, "recorder" not in config.nodes
 
@@ -66,18 +74,48 @@ class DriverNode(ServoNode):
                 self._recorded = event.tick
             elif event.name == "closed":
                 self._closed = True
+                self._lost = int(event.detail or 0)
             return
-        self._command.load(data)
+        received = self._received
+        received.load(data)
+        if received.tick <= self._command.tick:
+            if not self.config.realtime:
+                return  # an answer that was sent again
+            raise MessageError(f"device_command {received.tick}: is of the past, after {self._command.tick}")
+        if received.tick > self._state.tick:
+            raise MessageError(f"device_command {received.tick}: is of the future, at {self._state.tick}")
+        if not received.is_finite():
+            raise MessageError(f"device_command {received.tick}: not finite")
+        self._command.copy_from(received)
 
     def serve(self) -> None:
         """Run the trial."""
+        self.hurry()
         if not self._gather():
             return
-        tick = 0
+        self._report(0)
+        tick = self._run_on_the_clock() if self.config.realtime else self._run_in_lockstep()
+        self._core.sense(tick, self._state)
+        self.send("device_state", self._state.to_bytes())
         self._report(tick)
-        last = self.config.last_tick
+        finished = tick > self.config.last_tick
+        self.tell("finished" if finished else "interrupted", tick)
+        if finished:
+            self._await(lambda: self._closed, "recorder: the bag was not closed")
+        else:
+            deadline = time.monotonic() + CLOSING
+            while not self._closed and time.monotonic() < deadline:
+                self.listen(POLL)
+        if self.config.realtime:
+            self._save_timing(tick)
+        if finished:
+            self.end(0)
+
+    def _run_in_lockstep(self) -> int:
+        """Execute the ticks, each when the one before is answered; returns the first that was not executed."""
+        tick = 0
         recorded = "recorder" in self.config.nodes
-        while tick <= last and not self.stopping:
+        while tick <= self.config.last_tick and not self.stopping:
             if not self._tick(tick):
                 break
             tick += 1
@@ -85,29 +123,93 @@ class DriverNode(ServoNode):
                 self._report(tick)
                 if recorded:
                     self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
-        self._core.sense(tick, self._state)
-        self.send("device_state", self._state.to_bytes())
-        self._report(tick)
-        finished = tick > last
-        self.tell("finished" if finished else "interrupted", tick)
-        if finished:
-            self._await(lambda: self._closed, "recorder: the bag was not closed")
-            self.end(0)
-        else:
-            deadline = time.monotonic() + CLOSING
-            while not self._closed and time.monotonic() < deadline:
-                self._listen(POLL)
+        return tick
+
+    def _run_on_the_clock(self) -> int:
+        """Execute the ticks at their times with the latest command; returns the first that was not executed."""
+        last, state, command, watch = self.config.last_tick, self._state, self._command, self._watch
+        second = round(self.config.rate)
+        with without_collector():
+            self._deadlines = deadlines = Deadlines(self.config.rate)
+            started = time.monotonic_ns()
+            for tick in range(last + 1):
+                while (left := deadlines.until(tick)) > 0:
+                    self.listen(left * 1e-9)
+                if self.stopping:
+                    return tick
+                watch.skipped += deadlines.settle(tick)
+                self._done = tick
+                self._core.sense(tick, state)
+                sent = time.monotonic_ns()
+                watch.begun[tick] = sent - started
+                self.send("device_state", state.to_bytes())
+                while command.tick != tick and (left := deadlines.until(tick + 1)) > 0:
+                    self.listen(left * 1e-9)
+                if command.tick == tick:
+                    watch.round_trip[tick] = time.monotonic_ns() - sent
+                if command.tick >= 0:
+                    watch.command_age[tick] = tick - command.tick
+                self._core.actuate(command)
+                self.flush()
+                if tick == second:
+                    self._complain(tick)
+                if not tick & 63:
+                    self._report(tick)
+        return last + 1
+
+    def _complain(self, ticks: int) -> None:
+        """Say when the machine does not hold the rate."""
+        figures = self._watch.summary(ticks)
+        missed, skipped = figures["missed"] or 0, figures["skipped_periods"] or 0
+        if missed + skipped > 0.05 * ticks:
+            self.get_logger().warning(
+                f"rate = {self.config.rate:g} Hz: this machine does not hold it: of the first {ticks} ticks {missed} "
+                f"had no answer in time, {skipped} periods passed without a tick; choose a lower rate, or --composed"
+            )
+
+    def _save_timing(self, ticks: int) -> None:
+        """Leave what was measured beside the bag."""
+        watch = self._watch
+        folder = Path(self.config.directory)
+        np.savez_compressed(
+            folder / "timing.npz",
+            begun=watch.begun[:ticks],
+            round_trip=watch.round_trip[:ticks],
+            command_age=watch.command_age[:ticks],
+        )
+        core = self._core
+        figures = watch.summary(ticks) | {
+            "lost_messages": self._lost,
+            "scheduler": self.scheduler,
+            "saturations": core.saturations,
+            "expired": core.expired,
+            "refused": self.refused + core.refused,
+        }
+        (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
+
+    def health(self) -> dict[str, object]:
+        """See ServoNode."""
+        values = super().health()
+        if self.config.realtime and self._done > 1:
+            figures = self._watch.summary(self._done)
+            values |= {"period p50 [s]": figures["period_p50"], "period p99 [s]": figures["period_p99"]}
+            values |= {"missed ticks": figures["missed"], "skipped periods": figures["skipped_periods"]}
+            values["age of the last command [ticks]"] = self._done - self._command.tick
+        return values | {"saturations": self._core.saturations, "ticks without force": self._core.expired}
 
     def _gather(self) -> bool:
         """Wait until all nodes of the trial are ready; False if interrupted."""
         deadline = time.monotonic() + READY_TIMEOUT
-        others = set(self.config.nodes) - {self.get_name()}
-        announced = False
-        while not (announced and others <= self._ready):
+        waiting = [self] if self.composition is None else list(self.composition.nodes)
+        others = set(self.config.nodes) - {node.get_name() for node in waiting}
+        while waiting or not others <= self._ready:
             if self.stopping:
                 return False
-            self._listen(POLL)
-            announced = announced or self.announce_if_ready(deadline)
+            self.listen(POLL)
+            for node in list(waiting):
+                node.idle()
+                if node.announce_if_ready(deadline):
+                    waiting.remove(node)
             if time.monotonic() > deadline:
                 missing = ", ".join(sorted(others - self._ready))
                 raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {missing}")
@@ -123,36 +225,29 @@ class DriverNode(ServoNode):
         while self._command.tick != tick:
             if self.stopping:
                 return False
-            if not self._listen(RESEND):
+            if not self.listen(RESEND):
                 if time.monotonic() - silent_since > self.config.patience:
                     raise ServoError(f"tick {tick}: no command within {self.config.patience:g} s")
                 self.send("device_state", data)
         self._core.actuate(self._command)
+        self.flush()
         return True
 
     def _report(self, tick: int) -> None:
         if self.config.progress:
             print(f"tick {tick}", flush=True)
 
-    def _listen(self, timeout: float) -> bool:
-        """Take what arrives within `timeout` [s]; False if nothing does."""
-        heard = False
-        for topic, data in self.inbox.wait(timeout):
-            heard = True
-            self.take(topic, data)
-        return heard
-
     def _await(self, condition: Any, reason: str) -> None:
         deadline = time.monotonic() + self.config.patience
         while not condition() and not self.stopping:
-            self._listen(POLL)
+            self.listen(POLL)
             if time.monotonic() > deadline:
                 raise ServoError(f"{reason} for {self.config.patience:g} s")
 
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(DriverNode, "driver"))
+    sys.exit(run(DriverNode))
 
 
 if __name__ == "__main__":

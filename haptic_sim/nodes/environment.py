@@ -7,12 +7,14 @@ subscribes tool_state, publishes local_geometry.
 from __future__ import annotations
 
 import sys
+import time
 from collections import OrderedDict
 from typing import ClassVar
 
 from haptic_sim.environment import Environment, Surveyor
-from haptic_sim.messages import ToolState
-from haptic_sim.nodes.servo import run
+from haptic_sim.messages import MessageError, ToolState
+from haptic_sim.nodes.realtime import Deadlines
+from haptic_sim.nodes.servo import POLL, READY_TIMEOUT, run
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.scene import build_world
 
@@ -20,6 +22,7 @@ from haptic_sim.scene import build_world
 class EnvironmentNode(ToolNode):
     """The full world as a node."""
 
+    NAME: ClassVar[str] = "environment"
     DEPTH: ClassVar[int] = 64  # a slow environment shall still see the states that it has to survey
 
     @property
@@ -42,13 +45,15 @@ class EnvironmentNode(ToolNode):
         if self.asynchronous:
             self._schedule = config.environment.schedule(config.rate)
             self._surveyor = Surveyor(world, config.local_model.epsilon, config.rate)
+            self._surveyor.rehearse()
             self._geometry = self._surveyor.local_geometry()
             self._surveyed = ToolState(q=world.model.nq, v=world.model.nv, constraint_directions=36)
+            self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
         else:
             device = config.device
             self.open_tool(
-                Environment(
+                lambda: Environment(
                     world,
                     config.contact,
                     config.environment.method,
@@ -67,6 +72,25 @@ class EnvironmentNode(ToolNode):
         """See ServoNode."""
         return self.asynchronous or super().idle()
 
+    def serve(self) -> None:
+        """See ServoNode. In realtime, an asynchronous environment surveys the latest state at its own rate."""
+        if not (self.asynchronous and self.config.realtime):
+            super().serve()
+            return
+        deadlines = Deadlines(self.config.environment.rate or self.config.rate)
+        announced, limit = False, time.monotonic() + READY_TIMEOUT
+        step = 0
+        while not self.stopping:
+            while (left := deadlines.until(step)) > 0 and not self.stopping:
+                self.listen(left * 1e-9 if announced else POLL)
+                announced = announced or self.announce_if_ready(limit)
+            deadlines.settle(step)
+            step += 1
+            if self._newest and self._surveyed.is_finite():
+                self._newest = False
+                self._surveyor.survey(self._surveyed, step, self._geometry)
+                self.send("local_geometry", self._geometry.to_bytes())
+
     def receive(self, topic: str, data: bytes) -> None:
         """See ServoNode."""
         if topic == "tool_command":
@@ -78,9 +102,14 @@ class EnvironmentNode(ToolNode):
         """Survey the state at the beginning of a tick that is due; a repeated one gets the same answer."""
         state = self._surveyed
         state.load(data)
+        if self.config.realtime:
+            self._newest = True
+            return
         tick = state.tick + 1
         if not self._schedule.surveys(tick) or tick > self.config.last_tick:
             return
+        if not state.is_finite():
+            raise MessageError(f"tool_state {state.tick}: not finite")
         if tick not in self._answers:
             self._surveyor.survey(state, tick // self._schedule.period, self._geometry)
             self._answers[tick] = self._geometry.to_bytes()
@@ -91,7 +120,7 @@ class EnvironmentNode(ToolNode):
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(EnvironmentNode, "environment"))
+    sys.exit(run(EnvironmentNode))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 from typing import ClassVar
 
 from haptic_sim.local_model import LocalModel
-from haptic_sim.messages import LocalGeometry
+from haptic_sim.messages import LocalGeometry, MessageError
 from haptic_sim.nodes.servo import run
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.scene import build_world
@@ -15,6 +15,7 @@ from haptic_sim.scene import build_world
 class LocalModelNode(ToolNode):
     """The proxy as a node. In lockstep a tick waits for the survey that is due at it."""
 
+    NAME: ClassVar[str] = "local_model"
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("tool_command", "local_geometry")
     PUBLISHES: ClassVar[tuple[str, ...]] = ("tool_state",)
     DEPTH: ClassVar[int] = 64  # several surveys may be under way
@@ -26,7 +27,7 @@ class LocalModelNode(ToolNode):
         world = build_world(config.tool, config.scene)
         device = config.device
         self.open_tool(
-            LocalModel(
+            lambda: LocalModel(
                 world,
                 config.contact,
                 config.environment.method,
@@ -41,6 +42,7 @@ class LocalModelNode(ToolNode):
         )
         self._known: dict[int, bytes] = {}
         self._surveyed_states: dict[int, bytes] = {0: self._answer}  # sent for a survey that is not back yet
+        self._updated = -1  # tick of the last update
         self._held: bytes | None = None  # a command that waits for its survey
 
     def prepared(self) -> bool:
@@ -49,6 +51,9 @@ class LocalModelNode(ToolNode):
 
     def receive(self, topic: str, data: bytes) -> None:
         """See ServoNode."""
+        if self.config.realtime:
+            self._receive_latest(topic, data)
+            return
         if topic == "local_geometry":
             self._geometry.load(data)
             tick = self._geometry.tick
@@ -73,10 +78,25 @@ class LocalModelNode(ToolNode):
         if self._schedule.surveys(tick + 1):
             self._surveyed_states[tick + 1] = self._answer
 
+    def _receive_latest(self, topic: str, data: bytes) -> None:
+        """In realtime: an update acts from the next command on."""
+        if topic == "tool_command":
+            self.command(data)
+            return
+        geometry = self._geometry
+        geometry.load(data)
+        if 0 in self._known and geometry.tick <= self._updated:
+            raise MessageError(f"local_geometry {geometry.tick}: is of the past, after {self._updated}")
+        if not geometry.is_finite():
+            raise MessageError(f"local_geometry {geometry.tick}: not finite")
+        self._known[0] = data  # prepared
+        self._updated = geometry.tick
+        self.core.update(geometry, self._state.tick + 1)
+
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(LocalModelNode, "local_model"))
+    sys.exit(run(LocalModelNode))
 
 
 if __name__ == "__main__":

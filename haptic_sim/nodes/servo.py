@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, ClassVar, Literal
 
@@ -32,6 +32,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
 from haptic_sim.messages import TOPICS, MessageError
+from haptic_sim.nodes.realtime import prioritise
 from haptic_sim.nodes.ros_parameters import declare, read
 from haptic_sim.parameters import ParameterError, Parameters, quantity
 from haptics import msg
@@ -58,11 +59,18 @@ class TrialParameters(Parameters):
 
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0)
     last_tick: int = quantity(description="Ticks 0 to this one are executed", ge=0)
-    mode: Literal["lockstep"] = quantity("lockstep", description="lockstep: each tick waits for its answer")
+    mode: Literal["lockstep", "realtime"] = quantity(
+        "lockstep", description="lockstep: each tick waits for its answer; realtime: on the wall clock, latest message"
+    )
     nodes: tuple[str, ...] = quantity(description="Names of all nodes of the trial")
     patience: float = quantity(
         10.0, unit="s", description="A peer that is silent for longer ends the trial", gt=0.0, le=3600.0
     )
+
+    @property
+    def realtime(self) -> bool:
+        """Whether the trial runs on the wall clock."""
+        return self.mode == "realtime"
 
     def listeners(self, topic: str) -> int:
         """How many of the trial's nodes listen to a topic."""
@@ -78,6 +86,46 @@ class TrialParameters(Parameters):
 
 class ServoError(RuntimeError):
     """The trial cannot go on; the text is the reason."""
+
+
+class Composition:
+    """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
+
+    The first node's thread does all the work; what is published goes out when its tick is over (`flush`).
+    """
+
+    def __init__(self, nodes: Sequence[ServoNode]):
+        self.nodes = nodes
+        self._takers: dict[str, list[ServoNode]] = {}
+        self._outgoing: list[tuple[Any, bytes]] = []
+
+    def open(self) -> None:
+        """To be called when all nodes are configured."""
+        for node in self.nodes:
+            for topic in node.subscribed():
+                self._takers.setdefault(topic, []).append(node)
+        outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
+        self.nodes[0].inbox = Inbox(self.nodes[0].context, outside)
+
+    def published(self) -> set[str]:
+        """Topics that are published by a node of this process."""
+        return {topic for node in self.nodes for topic in node.published()}
+
+    def takers(self, topic: str) -> Sequence[ServoNode]:
+        """The nodes of this process that take a topic."""
+        return self._takers.get(topic, ())
+
+    def send(self, publisher: Any, topic: str, data: bytes) -> None:
+        """Hand a message to the nodes that take it, publish it later."""
+        self._outgoing.append((publisher, data))
+        for node in self.takers(topic):
+            node.take(topic, data)
+
+    def flush(self) -> None:
+        """Publish what was sent."""
+        for publisher, data in self._outgoing:
+            publisher.publish(data)
+        self._outgoing.clear()
 
 
 class _Never(CallbackGroup):
@@ -134,6 +182,7 @@ class ServoNode(LifecycleNode):
     Derived classes name their topics and parameters, build their core, and answer messages.
     """
 
+    NAME: ClassVar[str]
     Config: ClassVar[type[TrialParameters]]
     SUBSCRIBES: ClassVar[tuple[str, ...]]
     PUBLISHES: ClassVar[tuple[str, ...]]
@@ -151,11 +200,14 @@ class ServoNode(LifecycleNode):
         self.exit_code = 0
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._inbox: Inbox | None = None
+        self.inbox: Inbox | None = None
+        self.subscriptions_of: dict[str, Any] = {}
+        self.composition: Composition | None = None
         self._publishers_of: dict[str, Any] = {}
-        self._subscriptions_of: dict[str, Any] = {}
         self._new_config: Any = None
         self._declared = False
+        self.refused = 0
+        self.scheduler = ""
 
     # What derived classes provide
 
@@ -188,28 +240,49 @@ class ServoNode(LifecycleNode):
 
     def serve(self) -> None:
         """The servo thread's work: wait for messages and answer them until stopped."""
+        self.hurry()
         announced = settled = False
         deadline = time.monotonic() + READY_TIMEOUT
         while not self.stopping:
-            for topic, data in self.inbox.wait(None if announced and settled else POLL):
-                self.take(topic, data)
+            self.listen(None if announced and settled else POLL)
             if not announced:
                 announced = self.announce_if_ready(deadline)
             if not settled:
                 settled = self.idle()
 
+    def health(self) -> dict[str, object]:
+        """What /diagnostics says of this node."""
+        return {"refused messages": self.refused, "scheduler": self.scheduler or "default"}
+
     # Services to derived classes
+
+    def hurry(self) -> None:
+        """In realtime, give this thread priority; say so once if it gets none."""
+        if self.config.realtime:
+            self.scheduler, reason = prioritise()
+            if reason and self.get_name() == "driver":
+                self.get_logger().warning(reason)
 
     @property
     def stopping(self) -> bool:
         """Whether the servo thread shall end."""
         return self._stopping
 
-    @property
-    def inbox(self) -> Inbox:
-        """The subscriptions."""
-        assert self._inbox is not None
-        return self._inbox
+    def listen(self, timeout: float | None) -> bool:
+        """Take what arrives within `timeout` [s] (None: for ever), for all nodes of the process; whether anything did."""
+        assert self.inbox is not None
+        self.flush()
+        heard = False
+        for topic, data in self.inbox.wait(timeout):
+            heard = True
+            for node in (self,) if self.composition is None else self.composition.takers(topic):
+                node.take(topic, data)
+        return heard
+
+    def flush(self) -> None:
+        """Publish what a composition has held back."""
+        if self.composition is not None:
+            self.composition.flush()
 
     def take(self, topic: str, data: bytes) -> None:
         """Hand a message to `receive`; say so when it is refused, and go on."""
@@ -219,11 +292,15 @@ class ServoNode(LifecycleNode):
         try:
             self.receive(topic, data)
         except MessageError as error:
+            self.refused += 1
             self.get_logger().warning(f"refused: {error}", throttle_duration_sec=1.0)
 
     def send(self, topic: str, data: bytes) -> None:
-        """Publish serialised bytes."""
-        self._publishers_of[topic].publish(data)
+        """Publish serialised bytes; in a composition, hand them to its nodes first."""
+        if self.composition is None:
+            self._publishers_of[topic].publish(data)
+        else:
+            self.composition.send(self._publishers_of[topic], topic, data)
 
     def tell(self, name: str, tick: int = -1, detail: str = "") -> None:
         """Publish a TrialEvent."""
@@ -235,14 +312,19 @@ class ServoNode(LifecycleNode):
         missing = [
             topic
             for topic in self.published()
-            if self._publishers_of[topic].get_subscription_count() < self.config.listeners(topic)
+            if self._publishers_of[topic].get_subscription_count() < self._listeners(topic)
         ]
         missing += [
             topic
-            for topic, subscription in self._subscriptions_of.items()
+            for topic, subscription in self.subscriptions_of.items()
             if topic != EVENTS and subscription.get_publisher_count() < 1
         ]
         return missing
+
+    def _listeners(self, topic: str) -> int:
+        """How many subscriptions of other processes a topic must find."""
+        inside = 0 if self.composition is None else len(self.composition.takers(topic))
+        return self.config.listeners(topic) - inside
 
     def announce_if_ready(self, deadline: float) -> bool:
         """Say `ready` once all peers are found and this node is prepared.
@@ -271,8 +353,8 @@ class ServoNode(LifecycleNode):
     def stop_servo(self) -> None:
         """End the servo thread and wait for it."""
         self._stopping = True
-        if self._inbox is not None:
-            self._inbox.wake()
+        if self.inbox is not None:
+            self.inbox.wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5.0)
             self._thread = None
@@ -290,6 +372,9 @@ class ServoNode(LifecycleNode):
         except (ParameterError, rclpy.exceptions.ParameterException) as error:
             self.get_logger().error(f"cannot be configured: {error}")
             return TransitionCallbackReturn.FAILURE
+        except Exception:  # rclpy would say nothing of it
+            self.get_logger().error(f"cannot be configured:\n{traceback.format_exc()}")
+            return TransitionCallbackReturn.FAILURE
         self.add_on_set_parameters_callback(self._on_set_parameters)
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
@@ -297,8 +382,11 @@ class ServoNode(LifecycleNode):
         self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
         group = _Never()
         listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+        inside = set() if self.composition is None else self.composition.published()
         for topic in self.subscribed():
-            self._subscriptions_of[topic] = self.create_subscription(
+            if topic in inside:
+                continue
+            self.subscriptions_of[topic] = self.create_subscription(
                 _type(topic),
                 topic,
                 _taken_elsewhere,
@@ -306,12 +394,15 @@ class ServoNode(LifecycleNode):
                 callback_group=group,
                 raw=True,
             )
-        self._inbox = Inbox(self.context, self._subscriptions_of)
+        if self.composition is None:
+            self.inbox = Inbox(self.context, self.subscriptions_of)
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Start the servo thread."""
+        """Start the servo thread; in a composition the first node's serves all."""
         self._stopping = False
+        if self.composition is not None and self.composition.nodes[0] is not self:
+            return TransitionCallbackReturn.SUCCESS
         self._thread = threading.Thread(target=self._serve, name="servo", daemon=True)
         self._thread.start()
         return TransitionCallbackReturn.SUCCESS
@@ -325,13 +416,13 @@ class ServoNode(LifecycleNode):
         """Close the topics."""
         self.stop_servo()
         self.remove_on_set_parameters_callback(self._on_set_parameters)
-        self._inbox = None
+        self.inbox = None
         for publisher in self._publishers_of.values():
             self.destroy_publisher(publisher)
-        for subscription in self._subscriptions_of.values():
+        for subscription in self.subscriptions_of.values():
             self.destroy_subscription(subscription)
         self._publishers_of.clear()
-        self._subscriptions_of.clear()
+        self.subscriptions_of.clear()
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -366,29 +457,48 @@ def _taken_elsewhere(message: Any) -> None:
     """Never called: the servo thread takes these messages."""
 
 
-def run(make: type[ServoNode], name: str) -> int:
-    """Run a node until it ends or is told to (SIGINT, SIGTERM); returns the exit status of the process."""
+def run(*kinds: type[ServoNode]) -> int:
+    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM).
+
+    Returns:
+        The exit status of the process.
+    """
     _die_with_parent()
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
-    node = make(name)
+    nodes = [kind(kind.NAME) for kind in kinds]
+    first = nodes[0]
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: node.end(node.exit_code))
+        signal.signal(number, lambda *_: first.end(first.exit_code))
     executor = SingleThreadedExecutor()
-    executor.add_node(node)
+    for node in nodes:
+        executor.add_node(node)
     spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
     spinner.start()
-    if node.get_parameter("autostart").value:
-        if node.trigger_configure() == TransitionCallbackReturn.SUCCESS:
-            node.trigger_activate()
-        else:
-            node.end(1)
-    node.finished.wait()
-    node.stop_servo()
+    if first.get_parameter("autostart").value:
+        _start(nodes)
+    first.finished.wait()
+    first.stop_servo()
     executor.shutdown(timeout_sec=1.0)
     spinner.join(timeout=1.0)
-    node.destroy_node()
+    for node in nodes:
+        node.destroy_node()
     rclpy.try_shutdown()
-    return node.exit_code
+    return first.exit_code
+
+
+def _start(nodes: Sequence[ServoNode]) -> None:
+    """Configure and activate: the first last, as its thread serves the others."""
+    composition = Composition(nodes) if len(nodes) > 1 else None
+    for node in nodes:
+        node.composition = composition
+    for node in reversed(nodes):  # the topics of the tool's side, the last, depend on its parameters
+        if node.trigger_configure() != TransitionCallbackReturn.SUCCESS:
+            nodes[0].end(1)
+            return
+    if composition is not None:
+        composition.open()
+    for node in reversed(nodes):
+        node.trigger_activate()
 
 
 def _spin(executor: SingleThreadedExecutor) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
-from haptic_sim.messages import MessageError, ToolCommand, ToolState
+from haptic_sim.messages import MessageError, ToolCommand, ToolState, tick_time
 from haptic_sim.nodes.servo import ServoNode, TrialParameters
 from haptic_sim.parameters import quantity
 from haptic_sim.scene import EnclosureParameters, PegParameters
@@ -27,6 +28,8 @@ class ToolTrialParameters(TrialParameters):
 class ToolSide(Protocol):
     """Environment or LocalModel."""
 
+    def rehearse(self) -> None: ...
+
     def configure(self, contact: ContactParameters) -> None: ...
 
     def tool_state(self) -> ToolState: ...
@@ -41,9 +44,10 @@ class ToolNode(ServoNode):
     config: ToolTrialParameters
     core: ToolSide
 
-    def open_tool(self, core: ToolSide) -> None:
-        """Take the core that answers."""
-        self.core = core
+    def open_tool(self, make: Callable[[], ToolSide]) -> None:
+        """Make the core that answers, after a rehearsal with another."""
+        make().rehearse()
+        self.core = core = make()
         self._command = ToolCommand()
         self._state = core.tool_state()
         self._answer = self._state.to_bytes()
@@ -62,11 +66,17 @@ class ToolNode(ServoNode):
         """Answer a tool command."""
         command, state = self._command, self._state
         command.load(data)
-        if command.tick == state.tick + 1:
-            if not command.is_finite():
-                raise MessageError(f"tool_command {command.tick}: not finite")
+        last, expected = command.tick, state.tick + 1
+        if not self.config.realtime and last == state.tick:
+            self.send("tool_state", self._answer)
+            return
+        if last < expected or (last > expected and not self.config.realtime):
+            raise MessageError(f"tool_command {last}: must be {expected}")
+        if not command.is_finite():
+            raise MessageError(f"tool_command {last}: not finite")
+        # A command that was lost is replaced by the next, so that the tool's time is the trial's.
+        for tick in range(expected, last + 1):
+            command.stamp(tick, tick_time(tick, self.config.rate))
             self.core.step(command, state)
             self._answer = state.to_bytes()
-        elif command.tick != state.tick:
-            raise MessageError(f"tool_command {command.tick}: must be {state.tick} or {state.tick + 1}")
-        self.send("tool_state", self._answer)
+            self.send("tool_state", self._answer)

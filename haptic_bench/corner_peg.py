@@ -1,0 +1,609 @@
+"""The peg pushed into a corner (THESIS 4.5): metrics, published claims, and figures beside 4.15 to 4.18."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from haptic_bench.analysis import Analysis, Claim
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    Curve,
+    Figure,
+    Line,
+    Style,
+    draw,
+)
+from haptic_bench.samples import Samples, simulated
+from haptic_drivers.operators import build_operator
+from haptic_sim import ideal
+from haptic_sim.contact.response import ImpulseRendering, Method
+from haptic_sim.scene import PegParameters, enclosure_walls
+from haptic_sim.spatial import planar_angle
+
+SETTLED_DISTANCE = 1e-4  # [m]
+SETTLED_SPEED = 2e-3  # [m/s]
+AFTER_IMPACT = 0.06  # [s]
+ROUNDING = 1e-9  # of the work of an impulse, relative
+
+# environment.method and device.impulse_rendering; penalties are those of a device that renders any force
+VARIANTS: dict[str, tuple[Method, ImpulseRendering]] = {
+    "penalty": ("penalty", "full"),
+    "full": ("impulse_augmented", "full"),
+    "saturated": ("impulse_augmented", "saturated"),
+    "scaled": ("impulse_augmented", "scaled"),
+    "spread": ("impulse_augmented", "spread"),
+}
+RENDERINGS = ("full", "saturated", "scaled", "spread")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How a number is shown: what it is, and its unit, of which there are `scale` in the SI unit."""
+
+    text: str
+    unit: str
+    scale: float = 1.0
+
+
+METRICS = {
+    "max_penetration_x": Quantity("Largest penetration of the right wall, at the hand's pose", "mm", 1e3),
+    "max_penetration_y": Quantity("Largest penetration of the lower wall, at the hand's pose", "mm", 1e3),
+    "settling_time": Quantity("Hand within 0.1 mm of its final position and slower than 2 mm/s from", "s"),
+    "kinetic_energy_after_first_impact": Quantity(
+        "Kinetic energy of the hand 60 ms after the ideal first impact", "mJ", 1e3
+    ),
+    "peak_force": Quantity("Largest rendered force", "N"),
+    "ideal_first_impact_time": Quantity("First impact on rigid walls", "s"),
+    "ideal_second_impact_time": Quantity("Second impact on rigid walls", "s"),
+}
+_RIGHT = Quantity("largest penetration of the right wall", "mm", 1e3)
+_LOWER = Quantity("largest penetration of the lower wall", "mm", 1e3)
+CLAIMS = {
+    "penetration_x": _RIGHT,
+    "penetration_y": _LOWER,
+    "spread_penetration_y": _LOWER,
+    "saturated_worst": _RIGHT,
+    "spread_least_degraded": _RIGHT,
+    "energy_lost_at_first_contact": Quantity("kinetic energy left 60 ms after the ideal impact", "mJ", 1e3),
+    "impacts_passive": Quantity("largest work of an impulse on the tool", "mJ", 1e3),
+}
+
+
+def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+    """Metrics and claims of a trial, and what it is compared with.
+
+    The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the variants
+    `penalty`, `full`, `saturated`, `scaled` and `spread` that the trial is not itself, in the trial's other
+    settings and over the time that it lasted.
+
+    Args:
+        trial: what was run.
+        samples: what came out; may be shorter than planned, or empty.
+        compare: simulate the variants; without, the claims that need them are undecided.
+    """
+    reference = rigid(trial)
+    impacts = impact_times(reference)
+    own = variant(trial.experiment)
+    references = {"ideal": reference}
+    if compare and len(samples):
+        lasted = float(samples["tick"][-1] / trial.experiment.rate)
+        for name in VARIANTS:
+            if name != own:
+                references[name] = simulated(_as_variant(trial, name, lasted))
+    return Analysis(
+        _metrics(trial, samples, impacts), _claims(trial, samples, references, impacts), references
+    )
+
+
+def rigid(trial: Trial) -> Samples:
+    """The ideal: the tool as a rigid body among rigid walls, under the trial's operator and without ticks.
+
+    Hand and tool are one. Rows are the trial's ticks, and the moments before and at each impact; at it,
+    `colliding` is 1. An impulse is rendered within its tick, as the trial's own would be (THESIS 4.45).
+    """
+    experiment = trial.experiment
+    tool, rate, last = experiment.tool, experiment.rate, max(experiment.last_tick, 1)
+    operator, wrench = build_operator(experiment.operator, trial.wrenches), np.zeros(6)
+
+    def planar_wrench(time: float) -> list[float]:
+        operator.wrench(time, wrench)
+        return wrench[[0, 1, 5]].tolist()
+
+    release = experiment.operator.release
+    motion = ideal.simulate(
+        ideal.PlanarBody(
+            tool.mass, tool.inertia, 0.5 * np.array(tool.size) * [[1, 1], [-1, 1], [-1, -1], [1, -1]]
+        ),
+        [
+            ideal.Wall(np.array(wall.normal[:2]), wall.offset)
+            for wall in enclosure_walls(tool, experiment.scene)
+        ],
+        planar_wrench,
+        last / rate,
+        experiment.contact.restitution,
+        breakpoints=[
+            *([] if release is None else [release]),
+            *([] if trial.wrenches is None else trial.wrenches[:, 0]),
+        ],
+    )
+    impacts = np.array([impact.time for impact in motion.impacts])
+    impulses = np.array([impact.impulse for impact in motion.impacts]).reshape(-1, 3)
+    times = np.unique(np.concatenate([np.arange(last + 1) / rate, impacts, np.nextafter(impacts, 0.0)]))
+    ticks, struck = _ticks(times, rate), _ticks(impacts, rate)
+    pose, velocity = motion.sample(times)
+    rendered = motion.contact_wrench(ticks / rate)
+    for tick, impulse in zip(struck, impulses, strict=True):
+        rendered[ticks == tick] += impulse * rate
+
+    zero = np.zeros(times.size)
+    half = 0.5 * pose[:, 2]
+    table = {
+        "tick": ticks,
+        "time": times,
+        **_columns("hand", "px py pz qx qy qz qw", *pose[:, :2].T, *[zero] * 3, np.sin(half), np.cos(half)),
+        **_columns("hand", "vx vy vz wx wy wz", *velocity[:, :2].T, *[zero] * 3, velocity[:, 2]),
+        **_columns("rendered", "fx fy fz tx ty tz", *rendered[:, :2].T, *[zero] * 3, rendered[:, 2]),
+        "colliding": np.isin(times, impacts).astype(np.int64),
+    }
+    return Samples(table)
+
+
+def _ticks(times: np.ndarray, rate: float) -> np.ndarray:
+    """The ticks within which times are; that of k / rate is k whatever the rounding."""
+    return np.floor(times * rate * (1.0 + 1e-12)).astype(np.int64)
+
+
+def _columns(prefix: str, suffixes: str, *values: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(zip((f"{prefix}_{suffix}" for suffix in suffixes.split()), values, strict=True))
+
+
+def impact_times(reference: Samples) -> list[float]:
+    """When the ideal peg strikes a wall [s]."""
+    return reference["time"][reference["colliding"] > 0].tolist()
+
+
+def variant(experiment: Experiment) -> str | None:
+    """Which of the variants an experiment is; None for a penalty method on a limited device."""
+    settings = (experiment.environment.method, experiment.device.impulse_rendering)
+    return next((name for name, of_variant in VARIANTS.items() if of_variant == settings), None)
+
+
+def _as_variant(trial: Trial, name: str, duration: float) -> Trial:
+    method, rendering = VARIANTS[name]
+    experiment = trial.experiment
+    settings = {
+        "environment": experiment.environment.model_copy(update={"method": method}),
+        "device": experiment.device.model_copy(update={"impulse_rendering": rendering}),
+        "duration": duration,
+    }
+    return replace(trial, experiment=experiment.model_copy(update=settings))
+
+
+def penetration(tool: PegParameters, normal: Sequence[float], offset: float, poses: np.ndarray) -> np.ndarray:
+    """How far the peg is inside a wall [m], (n,), never negative.
+
+    Args:
+        tool: the peg.
+        normal, offset: of the wall [m], which is solid where normal . p < offset.
+        poses: planar, (n, 7).
+    """
+    angle = planar_angle(poses)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    along_x = np.abs(normal[0] * cosine + normal[1] * sine)
+    along_y = np.abs(normal[1] * cosine - normal[0] * sine)
+    nearest = poses[:, :2] @ np.array(normal[:2]) - 0.5 * (tool.size[0] * along_x + tool.size[1] * along_y)
+    return np.maximum(offset - nearest, 0.0)
+
+
+def _penetrations(experiment: Experiment, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Of the peg at the hand's pose, into the right and the lower wall [m]."""
+    right, lower, *_ = enclosure_walls(experiment.tool, experiment.scene)
+    poses = samples.pose("hand")
+    return (
+        penetration(experiment.tool, right.normal, right.offset, poses),
+        penetration(experiment.tool, lower.normal, lower.offset, poses),
+    )
+
+
+def kinetic_energy(experiment: Experiment, samples: Samples) -> np.ndarray:
+    """Of the hand, that is of the device [J]."""
+    device, tool = experiment.device, experiment.tool
+    mass = tool.mass if device.mass is None else device.mass
+    inertia = tool.inertia if device.inertia is None else device.inertia
+    twist = samples.twist("hand")
+    return 0.5 * mass * (twist[:, 0] ** 2 + twist[:, 1] ** 2) + 0.5 * inertia * twist[:, 5] ** 2
+
+
+def _metrics(trial: Trial, samples: Samples, impacts: Sequence[float]) -> dict[str, float | None]:
+    metrics: dict[str, float | None] = dict.fromkeys(METRICS)
+    if len(samples):
+        x, y = _penetrations(trial.experiment, samples)
+        metrics["max_penetration_x"], metrics["max_penetration_y"] = float(x.max()), float(y.max())
+        metrics["settling_time"] = _settling_time(samples)
+        metrics["kinetic_energy_after_first_impact"] = _energy_after_impact(
+            trial.experiment, samples, impacts
+        )
+        metrics["peak_force"] = float(
+            np.linalg.norm(samples.group("rendered", "fx", "fy", "fz"), axis=1).max()
+        )
+    for name, time in zip(("ideal_first_impact_time", "ideal_second_impact_time"), impacts, strict=False):
+        metrics[name] = time
+    return metrics
+
+
+def _settling_time(samples: Samples) -> float | None:
+    """Last time at which the hand is away from its final position or fast [s].
+
+    None if it is fast at the end, or never was either: it has not settled.
+    """
+    position, velocity = samples.group("hand", "px", "py", "pz"), samples.group("hand", "vx", "vy", "vz")
+    away = np.linalg.norm(position - position[-1], axis=1) > SETTLED_DISTANCE
+    moving = np.flatnonzero(away | (np.linalg.norm(velocity, axis=1) > SETTLED_SPEED))
+    if not moving.size or moving[-1] == len(samples) - 1:
+        return None
+    return float(samples["time"][moving[-1]])
+
+
+def _energy_after_impact(experiment: Experiment, samples: Samples, impacts: Sequence[float]) -> float | None:
+    """Kinetic energy of the hand at the tick nearest to 60 ms after the first impact [J]; None if later."""
+    if not impacts:
+        return None
+    tick = round((impacts[0] + AFTER_IMPACT) * experiment.rate)
+    if samples["tick"][-1] < tick:
+        return None
+    return float(kinetic_energy(experiment, samples)[np.argmin(np.abs(samples["tick"] - tick))])
+
+
+def _claims(
+    trial: Trial, samples: Samples, references: Mapping[str, Samples], impacts: Sequence[float]
+) -> list[Claim]:
+    runs = {name: references[name] for name in VARIANTS if name in references}
+    own = variant(trial.experiment)
+    if own is not None and len(samples):
+        runs[own] = samples
+    x: dict[str, float | None] = dict.fromkeys(VARIANTS)
+    y, energy = x.copy(), x.copy()
+    for name, run in runs.items():
+        x[name], y[name] = (_passed_peak(depth) for depth in _penetrations(trial.experiment, run))
+        energy[name] = _energy_after_impact(trial.experiment, run, impacts)
+    work, passive = _impulse_work(trial, samples, runs)
+
+    return [
+        _ordered(
+            "penetration_x",
+            "The right wall is penetrated least with full impulses, more with spread, most with penalties",
+            "4.5.1 and 4.5.2, figures 4.15 and 4.19",
+            x,
+            ("full", "spread"),
+            ("spread", "penalty"),
+        ),
+        _ordered(
+            "penetration_y",
+            "The lower wall is penetrated less with full impulses than with penalties alone",
+            "4.5.1, figure 4.15",
+            y,
+            ("full", "penalty"),
+        ),
+        _ordered(
+            "spread_penetration_y",
+            "The lower wall is penetrated less with spread impulses than with penalties (nearly the same)",
+            "4.5.2, figure 4.19",
+            y,
+            ("spread", "penalty"),
+        ),
+        _ordered(
+            "saturated_worst",
+            "Of the four renderings of impulses, saturating them on the device degrades the trajectory most",
+            "4.5.2, figure 4.18",
+            x,
+            ("full", "saturated"),
+            ("scaled", "saturated"),
+            ("spread", "saturated"),
+        ),
+        _ordered(
+            "spread_least_degraded",
+            "Where the device limits impulses, spreading them over steps degrades the trajectory least",
+            "4.5.2, figure 4.18",
+            x,
+            ("spread", "scaled"),
+            ("spread", "saturated"),
+        ),
+        _ordered(
+            "energy_lost_at_first_contact",
+            "At the first contact the hand loses more kinetic energy with impulses than with penalties alone",
+            "4.5.1, figure 4.17",
+            energy,
+            ("full", "penalty"),
+        ),
+        Claim(
+            "impacts_passive",
+            "No impact increases the kinetic energy of the tool",
+            "THESIS 4.4.1, equation 4.40",
+            work,
+            passive,
+        ),
+    ]
+
+
+def _ordered(
+    name: str, statement: str, section: str, of: Mapping[str, float | None], *pairs: tuple[str, str]
+) -> Claim:
+    """The claim that of each pair of variants the first has less; undecided if one is not known."""
+    measured = {variant: of[variant] for pair in pairs for variant in pair}
+    holds = None
+    if None not in measured.values():
+        holds = all(of[low] < of[high] for low, high in pairs)  # type: ignore[operator]  # none is None
+    return Claim(name, statement, f"THESIS {section}", measured, holds)
+
+
+def _passed_peak(depth: np.ndarray) -> float | None:
+    """The largest value, None if it is zero or the last: no contact yet, or not yet the whole of it."""
+    peak = int(np.argmax(depth))
+    return float(depth[peak]) if depth[peak] > 0.0 and peak < depth.size - 1 else None
+
+
+def _impulse_work(
+    trial: Trial, samples: Samples, runs: Mapping[str, Samples]
+) -> tuple[dict[str, float | None], bool | None]:
+    """Largest work of a colliding tick's impulse on the tool by variant [J], and whether none is positive.
+
+    An impulse p on a tool of twist v does the work p^T v + 1/2 p^T M^-1 p (THESIS 4.40, with the factor 1/2
+    restored: see errata), which is zero up to rounding at restitution 1.
+    """
+    tool = trial.experiment.tool
+    inverse_inertia = np.array([1.0 / tool.mass, 1.0 / tool.mass, 1.0 / tool.inertia])
+    checked = {name: runs.get(name) for name in RENDERINGS}
+    if variant(trial.experiment) is None and len(samples):
+        checked["this run"] = samples
+    largest: dict[str, float | None] = {}
+    passive = None
+    for name, run in checked.items():
+        largest[name] = None
+        colliding = run["colliding"] > 0 if run is not None else np.zeros(0, bool)
+        if run is None or not colliding.any():
+            continue
+        impulse = run.group("env", "fx", "fy", "tz")[colliding] / trial.experiment.rate
+        twist = run.group("tool", "vx", "vy", "wz")[colliding]
+        taken = np.sum(impulse * twist, axis=1)
+        given = 0.5 * np.sum(inverse_inertia * impulse**2, axis=1)
+        largest[name] = float((taken + given).max())
+        passive = passive is not False and bool(np.all(taken + given <= ROUNDING * (np.abs(taken) + given)))
+    return largest, passive
+
+
+def expected(trial: Trial, reference: Samples) -> dict[str, tuple[float, str]]:
+    """What theory gives for the metrics: value in SI units, and how it is known."""
+    experiment, impacts = trial.experiment, impact_times(reference)
+    known: dict[str, tuple[float | None, str]] = {
+        "settling_time": (_settling_time(reference), "rigid walls"),
+        "kinetic_energy_after_first_impact": (
+            _energy_after_impact(experiment, reference, impacts),
+            "rigid walls",
+        ),
+    }
+    if variant(experiment) == "full":
+        peak = np.linalg.norm(reference.group("rendered", "fx", "fy", "fz"), axis=1).max()
+        known["peak_force"] = (float(peak), "rigid walls, impulse within one tick")
+    operator, gap = experiment.operator, experiment.scene.gap
+    if operator.type == "constant" and operator.release is None and experiment.contact.restitution == 0.0:
+        fx, fy, _, _, _, torque = operator.wrench
+        if fx > 0.0 > fy and torque == 0.0:
+            mass = experiment.tool.mass
+            times = sorted((math.sqrt(2.0 * mass * gap[0] / fx), math.sqrt(2.0 * mass * gap[1] / -fy)))
+            for name, time in zip(
+                ("ideal_first_impact_time", "ideal_second_impact_time"), times, strict=True
+            ):
+                if time <= experiment.duration:
+                    known[name] = (time, "closed form √(2 m gap / F)")
+    return {name: (value, source) for name, (value, source) in known.items() if value is not None}
+
+
+STYLES = {
+    "ideal": Style(BLACK, (1.2, 2.2), 1.3),
+    "penalty": Style(VERMILION, (5, 1.8)),
+    "full": Style(BLUE),
+    "saturated": Style(PURPLE, (5, 1.6, 1.2, 1.6)),
+    "scaled": Style(ORANGE, (2.2, 1.3)),
+    "spread": Style(GREEN, (8, 2)),
+}
+LABELS = {
+    "ideal": "ideal: rigid walls",
+    "penalty": "penalties alone (PB)",
+    "full": "impulses in full (IAPB)",
+    "saturated": "impulses saturated",
+    "scaled": "impulses scaled",
+    "spread": "impulses spread (IAPB LM)",
+}
+
+
+def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> list[Figure]:
+    """The figures of a trial beside its references."""
+    own = variant(trial.experiment) or "this run"
+    runs = {**references, own: samples}
+
+    def curves(*names: str) -> list[Curve]:
+        return [_curve(trial, name, runs[name], name == own) for name in dict.fromkeys(names) if name in runs]
+
+    impacts = impact_times(references["ideal"])
+    compared = curves("ideal", "penalty", "full", own)
+    made = [
+        _trajectories(
+            "trajectory",
+            "Hand trajectories",
+            "Position of the hand, the peg's centre of mass, beside figures 4.15 and 4.19 of THESIS (their "
+            "CBuc is not simulated).",
+            compared,
+        ),
+        _forces("Beside figures 4.16 and 4.20 of THESIS.", compared, impacts),
+        _energies("Beside figures 4.17 and 4.21 of THESIS.", compared, impacts),
+    ]
+    if sum(name in runs for name in RENDERINGS) > 1:
+        rendered = curves("ideal", *RENDERINGS, own)
+        figure = _trajectories(
+            "renderings",
+            "Hand trajectories by impulse rendering",
+            "Impulses in full, saturated on the device, scaled in the simulation, or spread over several of "
+            "its steps, beside figure 4.18 of THESIS.",
+            rendered,
+        )
+        made.append(replace(figure, table=_penetration_table(rendered[1:])))
+    return made
+
+
+def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
+    """The figures of several trials, with the rigid reference where it is the same for all."""
+    ideals = [rigid(curve.trial) for curve in curves]
+    common = all(
+        np.array_equal(ideal[name], ideals[0][name])
+        for ideal in ideals[1:]
+        for name in ("time", "hand_px", "hand_py", "hand_qz")
+    )
+    impacts = impact_times(ideals[0]) if common else []
+    if common:
+        curves = [_curve(curves[0].trial, "ideal", ideals[0], False), *curves]
+    return [
+        _trajectories(
+            "trajectory",
+            "Hand trajectories",
+            "Position of the hand, the peg's centre of mass, in each run, beside figure 4.18 of THESIS.",
+            curves,
+        ),
+        _forces("Beside figure 4.16 of THESIS.", curves, impacts),
+        _energies("Beside figure 4.17 of THESIS.", curves, impacts),
+    ]
+
+
+def _penetration_table(curves: Sequence[Curve]) -> list[list[str]]:
+    table = [["Largest penetration at the hand's pose", "right wall [mm]", "lower wall [mm]"]]
+    for curve in curves:
+        depths = _penetrations(curve.trial.experiment, curve.samples)
+        table.append([curve.label, *(f"{1e3 * depth.max():.3f}" for depth in depths)])
+    return table
+
+
+def _curve(trial: Trial, name: str, samples: Samples, own: bool) -> Curve:
+    label, style = LABELS.get(name), STYLES.get(name, Style(SKY))
+    if own:
+        label, style = f"this run: {label}" if label else name, replace(style, width=2.2)
+    return Curve(label or name, trial, samples, style)
+
+
+def _corner(trial: Trial) -> tuple[float, float]:
+    """Position of the hand where the aligned peg touches both walls [mm]."""
+    return 1e3 * trial.experiment.scene.gap[0], -1e3 * trial.experiment.scene.gap[1]
+
+
+def _trajectories(name: str, title: str, caption: str, curves: Sequence[Curve]) -> Figure:
+    """The whole of it, and two views from the corner on: penetrations are a hundredth of the travel."""
+    paths = [1e3 * curve.samples.group("hand", "px", "py") for curve in curves]
+    corners = [_corner(curve.trial) for curve in curves]
+    from_corner = [path - corner for path, corner in zip(paths, corners, strict=True)]
+
+    def lines(of: Sequence[np.ndarray]) -> list[Line]:
+        return [Line(path[:, 0], path[:, 1], c.label, c.style) for path, c in zip(of, curves, strict=True)]
+
+    one_corner = corners[0] if all(corner == corners[0] for corner in corners) else None
+    panels = [
+        draw(
+            f"{name}_a",
+            "(a) whole run",
+            lines(paths),
+            "x [mm]",
+            "y [mm]",
+            equal=True,
+            corner=one_corner,
+            tall=True,
+        )
+    ]
+    everywhere = np.concatenate(from_corner)
+    depth_x, depth_y = everywhere[:, 0].max(), -everywhere[:, 1].min()
+    if depth_x > 0.0:
+        inside = everywhere[everywhere[:, 0] > 0.0, 1]
+        panels.append(
+            draw(
+                f"{name}_b",
+                "(b) along the right wall",
+                lines(from_corner),
+                "x from the corner [mm]",
+                "y from the corner [mm]",
+                x_range=(-0.4 * depth_x, 1.12 * depth_x),
+                y_range=_with_margin(inside),
+                corner=(0.0, 0.0),
+            )
+        )
+    if depth_y > 0.0:
+        inside = everywhere[everywhere[:, 1] < 0.0, 0]
+        panels.append(
+            draw(
+                f"{name}_c",
+                "(c) along the lower wall",
+                lines(from_corner),
+                "x from the corner [mm]",
+                "y from the corner [mm]",
+                x_range=_with_margin(inside),
+                y_range=(-1.12 * depth_y, 0.4 * depth_y),
+                corner=(0.0, 0.0),
+            )
+        )
+    shaded = " Shaded: inside the walls of the aligned peg; penetration begins at their border."
+    return Figure(title, caption + shaded, panels)
+
+
+def _with_margin(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.1 * max(high - low, 0.01)
+    return low - margin, high + margin
+
+
+def _forces(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> Figure:
+    """Rendered force and torque; impulses are three hundred times the resting force, hence the scale."""
+
+    def lines(component: str) -> list[Line]:
+        return [
+            Line(c.samples["time"], c.samples[f"rendered_{component}"], c.label, c.style, steps=True)
+            for c in curves
+        ]
+
+    panels = [
+        draw("force_x", "(a) force along x", lines("fx"), "time [s]", "force along x [N]", linear=1.0),
+        draw("torque", "(b) torque", lines("tz"), "time [s]", "torque [N m]", least=0.2),
+    ]
+    for letter, component, time in zip("cd", ("fx", "fy"), impacts, strict=False):
+        axis = component[1]
+        panels.append(
+            draw(
+                f"force_impact_{letter}",
+                f"({letter}) force along {axis} from the {'first' if letter == 'c' else 'second'} impact on",
+                lines(component),
+                "time [s]",
+                f"force along {axis} [N]",
+                linear=1.0,
+                x_range=(time - 0.02, time + 0.13),
+            )
+        )
+    text = "Wrench rendered to the hand, held over each tick; axes of force are linear up to 1 N. "
+    return Figure("Forces and torque", text + caption, panels)
+
+
+def _energies(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> Figure:
+    lines = [
+        Line(c.samples["time"], 1e3 * kinetic_energy(c.trial.experiment, c.samples), c.label, c.style)
+        for c in curves
+    ]
+    axes = ("time [s]", "kinetic energy [mJ]")
+    panels = [draw("kinetic_energy_a", "(a) whole run", lines, *axes)]
+    if impacts:
+        shown = (impacts[0] - 0.06, impacts[min(1, len(impacts) - 1)] + 0.2)
+        panels.append(draw("kinetic_energy_b", "(b) impacts", lines, *axes, x_range=shown))
+    return Figure("Kinetic energy of the hand", caption, panels)

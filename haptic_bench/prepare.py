@@ -1,0 +1,445 @@
+"""Makes what `./haptics` needs and a clean checkout lacks.
+
+Standard library only, since it runs before anything is there.
+
+Everything is below `.haptics/` of the checkout and is made in three stages:
+
+- environment: `venv/`, with the packages pinned in requirements.lock (ROS 2 among them, from wheels);
+- interfaces: `source/`, `build/`, `install/`, the messages of this package, built by colcon against that;
+- kernels: `cache/`, the Numba kernels, compiled once.
+
+A stage that is done leaves a stamp, written last: a key (what it was made from) and a listing (what it
+made). A stage whose stamp is missing or unreadable, has another key, or lists something that is gone, is made
+again from nothing. Comparing takes a few milliseconds, so every start does it.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CMAKE_NEEDED = (3, 20)  # cmake_minimum_required of the interface generators
+LOG_LINES = 15  # of a failed stage, shown to the user
+REPAIRED = "HAPTICS_REPAIRED"  # set in a program that was started anew after a repair
+STAGES = ("environment", "interfaces", "kernels")
+# Variables that would mix a foreign Python, or make pip install elsewhere than into our environment.
+FOREIGN = (
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "__PYVENV_LAUNCHER__",
+    "PIP_USER",
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_CONSTRAINT",
+    "PIP_REQUIRE_VIRTUALENV",
+    "PIP_PYTHON",
+)
+
+
+class PreparationError(Exception):
+    """Why the environment cannot be made, in words for the user."""
+
+
+def start(arguments, broken=""):
+    """Prepares what is missing and becomes the program; returns an exit status only when that fails.
+
+    Args:
+        arguments: of the command line.
+        broken: why the environment must be remade although it looks whole, if it must.
+    """
+    preparation = Preparation(ROOT)
+    command = [str(preparation.python), "-m", "haptic_bench", *arguments]
+    try:
+        preparation.prepare(broken)
+        try:
+            os.execve(command[0], command, preparation.environment())
+        except OSError as error:  # there, executable, and no program
+            preparation.prepare(f"{command[0]} does not run ({error.strerror})")
+            os.execve(command[0], command, preparation.environment())
+    except PreparationError as error:
+        say(error)
+    except OSError as error:
+        say(f"cannot prepare the environment: {error.strerror}: {error.filename or preparation.home}")
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+def restart(reason):
+    """Remakes the environment and starts the program anew with the same arguments; once; never returns.
+
+    For a program that finds a package broken: `except ImportError as error: prepare.restart(error)`.
+    """
+    if os.environ.get(REPAIRED):
+        say(f"the environment was remade and is broken still: {reason}")
+        sys.exit(1)
+    os.environ[REPAIRED] = "1"
+    sys.exit(start(sys.argv[1:], str(reason)))
+
+
+def environment():
+    """Environment variables under which the checkout's programs run: see Preparation.environment."""
+    return Preparation(ROOT).environment()
+
+
+def say(text):
+    """Tells the user one thing, apart from the program's output."""
+    print(f"haptics: {text}", file=sys.stderr, flush=True)
+
+
+class Preparation:
+    """What one checkout needs: where it is, whether it is whole, how it is made."""
+
+    def __init__(self, root):
+        self.root = Path(root)
+        self.home = self.root / ".haptics"
+        self.venv = self.home / "venv"
+        self.install = self.home / "install"
+        self.logs = self.home / "log"
+        self.cache = self.home / "cache"
+        self.python = self.venv / "bin" / "python"
+
+    # -- is it whole? ----------------------------------------------------------------------------------------
+
+    def due(self):
+        """The stages to make, in order; everything is due when the environment is."""
+        if not self.is_whole("environment"):
+            return list(STAGES)
+        return [stage for stage in STAGES if not self.is_whole(stage)]
+
+    def is_whole(self, stage):
+        """Whether the stage was made from what is there now, and what it made is still there."""
+        try:
+            stamp = json.loads(self.stamp(stage).read_text())
+            return stamp["key"] == self.key(stage) and set(stamp["listing"]) <= set(self.listing(stage))
+        except (OSError, ValueError, TypeError, LookupError):
+            return False
+
+    def stamp(self, stage):
+        """The file that says that a stage is done."""
+        return self.home / f"{stage}.stamp"
+
+    def key(self, stage):
+        """Digest of what a stage is made from; for the later ones also the very environment, by its stamp."""
+        sources = {
+            "environment": [self.root / "requirements.lock", Path(__file__)],
+            "interfaces": [
+                self.stamp("environment"),
+                Path(__file__),
+                self.root / "CMakeLists.txt",
+                self.root / "package.xml",
+                *sorted((self.root / "msg").glob("*.msg")),
+            ],
+            "kernels": [self.stamp("environment")],
+        }[stage]
+        digest = hashlib.sha256(str(self.root).encode())  # an environment is full of absolute paths
+        for source in sources:
+            content = source.read_bytes()
+            digest.update(f"\n{source.name} {len(content)}\n".encode() + content)
+        return digest.hexdigest()
+
+    def listing(self, stage):
+        """Names of what a stage has made: enough to notice damage, few enough to look at on each start."""
+        if stage == "environment":
+            # The interpreter behind the link changes when Python is upgraded, and goes when it is removed.
+            names = [f"python {os.path.realpath(self.python)} {os.access(self.python, os.X_OK)}"]
+            packages = self.site_packages(self.venv)
+            for folder in (self.venv / "bin", self.venv / "lib", self.venv / "share", packages):
+                names += [f"{folder.relative_to(self.venv)}/{name}" for name in os.listdir(folder)]
+        elif stage == "interfaces":
+            tree = os.walk(self.install / "lib")
+            names = [os.path.join(folder, file) for folder, _, files in tree for file in files]
+        else:
+            names = []
+        return sorted(name for name in names if "__pycache__" not in name)
+
+    @staticmethod
+    def site_packages(prefix):
+        """Folder of the Python packages below a prefix; one that does not exist if there is none."""
+        return next(prefix.glob("lib/python3.*/site-packages"), prefix / "lib" / "python3" / "site-packages")
+
+    # -- how programs run in it ------------------------------------------------------------------------------
+
+    def environment(self):
+        """Environment variables of a program of the checkout, for os.execve or subprocess.
+
+        Our Python comes from the checkout, messages from the interfaces, all else from the environment. What
+        the user has set about middleware, discovery, threads, logs and caches stays. Applying it twice is
+        harmless.
+        """
+        variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+
+        def put_first(name, *paths):
+            others = [path for path in variables.get(name, "").split(os.pathsep) if path]
+            variables[name] = os.pathsep.join(dict.fromkeys([*map(str, paths), *others]))
+
+        packages = self.site_packages(self.venv)
+        put_first("PATH", self.venv / "bin")
+        # The ROS wheels would make their libraries known by starting Python a second time
+        # (ros_wheels_bootstrapper): we do it here, and say that it is done.
+        bundled = sorted(packages.glob("ros_*.libs"))
+        put_first("LD_LIBRARY_PATH", self.install / "lib", self.venv / "lib", *bundled)
+        prefixes = f"{self.install}{os.pathsep}{self.venv}"
+        variables |= {
+            "_ROS_WHEELS_BOOTSTRAP_COMPLETE": "1",
+            "AMENT_PREFIX_PATH": prefixes,
+            "CMAKE_PREFIX_PATH": prefixes,
+            "PYTHONPATH": f"{self.root}{os.pathsep}{self.site_packages(self.install)}",
+            "PYTHONSAFEPATH": "1",  # keeps modules in the working directory out (from Python 3.11 on)
+            "VIRTUAL_ENV": str(self.venv),
+        }
+        return {
+            "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+            "ROS_HOME": str(self.home),  # its log/ takes the nodes' logs
+            "OMP_NUM_THREADS": "1",  # our matrices are small: threads only disturb the servo loop
+            "OPENBLAS_NUM_THREADS": "1",
+            "NUMBA_CACHE_DIR": str(self.cache / "numba"),
+            "MPLCONFIGDIR": str(self.cache / "matplotlib"),
+        } | variables
+
+    # -- how it is made --------------------------------------------------------------------------------------
+
+    def prepare(self, broken=""):
+        """Makes what is due; silent and quick when nothing is. `broken` as in `start`."""
+        suspect = self._made()
+        if not broken and not self.due():
+            return
+        with self._alone() as lock:
+            if broken and self._made() == suspect:  # else another start has just remade it
+                say(f"remaking the environment: {broken}")
+                self.stamp("environment").unlink(missing_ok=True)
+            stages = self.due()
+            check_machine(stages)
+            for number, stage in enumerate(stages, 1):
+                self._make(stage, f"preparing the environment ({number}/{len(stages)})", lock)
+
+    def _made(self):
+        """Content of the environment's stamp, which no other environment has; None without one."""
+        try:
+            return self.stamp("environment").read_bytes()
+        except OSError:
+            return None
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """Keeps other starts out while this one prepares, and lets a termination signal end it in good order.
+
+        The commands of the stages inherit the lock, so one that outlives a killed start still holds it.
+        """
+        import fcntl
+
+        self.home.mkdir(exist_ok=True)
+        (self.home / "COLCON_IGNORE").touch()  # nothing in here is a package of the user's workspace
+        with open(self.home / "lock", "a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                process = lock.read() or "unknown"
+                say(f"another start is preparing the environment (process {process}): waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            handler = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+            try:
+                yield lock
+            finally:
+                signal.signal(signal.SIGTERM, handler)
+
+    def _make(self, stage, title, lock):
+        """Makes one stage and stamps it; one line of progress."""
+        make, what = {
+            "environment": (self._make_environment, f"installing {self._package_count()} packages"),
+            "interfaces": (self._make_interfaces, "building the interfaces"),
+            "kernels": (self._make_kernels, "compiling the kernels"),
+        }[stage]
+        began = time.monotonic()
+        print(f"haptics: {title}: {what} ...", end="", file=sys.stderr, flush=True)
+        try:
+            self.stamp(stage).unlink(missing_ok=True)
+            self.logs.mkdir(exist_ok=True)
+            make(lock)
+            draft = self.stamp(stage).with_suffix(".draft")
+            stamp = {"key": self.key(stage), "made": time.time(), "listing": self.listing(stage)}
+            draft.write_text(json.dumps(stamp, indent=0))
+            draft.replace(self.stamp(stage))
+        except BaseException:
+            print(file=sys.stderr)
+            raise
+        print(f" {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+    def _package_count(self):
+        """How many packages the lock file names (a package may have a line for each version of Python)."""
+        lines = (self.root / "requirements.lock").read_text().splitlines()
+        return len({line.partition("==")[0] for line in lines if "==" in line})
+
+    def _make_environment(self, lock):
+        """The virtual environment; its CMake files are corrected for this machine."""
+        import sysconfig
+
+        remove(self.venv)
+        variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        base = getattr(sys, "_base_executable", sys.executable)  # the one behind a virtual environment
+        self._run("venv", [base, "-m", "venv", self.venv], variables, lock)
+        options = "--disable-pip-version-check --no-input --prefer-binary --no-deps".split()  # all is locked
+        pip = [self.python, "-m", "pip", "install", *options, "-r", self.root / "requirements.lock"]
+        self._run("pip install", pip, variables, lock)
+        correct_cmake_files(self.venv / "share", sysconfig.get_path("include"), self.site_packages(self.venv))
+
+    def _make_interfaces(self, lock):
+        """The messages, by colcon."""
+        import shutil
+
+        # From a copy: CMake refuses to export include folders (NumPy's) inside the package's source folder.
+        source = self.home / "source"
+        for folder in (source, self.home / "build", self.install):
+            remove(folder)
+        shutil.copytree(self.root / "msg", source / "msg")
+        for name in ("CMakeLists.txt", "package.xml"):
+            shutil.copy(self.root / name, source)
+        options = "--log-base log/colcon build --paths source --merge-install --cmake-args -GNinja".split()
+        settings = {
+            "BUILD_TESTING": "OFF",
+            "CMAKE_BUILD_TYPE": "Release",
+            "HAPTICS_INTERFACES_ONLY": "ON",
+            "Python3_EXECUTABLE": self.python,
+        }
+        colcon = [
+            self.python,
+            "-m",
+            "colcon",
+            *options,
+            *(f"-D{key}={value}" for key, value in settings.items()),
+        ]
+        variables = self.environment()
+        for name in ("AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH"):
+            variables[name] = str(self.venv)  # colcon complains about prefixes that are yet to be made
+        self._run("colcon build", colcon, variables, lock)
+
+    def _make_kernels(self, lock):
+        """The Numba kernels."""
+        if (self.root / "haptic_bench" / "warm.py").is_file():
+            command = [self.python, "-m", "haptic_bench.warm"]
+            self._run("kernel compilation", command, self.environment(), lock)
+
+    def _run(self, what, command, variables, lock):
+        """Runs a command, its output to a log file; ends it and its children when interrupted."""
+        import subprocess
+
+        def release():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+
+        path = self.logs / (what.replace(" ", "-") + ".log")
+        child = None
+        # Held back until the child is known: an interruption while it starts would leave it behind.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            with open(path, "wb") as log:
+                child = subprocess.Popen(
+                    command,
+                    cwd=self.home,
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(lock.fileno(),),
+                    preexec_fn=release,
+                )
+            lock.truncate(0)
+            lock.write(str(child.pid))
+            lock.flush()
+            release()
+            status = child.wait()
+        except BaseException:
+            if child is not None:
+                os.killpg(child.pid, signal.SIGTERM)
+                try:
+                    child.wait(3)
+                except subprocess.TimeoutExpired:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.wait()
+            release()
+            raise
+        if status:
+            tail = path.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            print("", *tail, sep="\n  ", end="", file=sys.stderr)
+            raise PreparationError(f"{what} failed with status {status}: see {path}")
+
+
+def check_machine(stages):
+    """Raises PreparationError, before anything is made, if the machine lacks what the stages need."""
+    import importlib.util
+    import shutil
+    import sysconfig
+
+    python = f"python3.{sys.version_info[1]}"
+    missing = []  # (what, Debian package)
+    if "environment" in stages:  # of this interpreter; later stages use the one it was made with
+        if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
+            missing.append(("venv and ensurepip modules of " + python, f"{python}-venv"))
+        if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+            missing.append((f"Python.h of {python}", f"{python}-dev"))
+    if "interfaces" in stages:
+        if not any(map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))):
+            missing.append(("C compiler", "gcc"))
+        if not any(map(shutil.which, filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")))):
+            missing.append(("C++ compiler", "g++"))
+        cmake = cmake_version()
+        if cmake is None:
+            missing.append(("cmake", "cmake"))
+        elif cmake < CMAKE_NEEDED:
+            found, needed = (".".join(map(str, version)) for version in (cmake, CMAKE_NEEDED))
+            raise PreparationError(f"cmake {found} found, {needed} or newer needed: install it and try again")
+    if missing:
+        whats, packages = zip(*missing, strict=True)
+        advice = f"install (Debian: apt install {' '.join(packages)}) and try again"
+        raise PreparationError(f"this machine has no {', no '.join(whats)}: {advice}")
+
+
+def cmake_version():
+    """Version of the cmake on PATH, (major, minor); None if there is none that runs."""
+    import re
+    import subprocess
+
+    try:
+        output = subprocess.run(["cmake", "--version"], capture_output=True, text=True).stdout
+    except OSError:
+        return None
+    found = re.search(r"cmake version (\d+)\.(\d+)", output)
+    return found and (int(found[1]), int(found[2]))
+
+
+def correct_cmake_files(share, include, packages):
+    """Lets the CMake files that came with the ROS wheels name this machine's folders.
+
+    They export the include folders of the Python and the NumPy of their build, below /opt/python/cp3XY-cp3XY.
+
+    Args:
+        share: folder to search, `<package>/cmake/*.cmake` in it.
+        include: where Python.h is.
+        packages: the environment's site-packages.
+    """
+    import re
+
+    built = r'/opt/python/[^/;"]+'
+    for path in share.glob("*/cmake/*.cmake"):
+        text = path.read_text()
+        if "/opt/python/" in text:
+            text = re.sub(built + r"/include/python3\.\d+", lambda _: str(include), text)
+            text = re.sub(built + r"/lib/python3\.\d+/site-packages", lambda _: str(packages), text)
+            path.write_text(text)
+
+
+def remove(folder):
+    """Removes a folder that may not be there."""
+    import shutil
+
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)

@@ -1,0 +1,450 @@
+"""The report of a trial or a sweep: one self-contained page, and its figures as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from haptic_bench import corner_peg
+from haptic_bench.analysis import Analysis, analyse
+from haptic_bench.experiment import Experiment, Trial, read_resolved
+from haptic_bench.figures import Curve, Figure, Style, style_of, trial_figures
+from haptic_bench.samples import Samples
+from haptic_sim.parameters import ParameterError
+
+SOURCES = {
+    "THESIS": "D. Constantinescu, Efficient and Transparent Haptic Rendering of Rigid Body Motion with "
+    "Constraints, PhD thesis, Department of Electrical and Computer Engineering, The University of British "
+    "Columbia, December 2004.",
+}
+_UNKNOWN = corner_peg.Quantity("", "")
+
+
+def write(directory: Path, analysis: Analysis | None = None) -> Path:
+    """Write `report.html` and `figures/*.svg` of a trial's or a sweep's directory, in place of those there.
+
+    Reads `experiment.yaml`, `samples.csv` and `summary.json`; neither the bag nor ROS. The page of a sweep is
+    about all its runs; each run's own page is written by its own call.
+
+    Args:
+        directory: of the trial or the sweep.
+        analysis: that of the trial if it was just made; else its references are simulated again.
+
+    Returns:
+        The page's path.
+
+    Raises:
+        ParameterError: a file is missing or is not what it should be.
+    """
+    summary = _read_summary(directory)
+    sweep = summary.get("sweep")
+    if isinstance(sweep, dict):
+        page, figures = _sweep_page(directory, sweep)
+    else:
+        page, figures = _trial_page(_Run.read(directory, "", summary), analysis)
+    _write_figures(directory / "figures", figures)
+    path = directory / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a trial's directory holds; `label` says which of a sweep it is."""
+
+    label: str
+    trial: Trial
+    samples: Samples | None
+    summary: dict[str, Any]
+
+    @classmethod
+    def read(cls, directory: Path, label: str, summary: dict[str, Any]) -> _Run:
+        trial = read_resolved(directory / "experiment.yaml")
+        return cls(label, trial, _read_samples(directory / "samples.csv"), summary)
+
+    @property
+    def status(self) -> str:
+        return str(self.summary.get("status", "unknown"))
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        return _mapping(self.summary.get("metrics"))
+
+    @property
+    def claims(self) -> list[Mapping[str, Any]]:
+        claims = self.summary.get("claims")
+        return [_mapping(claim) for claim in claims] if isinstance(claims, list) else []
+
+
+def _read_summary(directory: Path) -> dict[str, Any]:
+    path = directory / "summary.json"
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParameterError(
+            [f"{path}: cannot be read: {error.strerror}; is this a trial's directory?"]
+        ) from error
+    except ValueError as error:
+        raise ParameterError([f"{path}: not JSON: {error}"]) from error
+    if not isinstance(summary, dict):
+        raise ParameterError([f"{path}: must be a mapping"])
+    return summary
+
+
+def _read_samples(path: Path) -> Samples | None:
+    """The samples, None if there is not even one: a trial may have ended before its first tick."""
+    try:
+        with path.open(encoding="ascii") as file:
+            rows = sum(1 for _, line in zip(range(2), file, strict=False) if line.strip())
+        return Samples.read_csv(path) if rows == 2 else None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ParameterError([f"{path}: not the samples of a trial: {error}"]) from error
+
+
+def _write_figures(folder: Path, figures: Iterable[Figure]) -> None:
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for figure in figures:
+        for panel in figure.panels:
+            (folder / f"{panel.name}.svg").write_text(panel.svg, encoding="utf-8")
+
+
+# One trial
+
+
+def _trial_page(run: _Run, analysis: Analysis | None) -> tuple[str, list[Figure]]:
+    experiment, summary, samples = run.trial.experiment, run.summary, run.samples
+    figures: list[Figure] = []
+    expected: Mapping[str, tuple[float, str]] = {}
+    complete = run.status == "done"
+    if samples is not None and len(samples) > 1:
+        analysis = analysis or analyse(run.trial, samples, compare=complete)
+        if experiment.analysis == "corner_peg":
+            figures = corner_peg.figures(run.trial, samples, analysis.references)
+            expected = corner_peg.expected(run.trial, analysis.references["ideal"])
+        else:
+            figures = trial_figures([Curve("this run", run.trial, samples, Style())])
+    notices = []
+    if not complete:
+        reason = summary.get("reason")
+        notices.append(f"This run was not completed ({run.status})" + (f": {reason}" if reason else "."))
+        notices.append("Below is what was recorded; it is not compared with other variants.")
+    if not figures:
+        count = 0 if samples is None else len(samples)
+        notices.append(
+            f"No figures: {count} sample{'' if count == 1 else 's'} recorded, at least 2 are needed."
+        )
+    ticks = f"{0 if samples is None else len(samples)} ticks recorded"
+    if isinstance(summary.get("wall_time"), int | float):
+        ticks += f" in {summary['wall_time']:.3g} s"
+    facts = [_method(experiment), *_scale(experiment), ticks]
+    parts = [
+        _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status)], facts),
+        "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
+        _section("What was published, and what was found", _claims_table([run])),
+        _section("Metrics", _metrics_table([run], expected)),
+        _figures(figures),
+        _section("Timing", _values_table(_mapping(summary.get("timing")))),
+        _provenance(experiment, summary),
+        _footer([run]),
+    ]
+    return _page(experiment.title or experiment.name, parts), figures
+
+
+# A sweep
+
+
+def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Figure]]:
+    keys = [str(key) for key in sweep.get("keys", [])]
+    runs, links = [], []
+    for entry in sweep.get("runs", []):
+        label, folder = str(entry["label"]), str(entry["directory"])
+        runs.append(_Run.read(directory / folder, _short(label, keys), _read_summary(directory / folder)))
+        links.append(quote(f"{folder}/report.html"))
+    if not runs:
+        raise ParameterError([f"{directory / 'summary.json'}: the sweep has no runs"])
+    experiment = runs[0].trial.experiment
+    shown = [run for run in runs if run.samples is not None and len(run.samples) > 1]
+    curves = [
+        Curve(run.label, run.trial, run.samples, style_of(i))
+        for i, run in enumerate(shown)
+        if run.samples is not None
+    ]
+    figures: list[Figure] = []
+    if curves:
+        figures = (
+            corner_peg.sweep_figures(curves) if experiment.analysis == "corner_peg" else trial_figures(curves)
+        )
+    notices = [
+        f"{run.label} was not completed ({run.status})"
+        + (f": {run.summary['reason']}" if run.summary.get("reason") else ".")
+        for run in runs
+        if run.status != "done"
+    ]
+    notices += [f"{run.label} has too few samples to be drawn." for run in runs if run not in shown]
+    modes = dict.fromkeys(str(run.summary.get("mode", "")) for run in runs)
+    states = dict.fromkeys(run.status for run in runs)
+    parts = [
+        _header(
+            experiment,
+            [
+                (f"{len(runs)} runs", ""),
+                *((mode, "") for mode in modes),
+                *((state, state) for state in states),
+            ],
+            [f"sweep of {', '.join(keys)}", *_scale(experiment)],
+        ),
+        "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
+        _section("Metrics", _metrics_table(runs, {}, links)),
+        _section("What was published, and what was found", _claims_table(runs, links)),
+        _figures(figures),
+        _footer(runs),
+    ]
+    return _page(f"{experiment.title or experiment.name}: sweep of {', '.join(keys)}", parts), figures
+
+
+def _short(label: str, keys: Sequence[str]) -> str:
+    """A run's label without what the page's heading says."""
+    for key in keys:
+        label = label.replace(f"{key}=", "" if len(keys) == 1 else f"{key.rpartition('.')[2]}=")
+    return label
+
+
+# Parts of a page
+
+
+def _page(title: str, parts: Iterable[str]) -> str:
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    body = "\n".join(part for part in parts if part)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], facts: Iterable[str]) -> str:
+    marks = "".join(f'<span class="tag {_word(kind)}">{escape(text)}</span>' for text, kind in tags if text)
+    return (
+        f"<header>\n<h1>{escape(experiment.title or experiment.name)}</h1>\n"
+        f'<p class="soft"><code>{escape(experiment.name)}</code> · {escape(experiment.source)}</p>\n'
+        f"<p>{escape(experiment.description)}</p>\n<p>{marks}</p>\n<p>{escape(' · '.join(facts))}</p>\n"
+        "</header>"
+    )
+
+
+def _method(experiment: Experiment) -> str:
+    method = experiment.environment.method.replace("_", "-")
+    text = f"{method} contact"
+    if method != "penalty":
+        rendering = experiment.device.impulse_rendering
+        text += f", impulses {'in full' if rendering == 'full' else rendering}"
+    return text
+
+
+def _scale(experiment: Experiment) -> list[str]:
+    if experiment.asynchronous:
+        rate = experiment.environment.rate or experiment.rate
+        architecture = f"asynchronous: local model, environment at {rate:g} Hz"
+    else:
+        architecture = "synchronous environment"
+    return [architecture, f"servo {experiment.rate:g} Hz", f"{experiment.duration:g} s planned"]
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>" if content else ""
+
+
+def _heads(runs: Sequence[_Run], links: Sequence[str], single: str) -> list[str]:
+    if not links:
+        return [single]
+    return [f'<a href="{link}">{escape(run.label)}</a>' for run, link in zip(runs, links, strict=True)]
+
+
+def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
+    """A row for each claim, a column for each run, and what was measured where that is the same for all."""
+    by_name: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for i, run in enumerate(runs):
+        for claim in run.claims:
+            by_name.setdefault(str(claim.get("name")), {})[i] = claim
+    rows = []
+    for name, found in by_name.items():
+        first, *others = found.values()
+        statement, source = (escape(str(first.get(key, ""))) for key in ("statement", "source"))
+        same = all(claim.get("measured") == first.get("measured") for claim in others)
+        measured = (
+            _measured(first, corner_peg.CLAIMS.get(name, _UNKNOWN)) if same else "differs: see the runs"
+        )
+        verdicts = (_verdict(found[i].get("holds")) if i in found else "<td></td>" for i in range(len(runs)))
+        rows.append(
+            f'<th scope="row">{statement}<span class="source">{source}</span></th>'
+            f'<td class="measured">{measured}</td>{"".join(verdicts)}'
+        )
+    return _table(["Statement", "Measured", *_heads(runs, links, "Verdict")], rows)
+
+
+def _measured(claim: Mapping[str, Any], quantity: corner_peg.Quantity) -> str:
+    values = "".join(
+        f'<span class="value">{escape(str(name))} {_number(value, quantity, 4)}</span>'
+        for name, value in _mapping(claim.get("measured")).items()
+    )
+    text = f"{quantity.text} [{quantity.unit}]" if quantity.unit else ""
+    return f'{values}<span class="text">{escape(text)}</span>'
+
+
+def _verdict(holds: Any) -> str:
+    if holds is None:
+        return '<td class="verdict open">\N{EN DASH} undecided</td>'
+    return (
+        '<td class="verdict holds">✓ holds</td>'
+        if holds
+        else '<td class="verdict fails">✗ does not hold</td>'
+    )
+
+
+def _metrics_table(
+    runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]], links: Sequence[str] = ()
+) -> str:
+    names = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    rows = []
+    for name in names:
+        quantity = corner_peg.METRICS.get(name, _UNKNOWN)
+        label = f'{escape(quantity.text)}<span class="source"><code>{escape(name)}</code></span>'
+        cells = [f'<th scope="row">{label}</th>']
+        cells += [f'<td class="number">{_number(run.metrics.get(name), quantity, 5)}</td>' for run in runs]
+        cells.append(f"<td>{escape(quantity.unit)}</td>")
+        if expected:
+            value, source = expected.get(name, (None, ""))
+            number = (
+                ""
+                if value is None
+                else f'{_number(value, quantity, 5)}<span class="source">{escape(source)}</span>'
+            )
+            cells.append(f"<td>{number}</td>")
+        rows.append("".join(cells))
+    theory = ["Theory"] if expected else []
+    return _table(["", *_heads(runs, links, "This run"), "Unit", *theory], rows, numbers=len(runs))
+
+
+def _number(value: Any, quantity: corner_peg.Quantity, digits: int) -> str:
+    if value is None:
+        return '<span class="soft" title="not reached in this run">\N{EN DASH}</span>'
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return escape(str(value))
+    return (f"{value * quantity.scale:#.{digits}g}" if value else "0").replace("-", "\N{MINUS SIGN}")
+
+
+def _figures(figures: Sequence[Figure]) -> str:
+    shown = []
+    for figure in figures:
+        panels = "".join(
+            f'<div class="{"tall" if panel.tall else ""}{" alone" if len(figure.panels) == 1 else ""}">'
+            f"{panel.svg[panel.svg.index('<svg') :]}</div>\n"
+            for panel in figure.panels
+        )
+        table = ""
+        if figure.table:
+            head, *rows = figure.table
+            table = _table(
+                [escape(cell) for cell in head],
+                [
+                    f'<th scope="row">{escape(first)}</th>'
+                    + "".join(f'<td class="number">{escape(cell)}</td>' for cell in rest)
+                    for first, *rest in rows
+                ],
+                numbers=len(head) - 1,
+            )
+        shown.append(
+            f"<figure>\n<h3>{escape(figure.title)}</h3>\n<figcaption>{escape(figure.caption)}</figcaption>\n"
+            f'<div class="panels">\n{panels}</div>\n{table}\n</figure>'
+        )
+    return _section("Figures", "\n".join(shown))
+
+
+def _table(heads: Sequence[str], rows: Sequence[str], numbers: int = 0) -> str:
+    """A table of HTML cells, with `numbers` columns of numbers from the second on; empty without rows."""
+    if not rows:
+        return ""
+    kinds = ["number" if 0 < i <= numbers else "" for i in range(len(heads))]
+    head = "".join(
+        f'<th scope="col" class="{kind}">{cell}</th>' for kind, cell in zip(kinds, heads, strict=True)
+    )
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
+        "</table></div>"
+    )
+
+
+def _values_table(values: Mapping[str, Any]) -> str:
+    return _table(
+        ["", "Value"],
+        [
+            f'<th scope="row"><code>{escape(str(name))}</code></th><td>{escape(_text(value))}</td>'
+            for name, value in values.items()
+        ],
+    )
+
+
+def _provenance(experiment: Experiment, summary: Mapping[str, Any]) -> str:
+    rows = [
+        f'<th scope="row"><code>{escape(key)}</code><span class="source">{escape(text)}</span></th>'
+        f"<td>{escape(_text(value))}</td><td>{escape(unit)}</td>"
+        for key, value, unit, text in _parameters(experiment)
+    ]
+    content = _folded("Parameters of the experiment", _table(["Key", "Value", "Unit"], rows))
+    for title, key in (("Versions", "versions"), ("Machine", "machine")):
+        values = summary.get(key)
+        content += _folded(title, _values_table(values if isinstance(values, dict) else {key: values}))
+    return _section("Provenance", content)
+
+
+def _folded(title: str, table: str) -> str:
+    return f"<details>\n<summary>{escape(title)}</summary>\n{table}\n</details>\n" if table else ""
+
+
+def _parameters(section: BaseModel, prefix: str = "") -> Iterable[tuple[str, Any, str, str]]:
+    """Dotted key, value, unit and description of every parameter."""
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            yield from _parameters(value, f"{prefix}{name}.")
+        elif prefix or name not in ("name", "title", "source", "description"):
+            extra = field.json_schema_extra
+            unit = extra.get("unit", "") if isinstance(extra, dict) else ""
+            yield prefix + name, value, str(unit), field.description or ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_text(item)}" for name, item in value.items())
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "\N{EN DASH}" if value is None else str(value)
+
+
+def _footer(runs: Sequence[_Run]) -> str:
+    named = " ".join(run.trial.experiment.source for run in runs)
+    cited = "".join(f"<p>{name}: {escape(text)}</p>" for name, text in SOURCES.items() if name in named)
+    lead = "<p>When you use these results, cite the source beside the software:</p>" if cited else ""
+    return f"<footer>\n{lead}{cited}<p>Written by <code>haptics report</code>.</p>\n</footer>"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _word(text: str) -> str:
+    return text if text in ("done", "interrupted", "failed") else ""

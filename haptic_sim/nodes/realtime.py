@@ -1,0 +1,110 @@
+"""On the wall clock: absolute deadlines, priority, and what is measured of both."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+PRIORITY = 50  # of SCHED_FIFO, in the middle: above ordinary threads, below the kernel's
+_PR_SET_TIMERSLACK = 29
+
+
+def prioritise() -> tuple[str, str]:
+    """Give the calling thread real-time priority, or else precise timers; returns what it got and, if less, why.
+
+    The second text is empty when the thread has real-time priority; else it says the reason and the remedy.
+    """
+    reason = "this system has no SCHED_FIFO"
+    if hasattr(os, "sched_setscheduler"):
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+            return f"SCHED_FIFO {PRIORITY}", ""
+        except PermissionError:
+            reason = (
+                "no permission for real-time priority; allow it with 'rtprio 99' for your user in "
+                "/etc/security/limits.conf (or run with CAP_SYS_NICE)"
+            )
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # [ns] instead of 50 us
+        return "SCHED_OTHER, timer slack 1 ns", reason
+    return "SCHED_OTHER", reason
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """Keep Python's garbage collector out of a loop: with a large heap it stops everything for tens of ms."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+class Deadlines:
+    """Absolute deadlines t_0 + k T on the monotonic clock.
+
+    A loop that is a whole period late or more is not asked to catch up: the deadlines move on by whole periods, which
+    are counted. So ticks are late together rather than rushed.
+    """
+
+    def __init__(self, rate: float):
+        self._period = 1e9 / rate  # [ns]
+        self._start = time.monotonic_ns()
+        self.skipped = 0
+
+    def until(self, tick: int) -> int:
+        """Time that is left until a tick begins [ns]; negative when it is late."""
+        return self._at(tick) - time.monotonic_ns()
+
+    def settle(self, tick: int) -> int:
+        """Move the deadlines on if `tick` begins a period late or more; how many periods were skipped."""
+        periods = max(0, math.floor(-self.until(tick) / self._period))
+        self.skipped += periods
+        return periods
+
+    def _at(self, tick: int) -> int:
+        return self._start + round((tick + self.skipped) * self._period)
+
+
+class Stopwatch:
+    """What the driver measures of each tick, in memory laid out before the loop starts.
+
+    Attributes (n ticks; -1 where there is no value):
+        begun: when the tick began, since the start of the trial [ns], (n,).
+        round_trip: from the state's publication to its command [ns], (n,).
+        command_age: of the command that was rendered, in ticks, (n,).
+    """
+
+    def __init__(self, ticks: int):
+        self.begun = np.full(ticks, -1, np.int64)
+        self.round_trip = np.full(ticks, -1, np.int64)
+        self.command_age = np.full(ticks, -1, np.int32)
+        self.skipped = 0
+
+    def summary(self, done: int) -> dict[str, float | int | None]:
+        """Percentiles [s] and counts over the ticks done, as in summary.json."""
+        periods = np.diff(self.begun[:done]) * 1e-9
+        answered = self.round_trip[:done][self.round_trip[:done] >= 0] * 1e-9
+        return {
+            "period_p50": _percentile(periods, 50),
+            "period_p99": _percentile(periods, 99),
+            "round_trip_p50": _percentile(answered, 50),
+            "round_trip_p99": _percentile(answered, 99),
+            "missed": int(done - answered.size),
+            "skipped_periods": self.skipped,
+        }
+
+
+def _percentile(values: np.ndarray, part: float) -> float | None:
+    return float(np.percentile(values, part)) if values.size else None

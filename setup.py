@@ -1,0 +1,49 @@
+"""The Python packages without ROS: `pip install .` for library use.
+
+With ROS 2, colcon takes package.xml instead.
+"""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+PACKAGES = ["haptic_sim", "haptic_control", "haptic_drivers", "haptic_bench"]
+
+
+def shared(folder):
+    """What is installed in share/haptics, in the folders it has here."""
+    folders = [Path(folder), *(path for path in Path(folder).rglob("*") if path.is_dir())]
+    return [
+        (f"share/haptics/{path}", [str(file) for file in sorted(path.iterdir()) if file.is_file()])
+        for path in folders
+        if path.is_dir() and "__pycache__" not in path.parts
+    ]
+
+
+setup(
+    name="haptics",
+    version="0.1.0",
+    description="Haptic rendering of rigid bodies and linkages, and a bench for experiments on it",
+    license="Apache-2.0",
+    author="The haptics developers",
+    author_email="maintainers@haptics.example",
+    python_requires=">=3.10,<3.13",
+    packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
+    package_data={name: ["**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml"] for name in PACKAGES},
+    data_files=shared("config"),
+    install_requires=[
+        "coal>=3.0",
+        "matplotlib>=3.8",
+        "mcap>=1.1",
+        "numba>=0.60",
+        "numpy>=1.26",
+        "pin>=3.4,<5",
+        "pydantic>=2.6",
+        "pyyaml>=6.0",
+        "rosbags>=0.10",
+        "scipy>=1.11",
+        "tqdm>=4.60",
+        "transforms3d>=0.4.1",
+    ],
+    extras_require={"test": ["hypothesis>=6.90", "mypy>=1.8", "pytest>=7.4", "ruff>=0.6", "types-pyyaml"]},
+)

@@ -1,0 +1,205 @@
+"""The driver and its simulated device: closed forms, limits, and what it does not render."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from haptic_drivers.driver import Driver, InertialParameters, build_driver
+from haptic_drivers.inertial import InertialDevice
+from haptic_drivers.operators import ConstantParameters, SineParameters
+from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState
+from haptic_sim.scene import PegParameters
+
+RATE = 512.0  # [Hz]
+T = 1.0 / RATE
+MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]
+WRENCH = (0.32, -0.4, 0.0, 0.0, 0.0, 0.003)
+
+
+def driver(operator: Any = None, **keys: Any) -> Driver:
+    operator = ConstantParameters(wrench=WRENCH) if operator is None else operator
+    return build_driver(InertialParameters.model_validate(keys), operator, PegParameters(), RATE)
+
+
+def sensed(one: Driver, tick: int) -> DeviceState:
+    state = DeviceState()
+    one.sense(tick, state)
+    return state
+
+
+def command(tick: int, wrench: Any = (0,) * 6, mode: int = FORCE) -> DeviceCommand:
+    message = DeviceCommand()
+    message.stamp(tick, 0)
+    message.mode = mode
+    message.wrench[:] = wrench
+    return message
+
+
+def render(one: Driver, tick: int, wrench: Any, mode: int = FORCE) -> np.ndarray:
+    """What is rendered of a command, as the next state tells."""
+    sensed(one, tick)
+    one.actuate(command(tick, wrench, mode))
+    return sensed(one, tick + 1).rendered_wrench.copy()
+
+
+def test_device_under_a_constant_wrench_follows_the_closed_form() -> None:
+    """Semi-implicit Euler: v_k = a T k, x_k = a T^2 k (k + 1) / 2; the state is that before the step."""
+    one = driver()
+    rendered = np.array([0.5, 0.1, 0, 0, 0, -0.001])
+    a = (np.array(WRENCH) + rendered)[[0, 1, 5]] / [MASS, MASS, INERTIA]
+    for k in range(600):
+        state = sensed(one, k)
+        assert (state.tick, state.nanoseconds) == (k, k * 1_953_125)
+        np.testing.assert_allclose(state.twist[[0, 1, 5]], a * T * k, rtol=1e-12)
+        x = a * T**2 * (k * (k + 1) / 2)
+        expected = [*x[:2], 0, 0, 0, np.sin(x[2] / 2), np.cos(x[2] / 2)]
+        np.testing.assert_allclose(state.pose, expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_array_equal(state.twist[2:5], np.zeros(3))
+        one.actuate(command(k, rendered))
+
+
+def test_operator_is_asked_for_the_time_of_the_tick() -> None:
+    one = driver(SineParameters(amplitude=(1, 2, 3, 4, 5, 6), frequency=3.0))
+    for k in (0, 1, 100, 7):
+        expected = np.arange(1, 7) * np.sin(2 * np.pi * 3.0 * k / RATE)
+        np.testing.assert_allclose(sensed(one, k).operator_wrench, expected, rtol=1e-13)
+
+
+def test_operator_acts_during_the_tick_with_the_wrench_of_its_beginning() -> None:
+    one = driver(SineParameters(amplitude=(1, 0, 0, 0, 0, 0), frequency=3.0))
+    v = 0.0
+    for k in range(50):
+        state = sensed(one, k)
+        assert state.twist[0] == pytest.approx(v, rel=1e-12, abs=1e-15)
+        one.actuate(command(k))
+        v += T / MASS * np.sin(2 * np.pi * 3.0 * k / RATE)
+
+
+def test_rendered_wrench_is_that_of_the_tick_before() -> None:
+    one = driver()
+    first = sensed(one, 0)
+    np.testing.assert_array_equal(first.rendered_wrench, np.zeros(6))
+    assert first.command_tick == -1
+    for k in range(5):
+        one.actuate(command(k, [k + 1.0, 0, 0, 0, 0, 0.1 * k]))
+        state = sensed(one, k + 1)
+        np.testing.assert_array_equal(state.rendered_wrench, [k + 1.0, 0, 0, 0, 0, 0.1 * k])
+        assert state.command_tick == k
+
+
+@pytest.mark.parametrize("direction", [0, 1, 5])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_each_direction_is_clipped_to_its_own_limit(direction: int, sign: float) -> None:
+    limit = np.array([15.0, 12.0, 0.0, 0.0, 0.0, 1.0])
+    one = driver(impulse_rendering="saturated", wrench_limit=(15, 12, 1))
+    wrench = 0.5 * limit
+    wrench[direction] = sign * limit[direction] * 1.5
+    expected = wrench.copy()
+    expected[direction] = sign * limit[direction]
+    np.testing.assert_array_equal(render(one, 0, wrench), expected)
+    assert one.saturations == 1
+    np.testing.assert_array_equal(render(one, 1, sign * limit), sign * limit)  # the limit itself is rendered
+    assert (one.saturations, one.refused) == (1, 0)
+
+
+def test_saturations_are_counted_by_ticks_and_move_the_device_by_what_is_rendered() -> None:
+    one = driver(ConstantParameters(wrench=(0,) * 6), impulse_rendering="saturated", wrench_limit=(15, 15, 1))
+    for k in range(3):
+        render(one, k, [100.0, -100.0, 0, 0, 0, 50.0])
+    assert one.saturations == 3
+    np.testing.assert_allclose(
+        sensed(one, 3).twist, 3 * T * np.array([7.5, -7.5, 0, 0, 0, 200.0]), rtol=1e-14
+    )
+
+
+def test_a_planar_device_renders_nothing_out_of_its_plane() -> None:
+    one = driver(impulse_rendering="scaled", wrench_limit=(15, 15, 1))
+    np.testing.assert_array_equal(render(one, 0, [1, 2, 3, 4, 5, 0.6]), [1, 2, 0, 0, 0, 0.6])
+    assert one.saturations == 1
+
+
+def test_full_rendering_has_no_limit() -> None:
+    one = driver(impulse_rendering="full", wrench_limit=(15, 15, 1))
+    np.testing.assert_array_equal(render(one, 0, [1e6, -1e6, 1, 1, 1, 1e6]), [1e6, -1e6, 1, 1, 1, 1e6])
+    assert one.saturations == 0
+
+
+@pytest.mark.parametrize("direction", range(6))
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_commands_that_are_not_finite_are_not_rendered(bad: float, direction: int) -> None:
+    """Zero force in every direction, counted; the operator still moves the device; the next command acts."""
+    one = driver()
+    wrench = np.ones(6)
+    wrench[direction] = bad
+    np.testing.assert_array_equal(render(one, 0, wrench), np.zeros(6))
+    assert (one.refused, one.saturations) == (1, 0)
+    np.testing.assert_allclose(sensed(one, 1).twist[:2], T * np.array(WRENCH[:2]) / MASS, rtol=1e-14)
+    assert sensed(one, 1).command_tick == -1
+    np.testing.assert_array_equal(render(one, 1, np.ones(6)), np.ones(6))
+    assert one.refused == 1
+
+
+@pytest.mark.parametrize("mode", [MOTION, 2, 255])
+def test_other_modes_are_not_rendered(mode: int) -> None:
+    one = driver()
+    np.testing.assert_array_equal(render(one, 0, np.ones(6), mode), np.zeros(6))
+    assert one.refused == 1
+
+
+def test_old_commands_are_not_rendered() -> None:
+    """Watchdog: 0.02 s are 10 ticks; one of 10 ticks ago is rendered, of 11 not; tick -1 is none yet."""
+    one = driver(watchdog=0.02)
+    for age, rendered in ((0, 1.0), (10, 1.0), (11, 0.0), (100, 0.0)):
+        sensed(one, 200)
+        one.actuate(command(200 - age, np.ones(6)))
+        np.testing.assert_array_equal(sensed(one, 201).rendered_wrench, rendered * np.ones(6))
+        assert sensed(one, 201).command_tick == (200 - age if rendered else -1)
+    assert one.expired == 2
+    sensed(one, 0)
+    one.actuate(command(-1, np.ones(6)))
+    np.testing.assert_array_equal(sensed(one, 1).rendered_wrench, np.zeros(6))
+    assert (one.expired, one.refused) == (3, 0)
+
+
+def test_device_has_the_inertia_of_the_tool_unless_it_has_its_own() -> None:
+    tool = PegParameters(mass=3.0, inertia=0.007)
+    push = ConstantParameters(wrench=(1, 0, 0, 0, 0, 1))
+    for keys, mass, inertia in (
+        ({}, 3.0, 0.007),
+        ({"mass": 0.5}, 0.5, 0.007),
+        ({"inertia": 0.02}, 3.0, 0.02),
+        ({"mass": 0.5, "inertia": 0.02}, 0.5, 0.02),
+    ):
+        one = build_driver(InertialParameters.model_validate(keys), push, tool, RATE)
+        sensed(one, 0)
+        one.actuate(command(0))
+        np.testing.assert_allclose(sensed(one, 1).twist[[0, 5]], [T / mass, T / inertia], rtol=1e-14)
+
+
+def test_sensing_again_changes_nothing() -> None:
+    one = driver()
+    render(one, 0, np.ones(6))
+    assert sensed(one, 1).to_bytes() == sensed(one, 1).to_bytes()
+
+
+def test_device_starts_where_it_is_put() -> None:
+    device = InertialDevice(MASS, INERTIA, (0.005, 0.003), 0.7)
+    np.testing.assert_allclose(
+        device.pose, [0.005, 0.003, 0, 0, 0, np.sin(0.35), np.cos(0.35)], rtol=0, atol=1e-16
+    )
+    device.step(np.zeros(6), np.zeros(6), T)
+    np.testing.assert_array_equal(device.twist, np.zeros(6))
+    np.testing.assert_array_equal(device.pose[:2], [0.005, 0.003])
+
+
+def test_device_turns_through_many_turns() -> None:
+    """The angle is not wrapped inside: its quaternion stays a rotation by it."""
+    device = InertialDevice(MASS, INERTIA)
+    device.step(np.array([0, 0, 0, 0, 0, 100 * INERTIA / T]), np.zeros(6), T)
+    for _ in range(999):
+        device.step(np.zeros(6), np.zeros(6), T)
+    angle = 100.0 * 1000 * T
+    np.testing.assert_allclose(device.pose[5:], [np.sin(angle / 2), np.cos(angle / 2)], rtol=0, atol=1e-10)

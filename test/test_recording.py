@@ -1,0 +1,197 @@
+"""Whatever the order of arrival, a trial is stored in the order of the tick."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from haptic_bench.recording import Recording
+from haptic_sim.environment import SurveySchedule
+from haptic_sim.messages import tick_time
+
+RATE = 512.0  # [Hz]
+Stored = tuple[str, int, bytes]
+ROW = ["device_state", "tool_command", "tool_state", "device_command"]  # within a tick, design of the tick
+
+
+def data(topic: str, tick: int) -> bytes:
+    return f"{topic} {tick}".encode()
+
+
+def canonical(last: int, schedule: SurveySchedule | None = None) -> list[tuple[str, int, int]]:
+    """(topic, tick, time [ns]) of ticks 0 to `last`: initial state, then each tick, a survey before its tick."""
+    rows = [("tool_state", -1, 0)]
+    for k in range(last + 1):
+        surveyed = schedule.due(k) if schedule is not None else None
+        if surveyed is not None:
+            rows.append(("local_geometry", surveyed, tick_time(k, RATE)))
+        rows += [(topic, k, tick_time(k, RATE)) for topic in ROW]
+    return rows
+
+
+class Store:
+    """A recording and what it has written."""
+
+    def __init__(self, schedule: SurveySchedule | None = None, **options: int) -> None:
+        self.written: list[Stored] = []
+        self.recording = Recording(lambda *message: self.written.append(message), RATE, schedule, **options)
+
+    def add(self, topic: str, tick: int) -> None:
+        self.recording.add(topic, tick, data(topic, tick))
+
+
+def as_stored(rows: list[tuple[str, int, int]]) -> list[Stored]:
+    return [(topic, time, data(topic, tick)) for topic, tick, time in rows]
+
+
+def shuffled(
+    rng: np.random.Generator, rows: list[tuple[str, int, int]], window: float
+) -> list[tuple[str, int, int]]:
+    """Each message at most about a window away from its place."""
+    order = np.argsort(np.arange(len(rows)) + rng.uniform(0, window, len(rows)), kind="stable")
+    return [rows[i] for i in order]
+
+
+@pytest.mark.parametrize(
+    "schedule", [None, SurveySchedule(9, 9), SurveySchedule(4, 0), SurveySchedule(3, 11)]
+)
+@pytest.mark.parametrize("window", [1.0, 4.0, 30.0, 1e6])
+def test_any_order_of_arrival_is_stored_in_the_order_of_the_tick(
+    window: float, schedule: SurveySchedule | None
+) -> None:
+    rng = np.random.default_rng(20260)
+    rows = canonical(60, schedule)
+    for _ in range(20):
+        store = Store(schedule)
+        for topic, tick, _ in shuffled(rng, rows, window):
+            store.add(topic, tick)
+        assert store.written == as_stored(rows)
+        assert store.recording.complete == 61
+        store.recording.close()
+        assert store.written == as_stored(rows)
+
+
+@pytest.mark.parametrize("schedule", [None, SurveySchedule(9, 9), SurveySchedule(3, 11)])
+def test_repeated_messages_are_stored_once(schedule: SurveySchedule | None) -> None:
+    """Sent again at once, or long after the tick is stored."""
+    rng = np.random.default_rng(20261)
+    rows = canonical(60, schedule)
+    for _ in range(20):
+        store = Store(schedule)
+        twice = shuffled(rng, [row for row in rows for _ in range(2)], 60.0)
+        for topic, tick, _ in [*twice, *rows]:
+            store.add(topic, tick)
+        assert store.written == as_stored(rows)
+        store.recording.close()
+        assert store.written == as_stored(rows)
+
+
+def test_the_first_of_two_messages_counts() -> None:
+    store = Store()
+    store.add("tool_state", -1)
+    store.recording.add("device_state", 0, b"first")
+    store.recording.add("device_state", 0, b"second")
+    for topic in ROW[1:]:
+        store.add(topic, 0)
+    assert store.written[1] == ("device_state", 0, b"first")
+    assert len(store.written) == 5
+
+
+def test_a_tick_is_stored_when_its_last_message_arrives() -> None:
+    store = Store()
+    counts = []
+    for topic, tick in [("tool_state", -1), *((topic, 0) for topic in ROW), *((topic, 1) for topic in ROW)]:
+        store.add(topic, tick)
+        counts.append((len(store.written), store.recording.complete))
+    assert counts == [(0, 0)] * 4 + [(5, 1)] * 4 + [(9, 2)]
+
+
+def test_what_is_missing_is_named() -> None:
+    store = Store(SurveySchedule(2, 1))
+    assert store.recording.missing() == (
+        "tool_state -1, local_geometry 0, device_state 0, tool_command 0, tool_state 0, device_command 0"
+    )
+    for topic, tick in (("tool_state", -1), ("device_state", 0), ("local_geometry", 0), ("tool_state", 0)):
+        store.add(topic, tick)
+    assert store.recording.missing() == "tool_command 0, device_command 0"
+    assert store.recording.holds("tool_state", 0)
+    assert not store.recording.holds("tool_command", 0)
+    store.add("device_command", 0)
+    store.add("tool_command", 0)
+    assert not store.recording.holds("tool_state", 0)
+    assert store.recording.missing() == "device_state 1, tool_command 1, tool_state 1, device_command 1"
+
+
+def test_incomplete_ticks_are_stored_at_the_end_in_order() -> None:
+    """A node died in tick 3; what it had answered, and the state after the last tick, are kept."""
+    store = Store()
+    rows = canonical(2)
+    for topic, tick, _ in rows:
+        store.add(topic, tick)
+    for topic, tick in (("device_state", 4), ("device_command", 3), ("device_state", 3), ("tool_command", 4)):
+        store.add(topic, tick)
+    assert store.written == as_stored(rows)
+    store.recording.close()
+    rest = [("device_state", 3), ("device_command", 3), ("device_state", 4), ("tool_command", 4)]
+    assert store.written == as_stored(rows) + [(t, tick_time(k, RATE), data(t, k)) for t, k in rest]
+    store.recording.close()
+    assert len(store.written) == len(rows) + 4
+
+
+def test_a_trial_that_ended_at_once_keeps_the_initial_state() -> None:
+    store = Store()
+    store.add("device_state", 0)
+    store.add("tool_state", -1)
+    store.recording.close()
+    assert store.written == as_stored([("tool_state", -1, 0), ("device_state", 0, 0)])
+
+
+def test_the_survey_of_an_incomplete_tick_is_stored_before_it() -> None:
+    """The local model has taken it: without it the tool state of that tick cannot be understood."""
+    schedule = SurveySchedule(2, 2)
+    store = Store(schedule)
+    rows = canonical(3, schedule)
+    for topic, tick, _ in rows:
+        store.add(topic, tick)
+    for topic, tick in (("local_geometry", 2), ("device_state", 4), ("tool_command", 4), ("tool_state", 4)):
+        store.add(topic, tick)
+    store.recording.close()
+    time = tick_time(4, RATE)
+    expected = [("local_geometry", 2), ("device_state", 4), ("tool_command", 4), ("tool_state", 4)]
+    assert store.written == as_stored(rows) + [(t, time, data(t, k)) for t, k in expected]
+
+
+def test_without_a_schedule_surveys_are_stored_when_they_come() -> None:
+    store = Store()
+    for topic, tick in (("local_geometry", 0), ("tool_state", -1), ("local_geometry", 3)):
+        store.add(topic, tick)
+    assert store.written == as_stored([("local_geometry", 0, 0), ("local_geometry", 3, tick_time(3, RATE))])
+
+
+def test_without_a_schedule_repeated_surveys_are_stored_once() -> None:
+    store = Store()
+    for tick in (0, 0, 3, 0, 3):
+        store.add("local_geometry", tick)
+    assert [message[2] for message in store.written] == [data("local_geometry", 0), data("local_geometry", 3)]
+
+
+def test_a_message_that_never_comes_is_given_up() -> None:
+    """With a patience of 5 ticks: the rest of its tick is stored, and everything after it; one is lost."""
+    store = Store(patience=5)
+    rows = [row for row in canonical(40) if row[:2] != ("tool_state", 7)]
+    for topic, tick, _ in rows:
+        store.add(topic, tick)
+        assert tick <= store.recording.complete + 6
+    store.recording.close()
+    assert store.written == as_stored(rows)
+    assert store.recording.lost == 1
+
+
+def test_without_patience_nothing_is_given_up() -> None:
+    store = Store()
+    rows = [row for row in canonical(400) if row[:2] != ("tool_state", 7)]
+    for topic, tick, _ in rows:
+        store.add(topic, tick)
+    assert (store.recording.complete, store.recording.lost) == (7, 0)
+    store.add("tool_state", 7)
+    assert store.written == as_stored(canonical(400))
