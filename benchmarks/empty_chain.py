@@ -22,7 +22,10 @@ ANSWERS = {
     "environment": {"tool_command": "tool_state"},
     "recorder": {"device_state": "", "tool_command": "", "tool_state": "", "device_command": ""},
 }
-SIZES = {topic: len(kind(**({"q": 3, "v": 3} if topic == "tool_state" else {})).to_bytes()) for topic, kind in TOPICS.items()}
+SIZES = {
+    topic: len(kind(**({"q": 3, "v": 3} if topic == "tool_state" else {})).to_bytes())
+    for topic, kind in TOPICS.items()
+}
 
 
 def main() -> None:
@@ -34,12 +37,18 @@ def main() -> None:
     heard = ["device_command"] if role == "driver" else list(ANSWERS[role])
     spoken = ["device_state"] if role == "driver" else [topic for topic in ANSWERS[role].values() if topic]
     publishers = {
-        topic: node.create_publisher(_type(topic), topic, QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT))
+        topic: node.create_publisher(
+            _type(topic), topic, QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        )
         for topic in spoken
     }
     subscriptions = {
         topic: node.create_subscription(
-            _type(topic), topic, lambda _: None, QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT), raw=True
+            _type(topic),
+            topic,
+            lambda _: None,
+            QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT),
+            raw=True,
         )
         for topic in heard
     }

@@ -47,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("run", help="run an experiment and report it")
     command.add_argument("experiment", help="name of an experiment, or a YAML file")
     command.add_argument(
-        "--mode", choices=trial.MODES, help="default: lockstep for experiments with a device, offline for the others"
+        "--mode",
+        choices=trial.MODES,
+        help="default: lockstep for experiments with a device, offline for the others",
     )
     command.add_argument(
         "--composed", action="store_true", help="driver, controller and what answers it in one process"
@@ -68,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
     command.add_argument("directory", help="of a trial")
     command.add_argument(
-        "--verify", action="store_true", help="instead, re-simulate it and compare with what was recorded, bit by bit"
+        "--verify",
+        action="store_true",
+        help="instead, re-simulate it and compare with what was recorded, bit by bit",
     )
     command.set_defaults(command=replay)
 
@@ -122,7 +126,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_summary(label: str, summary: dict[str, Any]) -> None:
     speed = f", {summary['ticks'] / summary['wall_time']:.0f} a second" if summary["wall_time"] > 0.0 else ""
-    print(f"  {label or summary['experiment']}: {summary['status']}, {summary['ticks']} ticks ({summary['mode']}{speed})")
+    print(
+        f"  {label or summary['experiment']}: {summary['status']}, {summary['ticks']} ticks ({summary['mode']}{speed})"
+    )
     for name, value in summary["metrics"].items():
         print(f"    {name:36} {'-' if value is None else format(value, '.6g')}")
     verdicts = [claim["holds"] for claim in summary["claims"]]
@@ -144,7 +150,11 @@ def replay(options: argparse.Namespace) -> int:
     if not options.verify:
         return _play(directory)
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
-    runs = [directory / run["directory"] for run in summary["sweep"]["runs"]] if "sweep" in summary else [directory]
+    runs = (
+        [directory / run["directory"] for run in summary["sweep"]["runs"]]
+        if "sweep" in summary
+        else [directory]
+    )
     different = 0
     for one in runs:
         problem = _verify(one)

@@ -44,7 +44,9 @@ class Experiment(Parameters):
     contact: ContactParameters = quantity(description="Material of the contacts")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
     local_model: LocalModelParameters = quantity(description="The local model of interaction")
-    analysis: Literal["trial", "corner_peg"] = quantity("trial", description="Which metrics and figures are made")
+    analysis: Literal["trial", "corner_peg"] = quantity(
+        "trial", description="Which metrics and figures are made"
+    )
 
     @property
     def last_tick(self) -> int:
@@ -162,9 +164,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load(
-    name: str, settings: Sequence[str] = (), duration: float | None = None
-) -> list[Trial]:
+def load(name: str, settings: Sequence[str] = (), duration: float | None = None) -> list[Trial]:
     """The trials of an experiment with `--set KEY=VALUE` settings; more than one when a setting sweeps.
 
     Raises:
@@ -175,9 +175,7 @@ def load(
     pairs = [_parse_setting(setting) for setting in settings]
     if duration is not None:
         pairs.append(("duration", duration))
-    variants = [
-        [(key, value) for value in values] for key, values in _sweeps(Experiment, document, pairs)
-    ]
+    variants = [[(key, value) for value in values] for key, values in _sweeps(Experiment, document, pairs)]
     trials = []
     for combination in itertools.product(*variants):
         label = ",".join(
@@ -306,4 +304,3 @@ def write_resolved(trial: Trial, directory: Path) -> Experiment:
     text = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
     (directory / "experiment.yaml").write_text(text, encoding="utf-8")
     return experiment
-

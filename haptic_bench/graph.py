@@ -52,7 +52,12 @@ class NodeSpec:
 
 
 def node_specs(
-    experiment: Experiment, directory: Path, *, mode: str = "lockstep", composed: bool = False, progress: bool = False
+    experiment: Experiment,
+    directory: Path,
+    *,
+    mode: str = "lockstep",
+    composed: bool = False,
+    progress: bool = False,
 ) -> list[NodeSpec]:
     """The nodes of an experiment whose trial is recorded in `directory`; the driver comes first.
 
@@ -70,7 +75,16 @@ def node_specs(
     }
     sections = {
         name: getattr(experiment, name).model_dump()
-        for name in ("device", "operator", "controller", "tool", "scene", "contact", "environment", "local_model")
+        for name in (
+            "device",
+            "operator",
+            "controller",
+            "tool",
+            "scene",
+            "contact",
+            "environment",
+            "local_model",
+        )
     }
     if sections["operator"]["type"] == "file":
         sections["operator"]["path"] = str(directory / sections["operator"]["path"])

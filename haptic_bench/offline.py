@@ -106,4 +106,3 @@ class _Surveys:
             self._sink("local_geometry", due, data)
             self._geometry.load(data)
             local_model.update(self._geometry, tick)
-

@@ -24,7 +24,8 @@ def play(directory: Path, interruption: Interruption) -> int:
         node = rclpy.create_node("playback")
         qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
         publishers: dict[str, Any] = {
-            name: node.create_publisher(_message_type(topic.type), name, qos) for name, topic in topics.items()
+            name: node.create_publisher(_message_type(topic.type), name, qos)
+            for name, topic in topics.items()
         }
         streams = [
             [(int(at), i, name) for i, at in enumerate(topic.log_times)] for name, topic in topics.items()

@@ -35,7 +35,9 @@ def page() -> str:
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str, str]]:
     for name, field in model.model_fields.items():
         key = prefix + name
-        members = [part for part in (typing.get_args(field.annotation) or (field.annotation,)) if _is_model(part)]
+        members = [
+            part for part in (typing.get_args(field.annotation) or (field.annotation,)) if _is_model(part)
+        ]
         for member in members:
             variant = ""
             if field.discriminator is not None:

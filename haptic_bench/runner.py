@@ -65,7 +65,12 @@ class _Process:
     """One node as a process: its output goes to a log file, its last lines are kept."""
 
     def __init__(
-        self, spec: NodeSpec, arguments: Sequence[str], log: Path, changed: threading.Event, line: Callable[[str], object]
+        self,
+        spec: NodeSpec,
+        arguments: Sequence[str],
+        log: Path,
+        changed: threading.Event,
+        line: Callable[[str], object],
     ):
         self.name = spec.name
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)

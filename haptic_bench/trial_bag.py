@@ -18,7 +18,10 @@ FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose
 
 def versions() -> dict[str, str]:
     """Versions of what the numbers of a trial depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba", "pin", "coal")}}
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "numba", "pin", "coal")},
+    }
 
 
 class TrialBag:

@@ -32,10 +32,17 @@ class FourChannelParameters(Parameters):
         (100.0, 100.0, 0.5), unit="N/m, N m/rad", description="Stiffness of the position channels", live=True
     )
     damping: Gains = quantity(
-        (70.0, 70.0, 0.375), unit="N s/m, N m s/rad", description="Damping of the position channels", live=True
+        (70.0, 70.0, 0.375),
+        unit="N s/m, N m s/rad",
+        description="Damping of the position channels",
+        live=True,
     )
     force_scale: float = quantity(
-        1.0, description="Part of the operator's wrench that acts on the virtual tool", live=True, ge=0.0, le=100.0
+        1.0,
+        description="Part of the operator's wrench that acts on the virtual tool",
+        live=True,
+        ge=0.0,
+        le=100.0,
     )
 
 

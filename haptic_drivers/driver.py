@@ -26,7 +26,11 @@ class InertialParameters(DeviceLimits):
 
     type: Literal["inertial"] = "inertial"
     watchdog: float = quantity(
-        0.02, unit="s", description="A command older than this is not rendered: the force is zero", gt=0.0, le=1.0
+        0.02,
+        unit="s",
+        description="A command older than this is not rendered: the force is zero",
+        gt=0.0,
+        le=1.0,
     )
     mass: float | None = quantity(None, unit="kg", description="Mass; null: the tool's", gt=0.0, le=1e3)
     inertia: float | None = quantity(
@@ -50,7 +54,12 @@ class Driver:
     """
 
     def __init__(
-        self, device: InertialDevice, operator: Operator, limit: np.ndarray, rate: float, watchdog: float = 0.02
+        self,
+        device: InertialDevice,
+        operator: Operator,
+        limit: np.ndarray,
+        rate: float,
+        watchdog: float = 0.02,
     ):
         self._device, self._operator = device, operator
         self._limit = np.array(limit, float)

@@ -52,7 +52,20 @@ class CollisionDetector:
 
 @numba.njit(cache=True, nogil=True)
 def _corners_on_plane(
-    vertices, R_WH, p_WH, outward, on_plane, wall, margin, count, ids, point, normal, separation, velocity, walls
+    vertices,
+    R_WH,
+    p_WH,
+    outward,
+    on_plane,
+    wall,
+    margin,
+    count,
+    ids,
+    point,
+    normal,
+    separation,
+    velocity,
+    walls,
 ):
     """Append the corners nearer than `margin` to the plane through `on_plane`; coal's normal points into the wall."""
     for m in range(vertices.shape[0]):

@@ -27,10 +27,16 @@ class EnvironmentParameters(Parameters):
     engine: Literal["haptics"] = quantity("haptics", description="Who simulates the world")
     method: Method = quantity("impulse_augmented", description="Contact method")
     rate: float | None = quantity(
-        None, unit="Hz", description="Rate of an asynchronous environment; null runs it at the servo rate", gt=0.0
+        None,
+        unit="Hz",
+        description="Rate of an asynchronous environment; null runs it at the servo rate",
+        gt=0.0,
     )
     delay: float | None = quantity(
-        None, unit="s", description="Computing delay of an asynchronous environment; null is one period", ge=0.0
+        None,
+        unit="s",
+        description="Computing delay of an asynchronous environment; null is one period",
+        ge=0.0,
     )
 
     def schedule(self, servo_rate: float) -> SurveySchedule:

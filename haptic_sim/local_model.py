@@ -24,7 +24,9 @@ from haptic_sim.virtual_tool import VirtualTool
 class LocalModelParameters(Parameters):
     """The local model of interaction."""
 
-    type: Literal["none", "full"] = quantity("none", description="none: the environment answers at the servo rate")
+    type: Literal["none", "full"] = quantity(
+        "none", description="none: the environment answers at the servo rate"
+    )
     epsilon: float = quantity(
         0.005, unit="m", description="Constraints nearer than this are in the local model", ge=0.0, le=1.0
     )

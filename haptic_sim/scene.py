@@ -20,7 +20,9 @@ class PegParameters(Parameters):
     type: Literal["peg"] = "peg"
     size: PositivePair = quantity((0.042, 0.021), unit="m", description="Extent along its own x and y")
     mass: float = quantity(2.0, unit="kg", description="Mass", gt=0.0, le=1e3)
-    inertia: float = quantity(0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3)
+    inertia: float = quantity(
+        0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3
+    )
 
 
 def _outside_the_peg(gaps: tuple[float, float]) -> tuple[float, float]:

@@ -86,7 +86,9 @@ def test_without_out_a_new_directory_is_made(tmp_path: Path, monkeypatch: pytest
 def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     settings = "device.impulse_rendering=[full,spread]"
-    status = call("run", "corner_peg", "--mode", "offline", "--duration", "0.7", "--set", settings, "--out", str(out))
+    status = call(
+        "run", "corner_peg", "--mode", "offline", "--duration", "0.7", "--set", settings, "--out", str(out)
+    )
     assert status == 0
     assert (out / "report.html").is_file()
     for value in ("full", "spread"):
@@ -100,7 +102,10 @@ def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["run", "nothing"], "experiment 'nothing': unknown; known are: "),
-        (["run", "corner_peg", "--set", "contact.stiffness=-1"], "contact.stiffness = -1 N/m: must be > 0 N/m"),
+        (
+            ["run", "corner_peg", "--set", "contact.stiffness=-1"],
+            "contact.stiffness = -1 N/m: must be > 0 N/m",
+        ),
         (["run", "corner_peg", "--duration", "nan"], "duration = nan: must be a number"),
         (["run", "corner_peg", "--duration", "-3"], "duration = -3 s: must be > 0 s"),
         (["run", "corner_peg", "--mode", "sideways"], "invalid choice: 'sideways'"),
@@ -111,7 +116,11 @@ def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_exit_status_2(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert call(*arguments) == 2
@@ -119,15 +128,23 @@ def test_bad_input_is_exit_status_2(
     assert not list(tmp_path.iterdir()), "nothing may be written"
 
 
-def test_out_that_is_not_empty_or_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_that_is_not_empty_or_a_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "precious").write_text("data")
-    for out, said in ((tmp_path, "is not empty"), (tmp_path / "precious", "is a file"), (tmp_path / "precious/x", "--out")):
+    for out, said in (
+        (tmp_path, "is not empty"),
+        (tmp_path / "precious", "is a file"),
+        (tmp_path / "precious/x", "--out"),
+    ):
         assert call("run", "corner_peg", "--mode", "offline", "--out", str(out)) == 2
         assert said in capsys.readouterr().err
     assert (tmp_path / "precious").read_text() == "data"
 
 
-def test_verify_finds_a_changed_value(trial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_finds_a_changed_value(
+    trial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import shutil
 
     copy = tmp_path / "copy"

@@ -45,7 +45,10 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
             "local_model.type=full",
         ),
         ("contact.stiffness.x=2", "--set contact.stiffness.x: stiffness has no keys of its own"),
-        ("contact.stiffness", "--set contact.stiffness: must be KEY=VALUE, as in --set contact.stiffness=2000"),
+        (
+            "contact.stiffness",
+            "--set contact.stiffness: must be KEY=VALUE, as in --set contact.stiffness=2000",
+        ),
         ("contact.stiffness=[1", "--set contact.stiffness=[1: the value is not YAML"),
         ("name=../evil", "name = ../evil: String should match pattern '^[A-Za-z][A-Za-z0-9_.-]*$'"),
     ],
@@ -109,7 +112,9 @@ def test_a_new_type_drops_the_keys_that_it_does_not_have() -> None:
 
 
 def test_a_new_type_does_not_excuse_a_key_that_was_set() -> None:
-    message = problem("corner_peg", "operator.type=file", "operator.path=x.csv", "operator.wrench=[0, 0, 0, 0, 0, 0]")
+    message = problem(
+        "corner_peg", "operator.type=file", "operator.path=x.csv", "operator.wrench=[0, 0, 0, 0, 0, 0]"
+    )
     assert message == "operator.wrench: unknown key (known: release, type, path)"
 
 
@@ -129,7 +134,9 @@ def test_a_list_for_a_list_is_one_value_and_a_list_of_lists_sweeps() -> None:
 
 
 def test_one_bad_value_of_a_sweep_stops_all() -> None:
-    assert problem("corner_peg", "contact.stiffness=[100, -1]") == "contact.stiffness = -1 N/m: must be > 0 N/m"
+    assert (
+        problem("corner_peg", "contact.stiffness=[100, -1]") == "contact.stiffness = -1 N/m: must be > 0 N/m"
+    )
 
 
 def test_ticks_are_rounded() -> None:

@@ -118,7 +118,10 @@ def test_the_graph_shows_topics_states_and_parameters(
     )
     stiffness, mass = described.descriptors
     assert stiffness.description == "Penalty stiffness [N/m]" and not stiffness.read_only
-    assert (stiffness.floating_point_range[0].from_value, stiffness.floating_point_range[0].to_value) == (0.0, 1e7)
+    assert (stiffness.floating_point_range[0].from_value, stiffness.floating_point_range[0].to_value) == (
+        0.0,
+        1e7,
+    )
     assert mass.read_only
 
     def set_parameter(node: str, name: str, **value: object) -> object:
@@ -128,7 +131,9 @@ def test_the_graph_shows_topics_states_and_parameters(
 
     double, array = ParameterType.PARAMETER_DOUBLE, ParameterType.PARAMETER_DOUBLE_ARRAY
     assert set_parameter("local_model", "contact.stiffness", type=double, double_value=3000.0).successful
-    refused = set_parameter("controller", "controller.stiffness", type=array, double_array_value=[1.0, -2.0, 3.0])
+    refused = set_parameter(
+        "controller", "controller.stiffness", type=array, double_array_value=[1.0, -2.0, 3.0]
+    )
     assert not refused.successful
     assert refused.reason == "controller.stiffness[1] = -2: must be >= 0"
     assert not set_parameter("local_model", "tool.mass", type=double, double_value=3.0).successful
@@ -154,7 +159,9 @@ def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path
     assert not processes_of(str(out))
 
 
-def test_ctrl_c_closes_the_bag_and_writes_the_summary(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+def test_ctrl_c_closes_the_bag_and_writes_the_summary(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     run = haptics("run", "corner_peg", *LONG, "--out", str(out))
     wait_until(started(out), "the first chunk")
@@ -190,7 +197,15 @@ def test_nodes_end_when_the_runner_is_killed(haptics: Callable[..., Haptics], tm
 
 def test_two_trials_side_by_side_do_not_meet(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     runs = [
-        haptics("run", "corner_peg", "--duration", "1", "--out", str(tmp_path / name), *settings(f"contact.stiffness={k}"))
+        haptics(
+            "run",
+            "corner_peg",
+            "--duration",
+            "1",
+            "--out",
+            str(tmp_path / name),
+            *settings(f"contact.stiffness={k}"),
+        )
         for name, k in (("one", 4000), ("two", 2000))
     ]
     for run in runs:
@@ -202,7 +217,9 @@ def test_two_trials_side_by_side_do_not_meet(haptics: Callable[..., Haptics], tm
 
 def test_a_recorded_trial_is_played_back(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert haptics("run", "corner_peg", "--mode", "offline", "--duration", "0.2", "--out", str(out)).wait() == 0
+    assert (
+        haptics("run", "corner_peg", "--mode", "offline", "--duration", "0.2", "--out", str(out)).wait() == 0
+    )
     play = haptics("replay", str(out))
     assert play.wait() == 0, play.err
     count = sum(len(topic.messages) for topic in topics(out).values())

@@ -151,6 +151,8 @@ def test_rocking() -> None:
     for rock in rocks[:-2]:  # of the last ones the speed is that of the threshold
         kept = rock.kinetic_energy_after / rock.kinetic_energy_before
         assert kept == pytest.approx((A12 / A22) ** 2, rel=1e-6)
+    q, _ = motion.sample(np.linspace(motion.impacts[0].time, 3.0, 500))
+    assert np.abs(gaps(PEG, [FLOOR], q).min(axis=(1, 2))).max() < 1e-15  # one vertex is always on the floor
     q, v = motion.sample([3.0])
     assert q[0, 1:] == pytest.approx([HALF[1], 0.0], abs=1e-12) and v[0] == pytest.approx(0.0, abs=1e-9)
     assert motion.contact_wrench([3.0])[0] == pytest.approx([0.0, 4.0, 0.0], abs=1e-9)
@@ -205,6 +207,31 @@ def test_release_when_the_force_reverses() -> None:
     assert q[:, 1] == pytest.approx(HALF[1] + lift, abs=1e-11)
     pressed = np.where(t < math.pi / w, F * np.sin(w * t), 0.0)
     assert motion.contact_wrench(t)[:, 1] == pytest.approx(pressed, abs=1e-9)
+
+
+def test_a_pull_of_two_milliseconds_opens_a_contact() -> None:
+    """Shorter than the steps that the motion alone, which is none, would allow."""
+
+    def wrench(t: float) -> tuple[float, float, float]:
+        return 0.0, -4.0 + 6.0 * math.exp(-(((t - 0.5) / 0.002) ** 2)), 0.0
+
+    motion = simulate(PEG, [FLOOR], wrench, 1.0, 0.0, q0=(0.0, HALF[1], 0.0))
+    (impact,) = motion.impacts
+    half = 0.002 * math.sqrt(math.log(1.5))  # the pull exceeds the load so long before and after 0.5 s
+    t = np.linspace(0.49, 0.51, 401)
+    q, _ = motion.sample(t)
+    assert 0.5 + half < impact.time < 0.51
+    assert (q[:, 1] > HALF[1] + 1e-12).tolist() == ((t > 0.5 - half + 1e-5) & (t < impact.time)).tolist()
+    assert motion.contact_wrench(t)[:, 1].min() > -1e-9
+
+
+def test_a_dip_of_a_micrometre_is_an_impact() -> None:
+    """A parabola that would be inside the wall for 2 ms, at its vertex; it is met on the way down."""
+    a, depth, fall = 2.0, 1e-6, 0.5  # [m/s^2], [m], [s] to the lowest point
+    q0, v0 = (0.0, HALF[1] + 0.5 * a * fall**2 - depth, 0.0), (0.0, -a * fall, 0.0)
+    motion = simulate(PEG, [FLOOR], constant(0.0, MASS * a, 0.0), 1.0, 0.5, q0, v0)
+    (impact,) = motion.impacts
+    assert impact.time == pytest.approx(fall - math.sqrt(2 * depth / a), abs=1e-11)
 
 
 @pytest.mark.parametrize("after", [lambda t: t >= 0.4, lambda t: t > 0.4], ids=["from", "after"])

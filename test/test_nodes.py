@@ -122,7 +122,12 @@ def test_the_controller_answers_a_repeated_message_the_same(bench: Bench) -> Non
 def test_the_controller_refuses_what_is_stale_or_not_finite(bench: Bench) -> None:
     node = configured(bench.node("controller"))
     node.take("tool_state", tool_state(-1))
-    for bad in (device_state(5), device_state(0, np.nan), device_state(0)[:-1], device_state(0).replace(b"world", b"moon_")):
+    for bad in (
+        device_state(5),
+        device_state(0, np.nan),
+        device_state(0)[:-1],
+        device_state(0).replace(b"world", b"moon_"),
+    ):
         node.take("device_state", bad)
     assert not bench.sent
     node.take("device_state", device_state(0))
@@ -170,7 +175,12 @@ def test_the_environment_steps_once_for_a_repeated_command(bench: Bench) -> None
         state.load(data)
         ticks.append((state.tick, float(state.v[0])))
     step = 0.3 / 2.0 / 512
-    assert ticks == [(-1, 0.0), (0, pytest.approx(step)), (0, pytest.approx(step)), (1, pytest.approx(2 * step))]
+    assert ticks == [
+        (-1, 0.0),
+        (0, pytest.approx(step)),
+        (0, pytest.approx(step)),
+        (1, pytest.approx(2 * step)),
+    ]
 
 
 def test_an_asynchronous_environment_surveys_when_due_and_again_when_asked_again(bench: Bench) -> None:
@@ -208,8 +218,16 @@ def test_the_local_model_waits_for_the_survey_that_is_due(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("environment", {"contact": {"stiffness": -1.0, "damping": 0.0, "per": "point", "restitution": 0.0}}, "stiffness"),
-        ("controller", {"controller": {"type": "four_channel", "stiffness": (1.0,), "damping": (1.0,) * 3}}, "1 values"),
+        (
+            "environment",
+            {"contact": {"stiffness": -1.0, "damping": 0.0, "per": "point", "restitution": 0.0}},
+            "stiffness",
+        ),
+        (
+            "controller",
+            {"controller": {"type": "four_channel", "stiffness": (1.0,), "damping": (1.0,) * 3}},
+            "1 values",
+        ),
         ("driver", {"rate": 0.0}, "rate"),
     ],
 )

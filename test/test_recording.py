@@ -19,7 +19,7 @@ def data(topic: str, tick: int) -> bytes:
 
 
 def canonical(last: int, schedule: SurveySchedule | None = None) -> list[tuple[str, int, int]]:
-    """(topic, tick, time [ns]) of ticks 0 to `last`: initial state, then each tick, a survey before its tick."""
+    """(topic, tick, time [ns]) of ticks 0 to `last`: initial state, then each tick, surveys before theirs."""
     rows = [("tool_state", -1, 0)]
     for k in range(last + 1):
         surveyed = schedule.due(k) if schedule is not None else None

@@ -51,7 +51,9 @@ class RecorderNode(ServoNode):
         config = self.config
         asynchronous = "local_model" in config.nodes
         schedule = config.environment.schedule(config.rate) if asynchronous else None
-        self._bag = TrialBag(Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime)
+        self._bag = TrialBag(
+            Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime
+        )
         # The tick follows the header, whose length is that of the frame's name.
         self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
         self._initial = False
@@ -95,7 +97,9 @@ class RecorderNode(ServoNode):
                 self._bag.close(self._end.name, self._end.tick, self._end.detail)
         whole = self._end is None or self._end.name != "finished" or self._bag.complete >= self._end.tick
         if not whole and not self.config.realtime:
-            raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {self._bag.missing()} was lost")
+            raise ServoError(
+                f"the bag is incomplete from tick {self._bag.complete} on: {self._bag.missing()} was lost"
+            )
         self.tell("closed", self._bag.complete, str(self._bag.lost))
 
     def _drain(self) -> None:
@@ -103,7 +107,11 @@ class RecorderNode(ServoNode):
         deadline = time.monotonic() + DRAIN
         while time.monotonic() < deadline:
             end = self._end
-            if end is not None and self._bag.complete >= end.tick and self._bag.holds("device_state", end.tick):
+            if (
+                end is not None
+                and self._bag.complete >= end.tick
+                and self._bag.holds("device_state", end.tick)
+            ):
                 return
             self.listen(POLL)
 

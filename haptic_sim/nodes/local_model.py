@@ -38,7 +38,11 @@ class LocalModelNode(ToolNode):
         )
         self._schedule = config.environment.schedule(config.rate)
         self._geometry = LocalGeometry(
-            q=world.model.nq, v=world.model.nv, inertia=world.model.nv**2, gravity=world.model.nv, constraints=256
+            q=world.model.nq,
+            v=world.model.nv,
+            inertia=world.model.nv**2,
+            gravity=world.model.nv,
+            constraints=256,
         )
         self._known: dict[int, bytes] = {}
         self._surveyed_states: dict[int, bytes] = {0: self._answer}  # sent for a survey that is not back yet

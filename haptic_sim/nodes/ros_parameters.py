@@ -85,7 +85,8 @@ def _declare(
             if kind is float:
                 most = sys.float_info.max
                 span = FloatingPointRange(
-                    from_value=-most if low is None else float(low), to_value=most if high is None else float(high)
+                    from_value=-most if low is None else float(low),
+                    to_value=most if high is None else float(high),
                 )
                 descriptor.floating_point_range = [span]
             else:

@@ -60,7 +60,8 @@ class TrialParameters(Parameters):
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0)
     last_tick: int = quantity(description="Ticks 0 to this one are executed", ge=0)
     mode: Literal["lockstep", "realtime"] = quantity(
-        "lockstep", description="lockstep: each tick waits for its answer; realtime: on the wall clock, latest message"
+        "lockstep",
+        description="lockstep: each tick waits for its answer; realtime: on the wall clock, latest message",
     )
     nodes: tuple[str, ...] = quantity(description="Names of all nodes of the trial")
     patience: float = quantity(
@@ -147,7 +148,9 @@ class Inbox:
     def __init__(self, context: Any, subscriptions: dict[str, Any]):
         self._context = context
         self._subscriptions = [(topic, sub, sub.handle.pointer) for topic, sub in subscriptions.items()]
-        self._guard = rclpy.guard_condition.GuardCondition(callback=None, callback_group=None, context=context)
+        self._guard = rclpy.guard_condition.GuardCondition(
+            callback=None, callback_group=None, context=context
+        )
         self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
 
     def wake(self) -> None:
@@ -194,7 +197,9 @@ class ServoNode(LifecycleNode):
     def __init__(self, name: str):
         super().__init__(name)
         self.declare_parameter(
-            "autostart", True, ParameterDescriptor(description="Configure and activate at once", read_only=True)
+            "autostart",
+            True,
+            ParameterDescriptor(description="Configure and activate at once", read_only=True),
         )
         self.finished = threading.Event()
         self.exit_code = 0
