@@ -11,11 +11,11 @@ import sys
 import time
 
 import rclpy
+from haptics import msg
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from haptic_sim.messages import TOPICS
 from haptic_sim.nodes.servo import Inbox
-from haptics import msg
 
 ANSWERS = {
     "controller": {"device_state": "tool_command", "tool_state": "device_command"},
@@ -23,8 +23,7 @@ ANSWERS = {
     "recorder": {"device_state": "", "tool_command": "", "tool_state": "", "device_command": ""},
 }
 SIZES = {
-    topic: len(kind(**({"q": 3, "v": 3} if topic == "tool_state" else {})).to_bytes())
-    for topic, kind in TOPICS.items()
+    topic: len(kind(**({"q": 3, "v": 3} if topic == "tool_state" else {})).to_bytes()) for topic, kind in TOPICS.items()
 }
 
 

@@ -206,9 +206,7 @@ class BagWriter:
         if not (known and 0 <= log_time <= END_OF_TIME and 0 <= publish_time <= END_OF_TIME):
             raise BagError(self.path, self._refusal(topic, log_time, publish_time))
         channel = topic + 1
-        head = _FRAMED_MESSAGE.pack(
-            Opcode.MESSAGE, _MESSAGE.size + len(data), channel, 0, log_time, publish_time
-        )
+        head = _FRAMED_MESSAGE.pack(Opcode.MESSAGE, _MESSAGE.size + len(data), channel, 0, log_time, publish_time)
         record = head + data
         self._pending.append((channel, log_time, record))
         self._pending_size += len(record)
@@ -459,9 +457,7 @@ def _describe(path: Path, topics: tuple[Topic, ...]) -> tuple[list[Schema], list
             raise BagError(path, f"topic {topic.name}: quality of service is not YAML: {error}") from error
         if topic.type not in schemas:
             text = definition.text.encode()
-            schemas[topic.type] = Schema(
-                id=len(schemas) + 1, name=topic.type, encoding=definition.encoding, data=text
-            )
+            schemas[topic.type] = Schema(id=len(schemas) + 1, name=topic.type, encoding=definition.encoding, data=text)
         about = {"offered_qos_profiles": topic.qos, "topic_type_hash": definition.type_hash}
         schema_id = schemas[topic.type].id
         channels.append(

@@ -90,9 +90,7 @@ def start() -> list[Result]:
             out = Path(folder) / "out"
             command = ["run", "corner_peg", "--duration", "0.1", "--mode", "lockstep", "--out", str(out)]
             begun = time.time()
-            subprocess.run(
-                [sys.executable, "-m", "haptic_bench", *command], check=True, stdout=subprocess.DEVNULL
-            )
+            subprocess.run([sys.executable, "-m", "haptic_bench", *command], check=True, stdout=subprocess.DEVNULL)
             # The driver's log is opened when the nodes start; start_up counts from there.
             opened = (out / "parameters.yaml").stat().st_mtime
             summary = json.loads((out / "summary.json").read_text())

@@ -108,9 +108,7 @@ def run(options: argparse.Namespace) -> int:
         raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
     directory = trial.new_directory(options.out, trials[0].experiment.namespace)
     with Interruption() as interruption:
-        summaries = trial.run_all(
-            trials, mode, directory, interruption, options.quiet, composed=options.composed
-        )
+        summaries = trial.run_all(trials, mode, directory, interruption, options.quiet, composed=options.composed)
         interrupted = bool(interruption)
     print(directory)
     for one, summary in zip(trials, summaries, strict=False):
@@ -150,11 +148,7 @@ def replay(options: argparse.Namespace) -> int:
     if not options.verify:
         return _play(directory)
     summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
-    runs = (
-        [directory / run["directory"] for run in summary["sweep"]["runs"]]
-        if "sweep" in summary
-        else [directory]
-    )
+    runs = [directory / run["directory"] for run in summary["sweep"]["runs"]] if "sweep" in summary else [directory]
     different = 0
     for one in runs:
         problem = _verify(one)
@@ -191,7 +185,9 @@ def _verify(directory: Path) -> str:
         unequal = recorded[name] != again[name][:ticks]
         if unequal.any():
             row = int(unequal.argmax())
-            return f"{name} differs from tick {row} on: {recorded[name][row]!r} recorded, {again[name][row]!r} simulated"
+            return (
+                f"{name} differs from tick {row} on: {recorded[name][row]!r} recorded, {again[name][row]!r} simulated"
+            )
     return ""
 
 

@@ -101,9 +101,7 @@ def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis
         for name in VARIANTS:
             if name != own:
                 references[name] = simulated(_as_variant(trial, name, lasted))
-    return Analysis(
-        _metrics(trial, samples, impacts), _claims(trial, samples, references, impacts), references
-    )
+    return Analysis(_metrics(trial, samples, impacts), _claims(trial, samples, references, impacts), references)
 
 
 def rigid(trial: Trial) -> Samples:
@@ -122,13 +120,8 @@ def rigid(trial: Trial) -> Samples:
 
     release = experiment.operator.release
     motion = ideal.simulate(
-        ideal.PlanarBody(
-            tool.mass, tool.inertia, 0.5 * np.array(tool.size) * [[1, 1], [-1, 1], [-1, -1], [1, -1]]
-        ),
-        [
-            ideal.Wall(np.array(wall.normal[:2]), wall.offset)
-            for wall in enclosure_walls(tool, experiment.scene)
-        ],
+        ideal.PlanarBody(tool.mass, tool.inertia, 0.5 * np.array(tool.size) * [[1, 1], [-1, 1], [-1, -1], [1, -1]]),
+        [ideal.Wall(np.array(wall.normal[:2]), wall.offset) for wall in enclosure_walls(tool, experiment.scene)],
         planar_wrench,
         last / rate,
         experiment.contact.restitution,
@@ -231,12 +224,8 @@ def _metrics(trial: Trial, samples: Samples, impacts: Sequence[float]) -> dict[s
         x, y = _penetrations(trial.experiment, samples)
         metrics["max_penetration_x"], metrics["max_penetration_y"] = float(x.max()), float(y.max())
         metrics["settling_time"] = _settling_time(samples)
-        metrics["kinetic_energy_after_first_impact"] = _energy_after_impact(
-            trial.experiment, samples, impacts
-        )
-        metrics["peak_force"] = float(
-            np.linalg.norm(samples.group("rendered", "fx", "fy", "fz"), axis=1).max()
-        )
+        metrics["kinetic_energy_after_first_impact"] = _energy_after_impact(trial.experiment, samples, impacts)
+        metrics["peak_force"] = float(np.linalg.norm(samples.group("rendered", "fx", "fy", "fz"), axis=1).max())
     for name, time in zip(("ideal_first_impact_time", "ideal_second_impact_time"), impacts, strict=False):
         metrics[name] = time
     return metrics
@@ -265,9 +254,7 @@ def _energy_after_impact(experiment: Experiment, samples: Samples, impacts: Sequ
     return float(kinetic_energy(experiment, samples)[np.argmin(np.abs(samples["tick"] - tick))])
 
 
-def _claims(
-    trial: Trial, samples: Samples, references: Mapping[str, Samples], impacts: Sequence[float]
-) -> list[Claim]:
+def _claims(trial: Trial, samples: Samples, references: Mapping[str, Samples], impacts: Sequence[float]) -> list[Claim]:
     runs = {name: references[name] for name in VARIANTS if name in references}
     own = variant(trial.experiment)
     if own is not None and len(samples):
@@ -336,9 +323,7 @@ def _claims(
     ]
 
 
-def _ordered(
-    name: str, statement: str, section: str, of: Mapping[str, float | None], *pairs: tuple[str, str]
-) -> Claim:
+def _ordered(name: str, statement: str, section: str, of: Mapping[str, float | None], *pairs: tuple[str, str]) -> Claim:
     """The claim that of each pair of variants the first has less; undecided if one is not known."""
     measured = {variant: of[variant] for pair in pairs for variant in pair}
     holds = None
@@ -401,9 +386,7 @@ def expected(trial: Trial, reference: Samples) -> dict[str, tuple[float, str]]:
         if fx > 0.0 > fy and torque == 0.0:
             mass = experiment.tool.mass
             times = sorted((math.sqrt(2.0 * mass * gap[0] / fx), math.sqrt(2.0 * mass * gap[1] / -fy)))
-            for name, time in zip(
-                ("ideal_first_impact_time", "ideal_second_impact_time"), times, strict=True
-            ):
+            for name, time in zip(("ideal_first_impact_time", "ideal_second_impact_time"), times, strict=True):
                 if time <= experiment.duration:
                     known[name] = (time, "closed form √(2 m gap / F)")
     return {name: (value, source) for name, (value, source) in known.items() if value is not None}
@@ -571,8 +554,7 @@ def _forces(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> 
 
     def lines(component: str) -> list[Line]:
         return [
-            Line(c.samples["time"], c.samples[f"rendered_{component}"], c.label, c.style, steps=True)
-            for c in curves
+            Line(c.samples["time"], c.samples[f"rendered_{component}"], c.label, c.style, steps=True) for c in curves
         ]
 
     panels = [
@@ -598,8 +580,7 @@ def _forces(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> 
 
 def _energies(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> Figure:
     lines = [
-        Line(c.samples["time"], 1e3 * kinetic_energy(c.trial.experiment, c.samples), c.label, c.style)
-        for c in curves
+        Line(c.samples["time"], 1e3 * kinetic_energy(c.trial.experiment, c.samples), c.label, c.style) for c in curves
     ]
     axes = ("time [s]", "kinetic energy [mJ]")
     panels = [draw("kinetic_energy_a", "(a) whole run", lines, *axes)]

@@ -44,9 +44,7 @@ class Experiment(Parameters):
     contact: ContactParameters = quantity(description="Material of the contacts")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
     local_model: LocalModelParameters = quantity(description="The local model of interaction")
-    analysis: Literal["trial", "corner_peg"] = quantity(
-        "trial", description="Which metrics and figures are made"
-    )
+    analysis: Literal["trial", "corner_peg"] = quantity("trial", description="Which metrics and figures are made")
 
     @property
     def last_tick(self) -> int:
@@ -81,9 +79,7 @@ def _joint_rules(experiment: Experiment) -> list[str]:
                     "leave it out, or set local_model.type=full"
                 )
     elif environment.rate is not None and environment.rate > rate:
-        problems.append(
-            f"environment.rate = {environment.rate:g} Hz: must be at most the servo rate ({rate:g} Hz)"
-        )
+        problems.append(f"environment.rate = {environment.rate:g} Hz: must be at most the servo rate ({rate:g} Hz)")
     return problems
 
 
@@ -239,9 +235,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _apply(
-    model: type[BaseModel], document: dict[str, Any], settings: Sequence[tuple[str, Any]]
-) -> dict[str, Any]:
+def _apply(model: type[BaseModel], document: dict[str, Any], settings: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """A copy of `document` with the settings. Setting X.type drops the keys of X that the new variant does not have."""
     result = _copy(document)
     for key, value in settings:

@@ -184,9 +184,7 @@ def draw(
             borderpad=0.2,
         )
         buffer = io.StringIO()
-        drawing.savefig(
-            buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
-        )
+        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return Panel(name, title, _tidy(buffer.getvalue(), name, title), tall)
 
 
@@ -233,9 +231,7 @@ def _symmetric_log(axes: Any, linear: float) -> None:
     ticks = [*(-powers[::-1] if low < 0 else []), 0.0, *(powers if high > 0 else [])]
     axes.set_yticks(ticks, [f"{tick:g}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
     axes.set_yticks([], minor=True)
-    axes.set_ylim(
-        1.25 * low if low < -linear else -1.25 * linear, 1.25 * high if high > linear else 1.25 * linear
-    )
+    axes.set_ylim(1.25 * low if low < -linear else -1.25 * linear, 1.25 * high if high > linear else 1.25 * linear)
 
 
 def _shade(axes: Any, right: float, lower: float) -> None:
@@ -260,9 +256,7 @@ def _tidy(svg: str, name: str, title: str) -> str:
 
 def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
     """The figures of any trial: trajectories of hand and tool, wrenches, kinetic energy."""
-    return [
-        figure for figure in (_trajectories(curves), _wrenches(curves), _energy(curves)) if figure is not None
-    ]
+    return [figure for figure in (_trajectories(curves), _wrenches(curves), _energy(curves)) if figure is not None]
 
 
 def _has(curves: Sequence[Curve], column: str) -> bool:
@@ -278,8 +272,7 @@ def _trajectories(curves: Sequence[Curve]) -> Figure | None:
         for axis in (1,) if planar else (1, 2):
             across = "xyz"[axis]
             lines = [
-                Line(p[:, 0], p[:, axis], curve.label, curve.style)
-                for p, curve in zip(positions, curves, strict=True)
+                Line(p[:, 0], p[:, axis], curve.label, curve.style) for p, curve in zip(positions, curves, strict=True)
             ]
             panels.append(
                 draw(
@@ -312,9 +305,7 @@ def _wrenches(curves: Sequence[Curve]) -> Figure | None:
             for value, curve in zip(values, curves, strict=True)
         ]
         title = f"{kind} {'along' if kind == 'Force' else 'about'} {component[1]}"
-        panels.append(
-            draw(f"wrench_{component}", title, lines, "time [s]", f"{title.lower()} [{unit}]", least=0.2)
-        )
+        panels.append(draw(f"wrench_{component}", title, lines, "time [s]", f"{title.lower()} [{unit}]", least=0.2))
     return Figure("Forces and torques", f"Wrench {known[source]}, held over each tick.", panels)
 
 
@@ -322,10 +313,7 @@ def _energy(curves: Sequence[Curve]) -> Figure | None:
     if not _has(curves, "kinetic_energy"):
         return None
     lines = [
-        Line(curve.samples["time"], 1e3 * curve.samples["kinetic_energy"], curve.label, curve.style)
-        for curve in curves
+        Line(curve.samples["time"], 1e3 * curve.samples["kinetic_energy"], curve.label, curve.style) for curve in curves
     ]
-    panel = draw(
-        "kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", "kinetic energy [mJ]", least=1e-3
-    )
+    panel = draw("kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", "kinetic energy [mJ]", least=1e-3)
     return Figure("Kinetic energy", "Kinetic energy of the tool.", [panel])

@@ -50,12 +50,13 @@ def simulate(
         rate,
     )
     tool_side: Environment | LocalModel
+    surveys = None
     if experiment.asynchronous:
         tool_side = LocalModel(*arguments)
-        surveys = _Surveys(Surveyor(world, experiment.local_model.epsilon, rate), experiment, sink)
+        surveyor = Surveyor(world, experiment.local_model.epsilon, rate)
+        surveys = _Surveys(surveyor, tool_side, experiment, sink)
     else:
         tool_side = Environment(*arguments)
-        surveys = None
     tool_state = tool_side.tool_state()
     sink("tool_state", -1, tool_state.to_bytes())
 
@@ -67,7 +68,7 @@ def simulate(
         controller.coordinate(device_state, tool_state, tool_command)
         sink("tool_command", k, tool_command.to_bytes())
         if surveys is not None:
-            surveys.before(k, tool_state, tool_side)
+            surveys.before(k, tool_state)
         tool_side.step(tool_command, tool_state)
         sink("tool_state", k, tool_state.to_bytes())
         controller.command(tool_state, device_command)
@@ -87,14 +88,14 @@ def simulate(
 class _Surveys:
     """The asynchronous environment's side: surveys when due, hands over when known."""
 
-    def __init__(self, surveyor: Surveyor, experiment: Experiment, sink: Sink):
-        self._surveyor, self._sink = surveyor, sink
+    def __init__(self, surveyor: Surveyor, local_model: LocalModel, experiment: Experiment, sink: Sink):
+        self._surveyor, self._local_model, self._sink = surveyor, local_model, sink
         self._schedule = experiment.environment.schedule(experiment.rate)
         self._geometry = surveyor.local_geometry()
         self._known: dict[int, bytes] = {}
         self._step = 0
 
-    def before(self, tick: int, tool_state: ToolState, local_model: LocalModel) -> None:
+    def before(self, tick: int, tool_state: ToolState) -> None:
         """Do what happens between the environment and the local model before the latter steps `tick`."""
         if self._schedule.surveys(tick):
             self._surveyor.survey(tool_state, self._step, self._geometry)
@@ -105,4 +106,4 @@ class _Surveys:
             data = self._known.pop(due)
             self._sink("local_geometry", due, data)
             self._geometry.load(data)
-            local_model.update(self._geometry, tick)
+            self._local_model.update(self._geometry, tick)

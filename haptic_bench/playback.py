@@ -24,18 +24,15 @@ def play(directory: Path, interruption: Interruption) -> int:
         node = rclpy.create_node("playback")
         qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
         publishers: dict[str, Any] = {
-            name: node.create_publisher(_message_type(topic.type), name, qos)
-            for name, topic in topics.items()
+            name: node.create_publisher(_message_type(topic.type), name, qos) for name, topic in topics.items()
         }
-        streams = [
-            [(int(at), i, name) for i, at in enumerate(topic.log_times)] for name, topic in topics.items()
-        ]
+        streams = [[(int(at), i, name) for i, at in enumerate(topic.log_times)] for name, topic in topics.items()]
         sent = 0
         begun, first = time.monotonic(), None
         for at, i, name in heapq.merge(*streams):
             first = at if first is None else first
             wait = begun + (at - first) * 1e-9 - time.monotonic()
-            if wait > 0.0 and interruption.event.wait(wait) or interruption:
+            if (wait > 0.0 and interruption.event.wait(wait)) or interruption:
                 break
             publishers[name].publish(topics[name].messages[i])
             sent += 1

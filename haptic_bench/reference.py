@@ -19,8 +19,8 @@ def page() -> str:
     lines = [
         "# Keys of an experiment",
         "",
-        "Made from the declarations beside the cores by `python -m haptic_bench.reference`. Each key can be changed with",
-        "`--set KEY=VALUE`. Those marked *live* are ROS parameters that can be changed while a node runs.",
+        "Made from the declarations beside the cores by `python -m haptic_bench.reference`. Each key can be changed",
+        "with `--set KEY=VALUE`. Those marked *live* are ROS parameters that can be changed while a node runs.",
         "",
         "| key | unit | default | allowed | meaning |",
         "| --- | --- | --- | --- | --- |",
@@ -35,9 +35,7 @@ def page() -> str:
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str, str]]:
     for name, field in model.model_fields.items():
         key = prefix + name
-        members = [
-            part for part in (typing.get_args(field.annotation) or (field.annotation,)) if _is_model(part)
-        ]
+        members = [part for part in (typing.get_args(field.annotation) or (field.annotation,)) if _is_model(part)]
         for member in members:
             variant = ""
             if field.discriminator is not None:

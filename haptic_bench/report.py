@@ -88,9 +88,7 @@ def _read_summary(directory: Path) -> dict[str, Any]:
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ParameterError(
-            [f"{path}: cannot be read: {error.strerror}; is this a trial's directory?"]
-        ) from error
+        raise ParameterError([f"{path}: cannot be read: {error.strerror}; is this a trial's directory?"]) from error
     except ValueError as error:
         raise ParameterError([f"{path}: not JSON: {error}"]) from error
     if not isinstance(summary, dict):
@@ -141,9 +139,7 @@ def _trial_page(run: _Run, analysis: Analysis | None) -> tuple[str, list[Figure]
         notices.append("Below is what was recorded; it is not compared with other variants.")
     if not figures:
         count = 0 if samples is None else len(samples)
-        notices.append(
-            f"No figures: {count} sample{'' if count == 1 else 's'} recorded, at least 2 are needed."
-        )
+        notices.append(f"No figures: {count} sample{'' if count == 1 else 's'} recorded, at least 2 are needed.")
     ticks = f"{0 if samples is None else len(samples)} ticks recorded"
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
@@ -176,15 +172,11 @@ def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Fi
     experiment = runs[0].trial.experiment
     shown = [run for run in runs if run.samples is not None and len(run.samples) > 1]
     curves = [
-        Curve(run.label, run.trial, run.samples, style_of(i))
-        for i, run in enumerate(shown)
-        if run.samples is not None
+        Curve(run.label, run.trial, run.samples, style_of(i)) for i, run in enumerate(shown) if run.samples is not None
     ]
     figures: list[Figure] = []
     if curves:
-        figures = (
-            corner_peg.sweep_figures(curves) if experiment.analysis == "corner_peg" else trial_figures(curves)
-        )
+        figures = corner_peg.sweep_figures(curves) if experiment.analysis == "corner_peg" else trial_figures(curves)
     notices = [
         f"{run.label} was not completed ({run.status})"
         + (f": {run.summary['reason']}" if run.summary.get("reason") else ".")
@@ -282,9 +274,7 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
         first, *others = found.values()
         statement, source = (escape(str(first.get(key, ""))) for key in ("statement", "source"))
         same = all(claim.get("measured") == first.get("measured") for claim in others)
-        measured = (
-            _measured(first, corner_peg.CLAIMS.get(name, _UNKNOWN)) if same else "differs: see the runs"
-        )
+        measured = _measured(first, corner_peg.CLAIMS.get(name, _UNKNOWN)) if same else "differs: see the runs"
         verdicts = (_verdict(found[i].get("holds")) if i in found else "<td></td>" for i in range(len(runs)))
         rows.append(
             f'<th scope="row">{statement}<span class="source">{source}</span></th>'
@@ -305,16 +295,10 @@ def _measured(claim: Mapping[str, Any], quantity: corner_peg.Quantity) -> str:
 def _verdict(holds: Any) -> str:
     if holds is None:
         return '<td class="verdict open">\N{EN DASH} undecided</td>'
-    return (
-        '<td class="verdict holds">✓ holds</td>'
-        if holds
-        else '<td class="verdict fails">✗ does not hold</td>'
-    )
+    return '<td class="verdict holds">✓ holds</td>' if holds else '<td class="verdict fails">✗ does not hold</td>'
 
 
-def _metrics_table(
-    runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]], links: Sequence[str] = ()
-) -> str:
+def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]], links: Sequence[str] = ()) -> str:
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
     rows = []
     for name in names:
@@ -326,9 +310,7 @@ def _metrics_table(
         if expected:
             value, source = expected.get(name, (None, ""))
             number = (
-                ""
-                if value is None
-                else f'{_number(value, quantity, 5)}<span class="source">{escape(source)}</span>'
+                "" if value is None else f'{_number(value, quantity, 5)}<span class="source">{escape(source)}</span>'
             )
             cells.append(f"<td>{number}</td>")
         rows.append("".join(cells))
@@ -376,14 +358,9 @@ def _table(heads: Sequence[str], rows: Sequence[str], numbers: int = 0) -> str:
     if not rows:
         return ""
     kinds = ["number" if 0 < i <= numbers else "" for i in range(len(heads))]
-    head = "".join(
-        f'<th scope="col" class="{kind}">{cell}</th>' for kind, cell in zip(kinds, heads, strict=True)
-    )
+    head = "".join(f'<th scope="col" class="{kind}">{cell}</th>' for kind, cell in zip(kinds, heads, strict=True))
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
-        "</table></div>"
-    )
+    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
 
 
 def _values_table(values: Mapping[str, Any]) -> str:

@@ -100,9 +100,7 @@ def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float)
     tool = columns(tool_layout, messages.get("tool_state", ()))
     at_device, at_command, at_tool = _by_tick(device), _by_tick(command), _by_tick(tool)
     ticks = [
-        k
-        for k in sorted(at_device)
-        if k + 1 in at_device and k in at_command and k in at_tool and k - 1 in at_tool
+        k for k in sorted(at_device) if k + 1 in at_device and k in at_command and k in at_tool and k - 1 in at_tool
     ]
     now = device[[at_device[k] for k in ticks]]
     after = device[[at_device[k + 1] for k in ticks]]

@@ -93,9 +93,7 @@ class FourChannel:
 
 
 @numba.njit(cache=True, nogil=True)
-def _coordinate(
-    x_device, v_device, operator, x_tool, v_tool, stiffness, damping, scale, coordination, command
-):
+def _coordinate(x_device, v_device, operator, x_tool, v_tool, stiffness, damping, scale, coordination, command):
     rotation = command[3:]  # as a place for the orientation difference
     rotation_difference(x_tool[3:], x_device[3:], rotation)
     for i in range(6):

@@ -23,9 +23,7 @@ class InertialDevice:
         pose: of the hand point, position and quaternion x y z w (7,); twist: [m/s, rad/s] (6,).
     """
 
-    def __init__(
-        self, mass: float, inertia: float, position: tuple[float, float] = (0.0, 0.0), angle: float = 0.0
-    ):
+    def __init__(self, mass: float, inertia: float, position: tuple[float, float] = (0.0, 0.0), angle: float = 0.0):
         self._inertia = np.array([mass, mass, inertia])
         self._x = np.array([*position, angle], float)
         self.pose, self.twist = np.zeros(7), np.zeros(6)

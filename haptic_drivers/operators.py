@@ -46,9 +46,7 @@ class FileParameters(OperatorParameters):
     path: str = quantity(description="CSV with the header " + ",".join(COLUMNS))
 
 
-AnyOperatorParameters = Annotated[
-    ConstantParameters | SineParameters | FileParameters, Field(discriminator="type")
-]
+AnyOperatorParameters = Annotated[ConstantParameters | SineParameters | FileParameters, Field(discriminator="type")]
 
 
 class Operator(Protocol):
@@ -149,9 +147,7 @@ def read_table(lines: Iterable[str], name: str) -> np.ndarray:
         cells = [cell.strip() for cell in line.split(",")]
         if number == 1:
             if tuple(cells) != COLUMNS:
-                raise ParameterError(
-                    [f"{name}, line 1: {line.strip()!r}: must be the header {','.join(COLUMNS)}"]
-                )
+                raise ParameterError([f"{name}, line 1: {line.strip()!r}: must be the header {','.join(COLUMNS)}"])
             continue
         if not line.strip():
             continue
@@ -163,13 +159,9 @@ def read_table(lines: Iterable[str], name: str) -> np.ndarray:
             raise ParameterError([f"{name}, line {number}: {line.strip()!r}: must be seven finite numbers"])
         if rows and row[0] <= rows[-1][0]:
             raise ParameterError(
-                [
-                    f"{name}, line {number}: time = {row[0]:g} s: must be after the line before ({rows[-1][0]:g} s)"
-                ]
+                [f"{name}, line {number}: time = {row[0]:g} s: must be after the line before ({rows[-1][0]:g} s)"]
             )
         rows.append(row)
     if not rows:
-        raise ParameterError(
-            [f"{name}: no rows: must have the header {','.join(COLUMNS)} and at least one row"]
-        )
+        raise ParameterError([f"{name}: no rows: must have the header {','.join(COLUMNS)} and at least one row"])
     return np.array(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numba
-import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact.rows import ContactRows
@@ -14,9 +13,9 @@ from haptic_sim.scene import World
 class CollisionDetector:
     """Fills contact rows from the pose of the tool.
 
-    For each wall within the margin, coal gives the separating direction and the wall's nearest point; every corner of the
-    tool that is within the margin of the plane through that point is a contact (vertex-face; a face that lies on a wall
-    has several). A contact's identity is its pair of wall and corner.
+    For each wall within the margin, coal gives the separating direction and the wall's nearest point; every corner of
+    the tool that is within the margin of the plane through that point is a contact (vertex-face; a face that lies on a
+    wall has several). A contact's identity is its pair of wall and corner.
     """
 
     def __init__(self, world: World):

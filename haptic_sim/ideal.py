@@ -239,9 +239,7 @@ def simulate(
         t = start
         while t < end:
             if events > MAX_EVENTS:
-                raise RuntimeError(
-                    f"events = {events} at t = {t:.9g} s: must be <= MAX_EVENTS = {MAX_EVENTS}"
-                )
+                raise RuntimeError(f"events = {events} at t = {t:.9g} s: must be <= MAX_EVENTS = {MAX_EVENTS}")
             q, v, held = scene.settle(t, q, v, smooth(t), restitution, impacts)
             t, q, v, solution = scene.advance(t, end, q, v, smooth, held, rtol, atol)
             if solution is not None:
@@ -391,9 +389,7 @@ class _Scene:
         a = a + g.T @ _non_pulling(g, a + np.linalg.pinv(g, RANK) @ bias)
         return g @ a + bias
 
-    def _collide(
-        self, time: float, q: np.ndarray, v: np.ndarray, touching: np.ndarray, restitution: float
-    ) -> Impact:
+    def _collide(self, time: float, q: np.ndarray, v: np.ndarray, touching: np.ndarray, restitution: float) -> Impact:
         """Newton's law at all touching pairs at once, without pulling (THESIS 4.28 and 4.36, errata 4).
 
         With b = J v- and A = J D^-1 J^T, find p >= 0 with J v+ + e b >= 0, one of the two zero at each pair:
@@ -424,9 +420,7 @@ class _Scene:
             kinetic_energy_after=0.5 * float(after @ (self.inertia * after)),
         )
 
-    def _first_event(
-        self, state: DenseOutput, wrench: Callable[[float], np.ndarray], held: np.ndarray
-    ) -> float | None:
+    def _first_event(self, state: DenseOutput, wrench: Callable[[float], np.ndarray], held: np.ndarray) -> float | None:
         """Time of the first impact or opening within a step of the integrator, given its dense output."""
         start, end = state.t_min, state.t_max
         turn = (end - start) * max(abs(state(start)[5]), abs(state(end)[5]))
@@ -450,9 +444,7 @@ class _Scene:
                 before = t
         return landing
 
-    def _first_landing(
-        self, state: DenseOutput, times: np.ndarray, y: np.ndarray, held: np.ndarray
-    ) -> float | None:
+    def _first_landing(self, state: DenseOutput, times: np.ndarray, y: np.ndarray, held: np.ndarray) -> float | None:
         """Time at which the first pair that is not held reaches its wall.
 
         Between two looks, as the body turns by less than MAX_TURN, a separation has at most one extremum;

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
-from haptic_sim.contact.rows import CAPACITY, ContactRows
+from haptic_sim.contact.rows import CAPACITY
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.scene import World
@@ -24,9 +24,7 @@ from haptic_sim.virtual_tool import VirtualTool
 class LocalModelParameters(Parameters):
     """The local model of interaction."""
 
-    type: Literal["none", "full"] = quantity(
-        "none", description="none: the environment answers at the servo rate"
-    )
+    type: Literal["none", "full"] = quantity("none", description="none: the environment answers at the servo rate")
     epsilon: float = quantity(
         0.005, unit="m", description="Constraints nearer than this are in the local model", ge=0.0, le=1.0
     )

@@ -125,10 +125,10 @@ class Message:
                 body[length_at : length_at + 4].view("<u4")[0] = count
             if not (field.count == 1 and not field.sequence):
                 setattr(self, field.name, view)
-        last, length_at, start, _ = places[-1]
+        tail, length_at, start, _ = places[-1]
         self._tail = (
-            (body[length_at : length_at + 4].view("<u4"), length_at + 4, start, np.dtype(last.dtype).itemsize)
-            if last.sequence
+            (body[length_at : length_at + 4].view("<u4"), length_at + 4, start, np.dtype(tail.dtype).itemsize)
+            if tail.sequence
             else None
         )
         self._size = end
@@ -157,8 +157,7 @@ class Message:
         length, empty_end, start, itemsize = self._tail
         if start + count * itemsize > self.capacity:
             raise MessageError(
-                f"{self.TYPE}: {count} {self.FIELDS[-1].name}: must be at most "
-                f"{(self.capacity - start) // itemsize}"
+                f"{self.TYPE}: {count} {self.FIELDS[-1].name}: must be at most {(self.capacity - start) // itemsize}"
             )
         length[0] = count
         self._size = start + count * itemsize if count else empty_end

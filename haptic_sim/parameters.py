@@ -46,9 +46,7 @@ class ParameterError(ValueError):
         super().__init__("\n".join(self.problems))
 
 
-def quantity(
-    default: Any = ..., *, unit: str = "", description: str, live: bool = False, **bounds: Any
-) -> Any:
+def quantity(default: Any = ..., *, unit: str = "", description: str, live: bool = False, **bounds: Any) -> Any:
     """Declare a parameter: default (required when left out), unit, description, bounds (gt, ge, lt, le).
 
     A `live` one may be changed while a node runs; the change takes effect between two messages.
@@ -157,12 +155,14 @@ def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
 
     Pydantic puts the tag of a variant into the location; a tag names no key and is left out.
     """
-    key, field, owner = "", None, model
+    key = ""
+    field: Any = None
+    owner: Any = model
     for part in loc:
         if isinstance(part, int):
             key += f"[{part}]"
             continue
-        variants = _variants(field) if field is not None else {}
+        variants: dict[str, Any] = _variants(field) if field is not None else {}
         if part in variants:
             owner = variants[part]
             continue
@@ -185,10 +185,10 @@ def _tags(member: Any, discriminator: str) -> tuple[str, ...]:
     return getattr(member.model_fields[discriminator].annotation, "__args__", ())
 
 
-def variant_of(model: Any, name: str, tag: str) -> type[BaseModel] | None:
+def variant_of(model: Any, name: str, tag: str | None) -> type[BaseModel] | None:
     """The parameter class that `model`'s discriminated field `name` takes for `tag`, None if there is none."""
     field = getattr(model, "model_fields", {}).get(name)
-    return _variants(field).get(tag) if field is not None else None
+    return _variants(field).get(tag) if field is not None and tag is not None else None
 
 
 def _suggest(name: str, owner: Any) -> str:

@@ -20,9 +20,7 @@ class PegParameters(Parameters):
     type: Literal["peg"] = "peg"
     size: PositivePair = quantity((0.042, 0.021), unit="m", description="Extent along its own x and y")
     mass: float = quantity(2.0, unit="kg", description="Mass", gt=0.0, le=1e3)
-    inertia: float = quantity(
-        0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3
-    )
+    inertia: float = quantity(0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3)
 
 
 def _outside_the_peg(gaps: tuple[float, float]) -> tuple[float, float]:
@@ -39,12 +37,8 @@ class EnclosureParameters(Parameters):
     """Four fixed walls around the peg, which starts at the origin, aligned."""
 
     type: Literal["enclosure"] = "enclosure"
-    gap: Gaps = quantity(
-        (0.03, 0.06), unit="m", description="From the peg's faces to the right and to the lower wall"
-    )
-    far_gap: Gaps = quantity(
-        (0.1, 0.1), unit="m", description="From the peg's faces to the left and to the upper wall"
-    )
+    gap: Gaps = quantity((0.03, 0.06), unit="m", description="From the peg's faces to the right and to the lower wall")
+    far_gap: Gaps = quantity((0.1, 0.1), unit="m", description="From the peg's faces to the left and to the upper wall")
 
 
 @dataclass(frozen=True)

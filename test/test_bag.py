@@ -207,18 +207,14 @@ def test_metadata_says_what_rosbags_writer_says(tmp_path):
         QosHistory.KEEP_LAST, 1, QosReliability.BEST_EFFORT, QosDurability.VOLATILE,
         infinite, infinite, QosLiveliness.AUTOMATIC, infinite, False,
     )  # fmt: skip
-    latched = best_effort._replace(
-        reliability=QosReliability.RELIABLE, durability=QosDurability.TRANSIENT_LOCAL
-    )
+    latched = best_effort._replace(reliability=QosReliability.RELIABLE, durability=QosDurability.TRANSIENT_LOCAL)
     times = [5_000_000_000, 3_000_000_000, 4_500_000_000]
     with BagWriter(tmp_path / "ours", TOPICS) as ours:
         for time in times:
             ours.write(0, time, serialized(1))
     with RosbagsWriter(tmp_path / "theirs", version=9, storage_plugin=StoragePlugin.MCAP) as theirs:
         connections = [
-            theirs.add_connection(
-                topic.name, topic.type, typestore=bag.message_types(), offered_qos_profiles=[qos]
-            )
+            theirs.add_connection(topic.name, topic.type, typestore=bag.message_types(), offered_qos_profiles=[qos])
             for topic, qos in zip(TOPICS, (best_effort, best_effort, latched), strict=True)
         ]
         for time in times:
@@ -281,9 +277,7 @@ def test_reads_chunks_of_any_compression_and_other_topics(tmp_path, compression)
             writer.add_message(channels[number % 2], number, payload(number), number)
         writer.finish()
     topics = bag.read(tmp_path / "bag")
-    assert {name: topic.type for name, topic in topics.items()} == dict.fromkeys(
-        ("/a", "/b"), "other_msgs/msg/Other"
-    )
+    assert {name: topic.type for name, topic in topics.items()} == dict.fromkeys(("/a", "/b"), "other_msgs/msg/Other")
     assert topics["/b"].messages == [payload(number) for number in range(1, 200, 2)]
     # rosbag2 killed before it wrote metadata.yaml
     assert bag.repair(tmp_path / "bag") == 200

@@ -86,9 +86,7 @@ def test_without_out_a_new_directory_is_made(tmp_path: Path, monkeypatch: pytest
 def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     settings = "device.impulse_rendering=[full,spread]"
-    status = call(
-        "run", "corner_peg", "--mode", "offline", "--duration", "0.7", "--set", settings, "--out", str(out)
-    )
+    status = call("run", "corner_peg", "--mode", "offline", "--duration", "0.7", "--set", settings, "--out", str(out))
     assert status == 0
     assert (out / "report.html").is_file()
     for value in ("full", "spread"):
@@ -128,9 +126,7 @@ def test_bad_input_is_exit_status_2(
     assert not list(tmp_path.iterdir()), "nothing may be written"
 
 
-def test_out_that_is_not_empty_or_a_file_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_out_that_is_not_empty_or_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "precious").write_text("data")
     for out, said in (
         (tmp_path, "is not empty"),
@@ -142,9 +138,7 @@ def test_out_that_is_not_empty_or_a_file_is_refused(
     assert (tmp_path / "precious").read_text() == "data"
 
 
-def test_verify_finds_a_changed_value(
-    trial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_finds_a_changed_value(trial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import shutil
 
     copy = tmp_path / "copy"

@@ -15,9 +15,7 @@ SCENE = EnclosureParameters(gap=(0.03, 0.06), far_gap=(0.08, 0.1))
 HALF = 0.5 * np.array(TOOL.size)
 CORNERS = HALF * np.array([[1, -1], [1, 1], [-1, 1], [-1, -1]])
 NORMALS = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # right, lower, left, upper wall, into the enclosure
-REACH = np.array(
-    [0.021 + 0.03, 0.0105 + 0.06, 0.021 + 0.08, 0.0105 + 0.1]
-)  # of the walls from the origin [m]
+REACH = np.array([0.021 + 0.03, 0.0105 + 0.06, 0.021 + 0.08, 0.0105 + 0.1])  # of the walls from the origin [m]
 
 
 class Peg:
@@ -77,9 +75,7 @@ def test_a_face_on_a_wall_has_two_contacts_and_a_corner_of_the_enclosure_four() 
     rows = peg.contacts(0.03 + 1e-6, 0.0, 0.0)
     assert rows.count == 2
     np.testing.assert_allclose(rows.separation[:2], -1e-6, rtol=0, atol=1e-15)
-    np.testing.assert_allclose(
-        rows.point[:2, :2] - [0.03 + 1e-6, 0], [[0.021, -0.0105], [0.021, 0.0105]], atol=1e-15
-    )
+    np.testing.assert_allclose(rows.point[:2, :2] - [0.03 + 1e-6, 0], [[0.021, -0.0105], [0.021, 0.0105]], atol=1e-15)
     rows = peg.contacts(0.03 + 1e-6, -0.06 - 2e-6, 0.0)
     assert rows.count == 4
     np.testing.assert_allclose(rows.separation[:4], [-1e-6, -1e-6, -2e-6, -2e-6], rtol=0, atol=1e-15)

@@ -24,9 +24,7 @@ def hand_made(ticks=100, **columns):
     """Samples at rest in the origin but for some columns."""
     table = {"tick": np.arange(ticks), "time": np.arange(ticks) / RATE}
     for prefix in ("hand", "tool"):
-        table |= {
-            f"{prefix}_{name}": np.zeros(ticks) for name in "px py pz qx qy qz vx vy vz wx wy wz".split()
-        }
+        table |= {f"{prefix}_{name}": np.zeros(ticks) for name in "px py pz qx qy qz vx vy vz wx wy wz".split()}
         table[f"{prefix}_qw"] = np.ones(ticks)
     for prefix in ("rendered", "env"):
         table |= {f"{prefix}_{name}": np.zeros(ticks) for name in "fx fy fz tx ty tz".split()}
@@ -112,10 +110,7 @@ def test_energy_is_the_devices_60_ms_after_the_ideal_impact():
 def test_peak_force_is_a_norm():
     force = np.zeros(100)
     force[7] = -12.0
-    assert (
-        metrics(hand_made(rendered_fx=force, rendered_fy=0.75 * force, rendered_tz=99.0))["peak_force"]
-        == 15.0
-    )
+    assert metrics(hand_made(rendered_fx=force, rendered_fy=0.75 * force, rendered_tz=99.0))["peak_force"] == 15.0
 
 
 @pytest.mark.parametrize("settings", [(), ("rate=1000",), ("environment.method=penalty",)])

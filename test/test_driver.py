@@ -110,9 +110,7 @@ def test_saturations_are_counted_by_ticks_and_move_the_device_by_what_is_rendere
     for k in range(3):
         render(one, k, [100.0, -100.0, 0, 0, 0, 50.0])
     assert one.saturations == 3
-    np.testing.assert_allclose(
-        sensed(one, 3).twist, 3 * T * np.array([7.5, -7.5, 0, 0, 0, 200.0]), rtol=1e-14
-    )
+    np.testing.assert_allclose(sensed(one, 3).twist, 3 * T * np.array([7.5, -7.5, 0, 0, 0, 200.0]), rtol=1e-14)
 
 
 def test_a_planar_device_renders_nothing_out_of_its_plane() -> None:
@@ -187,9 +185,7 @@ def test_sensing_again_changes_nothing() -> None:
 
 def test_device_starts_where_it_is_put() -> None:
     device = InertialDevice(MASS, INERTIA, (0.005, 0.003), 0.7)
-    np.testing.assert_allclose(
-        device.pose, [0.005, 0.003, 0, 0, 0, np.sin(0.35), np.cos(0.35)], rtol=0, atol=1e-16
-    )
+    np.testing.assert_allclose(device.pose, [0.005, 0.003, 0, 0, 0, np.sin(0.35), np.cos(0.35)], rtol=0, atol=1e-16)
     device.step(np.zeros(6), np.zeros(6), T)
     np.testing.assert_array_equal(device.twist, np.zeros(6))
     np.testing.assert_array_equal(device.pose[:2], [0.005, 0.003])

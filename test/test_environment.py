@@ -54,9 +54,7 @@ def test_initial_state_is_tick_minus_one() -> None:
     np.testing.assert_array_equal(state.wrench, np.zeros(6))
     np.testing.assert_array_equal(state.q, [0.001, 0.002, 0.3])
     np.testing.assert_array_equal(state.v, [0.1, 0.2, 0.3])
-    np.testing.assert_allclose(
-        state.pose, [0.001, 0.002, 0, 0, 0, np.sin(0.15), np.cos(0.15)], rtol=0, atol=1e-16
-    )
+    np.testing.assert_allclose(state.pose, [0.001, 0.002, 0, 0, 0, np.sin(0.15), np.cos(0.15)], rtol=0, atol=1e-16)
     np.testing.assert_allclose(state.twist, [0.1, 0.2, 0, 0, 0, 0.3], rtol=0, atol=1e-16)
     assert state.kinetic_energy == pytest.approx(0.5 * MASS * 0.05 + 0.5 * INERTIA * 0.09, rel=1e-14)
     inverse = np.diag([1 / MASS, 1 / MASS, 0, 0, 0, 1 / INERTIA])
@@ -108,9 +106,7 @@ def test_a_tilted_peg_hits_with_one_corner(e: float, angle: float) -> None:
     p = -(1 + e) * -v[0] / (1 / MASS + corner[1] ** 2 / INERTIA)
     expected = np.array([v[0] - p / MASS, v[1], corner[1] * p / INERTIA])
     np.testing.assert_allclose(state.v, expected, rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(
-        state.wrench, np.array([-p, 0, 0, 0, 0, corner[1] * p]) / T, rtol=1e-11, atol=1e-11
-    )
+    np.testing.assert_allclose(state.wrench, np.array([-p, 0, 0, 0, 0, corner[1] * p]) / T, rtol=1e-11, atol=1e-11)
     lost = 0.5 * (1 - e**2) * v[0] ** 2 / (1 / MASS + corner[1] ** 2 / INERTIA)
     energy = 0.5 * MASS * v @ v
     assert energy - state.kinetic_energy == pytest.approx(lost, rel=1e-9, abs=1e-12 * energy)
@@ -206,9 +202,7 @@ def test_a_survey_lists_what_is_near(epsilon: float) -> None:
             s, n = separations[wall, corner], normals[wall]
             assert constraint["separation"] == pytest.approx(s, abs=1e-14)
             np.testing.assert_allclose(constraint["normal"], [*n, 0], rtol=0, atol=1e-15)
-            np.testing.assert_allclose(
-                constraint["position"], [*(corners[corner] - s * n), 0], rtol=0, atol=1e-14
-            )
+            np.testing.assert_allclose(constraint["position"], [*(corners[corner] - s * n), 0], rtol=0, atol=1e-14)
             assert [constraint[name] for name in ("link", "normal_velocity")] == [0, 0.0]
             assert [constraint[name] for name in ("friction_static", "friction_kinetic")] == [0.0, 0.0]
         assert len(set(constraints["id"].tolist())) == len(near)
@@ -240,7 +234,5 @@ def test_each_survey_is_taken_once_in_order_a_delay_later(period: int, delay: in
         ({"rate": 30, "delay": 0.1}, 1000.0, SurveySchedule(33, 100)),
     ],
 )
-def test_schedules_are_counted_in_ticks(
-    keys: dict[str, float], rate: float, expected: SurveySchedule
-) -> None:
+def test_schedules_are_counted_in_ticks(keys: dict[str, float], rate: float, expected: SurveySchedule) -> None:
     assert EnvironmentParameters.model_validate(keys).schedule(rate) == expected

@@ -112,9 +112,7 @@ def test_a_new_type_drops_the_keys_that_it_does_not_have() -> None:
 
 
 def test_a_new_type_does_not_excuse_a_key_that_was_set() -> None:
-    message = problem(
-        "corner_peg", "operator.type=file", "operator.path=x.csv", "operator.wrench=[0, 0, 0, 0, 0, 0]"
-    )
+    message = problem("corner_peg", "operator.type=file", "operator.path=x.csv", "operator.wrench=[0, 0, 0, 0, 0, 0]")
     assert message == "operator.wrench: unknown key (known: release, type, path)"
 
 
@@ -134,9 +132,7 @@ def test_a_list_for_a_list_is_one_value_and_a_list_of_lists_sweeps() -> None:
 
 
 def test_one_bad_value_of_a_sweep_stops_all() -> None:
-    assert (
-        problem("corner_peg", "contact.stiffness=[100, -1]") == "contact.stiffness = -1 N/m: must be > 0 N/m"
-    )
+    assert problem("corner_peg", "contact.stiffness=[100, -1]") == "contact.stiffness = -1 N/m: must be > 0 N/m"
 
 
 def test_ticks_are_rounded() -> None:

@@ -56,7 +56,7 @@ def test_lockstep_and_offline_give_the_same_bits(
 
 
 @pytest.fixture
-def observer() -> Iterator["rclpy.node.Node"]:
+def observer() -> Iterator[rclpy.node.Node]:
     """A node of the test's own, spun in a thread."""
     context = rclpy.Context()
     context.init()
@@ -72,7 +72,7 @@ def observer() -> Iterator["rclpy.node.Node"]:
     context.try_shutdown()
 
 
-def ask(node: "rclpy.node.Node", kind: type, name: str, request: object) -> object:
+def ask(node: rclpy.node.Node, kind: type, name: str, request: object) -> object:
     """Call a service of the graph."""
     client = node.create_client(kind, name)
     wait_until(client.service_is_ready, name)
@@ -82,7 +82,7 @@ def ask(node: "rclpy.node.Node", kind: type, name: str, request: object) -> obje
 
 
 def test_the_graph_shows_topics_states_and_parameters(
-    haptics: Callable[..., Haptics], tmp_path: Path, observer: "rclpy.node.Node"
+    haptics: Callable[..., Haptics], tmp_path: Path, observer: rclpy.node.Node
 ) -> None:
     out = tmp_path / "out"
     run = haptics("run", "corner_peg", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
@@ -131,9 +131,7 @@ def test_the_graph_shows_topics_states_and_parameters(
 
     double, array = ParameterType.PARAMETER_DOUBLE, ParameterType.PARAMETER_DOUBLE_ARRAY
     assert set_parameter("local_model", "contact.stiffness", type=double, double_value=3000.0).successful
-    refused = set_parameter(
-        "controller", "controller.stiffness", type=array, double_array_value=[1.0, -2.0, 3.0]
-    )
+    refused = set_parameter("controller", "controller.stiffness", type=array, double_array_value=[1.0, -2.0, 3.0])
     assert not refused.successful
     assert refused.reason == "controller.stiffness[1] = -2: must be >= 0"
     assert not set_parameter("local_model", "tool.mass", type=double, double_value=3.0).successful
@@ -159,9 +157,7 @@ def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path
     assert not processes_of(str(out))
 
 
-def test_ctrl_c_closes_the_bag_and_writes_the_summary(
-    haptics: Callable[..., Haptics], tmp_path: Path
-) -> None:
+def test_ctrl_c_closes_the_bag_and_writes_the_summary(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = haptics("run", "corner_peg", *LONG, "--out", str(out))
     wait_until(started(out), "the first chunk")
@@ -217,9 +213,7 @@ def test_two_trials_side_by_side_do_not_meet(haptics: Callable[..., Haptics], tm
 
 def test_a_recorded_trial_is_played_back(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert (
-        haptics("run", "corner_peg", "--mode", "offline", "--duration", "0.2", "--out", str(out)).wait() == 0
-    )
+    assert haptics("run", "corner_peg", "--mode", "offline", "--duration", "0.2", "--out", str(out)).wait() == 0
     play = haptics("replay", str(out))
     assert play.wait() == 0, play.err
     count = sum(len(topic.messages) for topic in topics(out).values())

@@ -157,9 +157,7 @@ def independent_problem(rng: np.random.Generator, e: float) -> Problem:
         b = -J @ np.linalg.solve(D, J.T @ p) / (1 + e)
         if (b < -1e-2 * np.abs(b).max()).all():
             v = np.linalg.lstsq(J, b, rcond=None)[0]
-            v += (np.eye(nv) - np.linalg.pinv(J) @ J) @ rng.normal(
-                size=nv
-            )  # and any motion along the contacts
+            v += (np.eye(nv) - np.linalg.pinv(J) @ J) @ rng.normal(size=nv)  # and any motion along the contacts
             return Problem(D, J, v, np.full(n, e))
 
 
@@ -204,9 +202,7 @@ def test_overdetermined_contacts_equal_their_independent_subset(e: float) -> Non
     codes = []
     for _ in range(300):
         subset = independent_problem(rng, e)
-        dependent = rng.uniform(
-            0.0, 1.0, (int(rng.integers(1, 9)), len(subset.J))
-        )  # sums of rows approach, too
+        dependent = rng.uniform(0.0, 1.0, (int(rng.integers(1, 9)), len(subset.J)))  # sums of rows approach, too
         J = np.vstack([subset.J, dependent @ subset.J])
         J = J[rng.permutation(len(J))]
         problem = Problem(subset.D, J, subset.v, np.full(len(J), e))
@@ -215,17 +211,13 @@ def test_overdetermined_contacts_equal_their_independent_subset(e: float) -> Non
         momentum = subset.J.T @ p_n
         scale = np.abs(momentum).max()
         np.testing.assert_allclose(J.T @ p, momentum, rtol=0, atol=1e-9 * scale)
-        np.testing.assert_allclose(
-            problem.after(p), subset.after(p_n), rtol=0, atol=1e-9 * np.abs(subset.v).max()
-        )
+        np.testing.assert_allclose(problem.after(p), subset.after(p_n), rtol=0, atol=1e-9 * np.abs(subset.v).max())
         if code == SOLVED_FREE:  # of all impulses with that momentum, the smallest: the pseudo-inverse
             expected = -np.linalg.pinv(problem.A, rcond=1e-10) @ problem.c
             np.testing.assert_allclose(p, expected, rtol=0, atol=1e-7 * np.abs(p).max())
         codes.append(code)
     assert codes.count(SOLVED_FREE) > 50
-    assert (
-        codes.count(SOLVED_NON_PULLING) > 10
-    )  # where the pseudo-inverse pulls, the sum is the same all the same
+    assert codes.count(SOLVED_NON_PULLING) > 10  # where the pseudo-inverse pulls, the sum is the same all the same
 
 
 @pytest.mark.parametrize("e", RESTITUTIONS)
@@ -348,9 +340,7 @@ def test_the_non_pulling_resolution_is_scipys(make: Callable[..., np.ndarray], e
 
 @pytest.mark.parametrize("e", RESTITUTIONS)
 @pytest.mark.parametrize("make", JACOBIANS)
-def test_every_resolution_is_reached_and_no_point_is_held_back(
-    make: Callable[..., np.ndarray], e: str
-) -> None:
+def test_every_resolution_is_reached_and_no_point_is_held_back(make: Callable[..., np.ndarray], e: str) -> None:
     """p >= 0, A p + c >= 0 and their product zero, where a contact would pull."""
     for problem in problems(20266, 300, make, e):
         code, p = resolve(problem)
@@ -409,9 +399,7 @@ def test_impulses_do_not_depend_on_the_frame() -> None:
     R = Rotation.from_rotvec(0.7 * axis / np.linalg.norm(axis)).as_matrix()
     rng = np.random.default_rng(20268)
     for _ in range(200):
-        problem = approaching(
-            rng, random_inertia(rng, 3), rng.normal(size=(int(rng.integers(1, 4)), 3)), "same"
-        )
+        problem = approaching(rng, random_inertia(rng, 3), rng.normal(size=(int(rng.integers(1, 4)), 3)), "same")
         turned = Problem(R @ problem.D @ R.T, problem.J @ R.T, R @ problem.v, problem.e)
         (code, p), (other, q) = resolve(problem), resolve(turned)
         assert code == other
@@ -442,9 +430,7 @@ def check_sound(problem: Problem, tolerance: float) -> None:
 @pytest.mark.parametrize("make", JACOBIANS)
 def test_mass_ratios_of_a_million(make: Callable[..., np.ndarray], e: str) -> None:
     for problem in problems(20270, 150, make, e, decades=6.0):
-        check_sound(
-            problem, 1e-2
-        )  # a row's length varies by 1e3 here, and so does what 1e-5 of the longest is
+        check_sound(problem, 1e-2)  # a row's length varies by 1e3 here, and so does what 1e-5 of the longest is
 
 
 @pytest.mark.parametrize("e", ["zero", "one", "same"])
@@ -458,9 +444,7 @@ def test_sixty_contacts_on_three_degrees_of_freedom(e: str) -> None:
 @pytest.mark.parametrize("e", [0.0, 1.0])
 @pytest.mark.parametrize("copies", [2, 7, 60])
 def test_copies_of_a_contact_act_as_one(copies: int, e: float) -> None:
-    one = Problem(
-        np.diag([2.0, 2.0, 0.005]), np.array([[-1.0, 0, 0.013]]), np.array([0.2, 0.1, -1.0]), np.array([e])
-    )
+    one = Problem(np.diag([2.0, 2.0, 0.005]), np.array([[-1.0, 0, 0.013]]), np.array([0.2, 0.1, -1.0]), np.array([e]))
     many = Problem(one.D, np.repeat(one.J, copies, axis=0), one.v, np.full(copies, e))
     code, p = resolve(many)
     assert code == SOLVED_FREE
@@ -493,9 +477,7 @@ def test_rows_that_cannot_move_get_no_impulse() -> None:
 @pytest.mark.parametrize("where", ["J", "v"])
 def test_not_a_number_ends(where: str) -> None:
     """Nothing sensible can come out, but it must come out."""
-    problem = Problem(
-        np.eye(3), np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.2]]), np.array([-1.0, -2.0, 0.3]), np.ones(2)
-    )
+    problem = Problem(np.eye(3), np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.2]]), np.array([-1.0, -2.0, 0.3]), np.ones(2))
     getattr(problem, where).flat[1] = np.nan
     assert resolve(problem)[0] in (SOLVED_FREE, SOLVED_NON_PULLING, NOT_CONVERGED)
 
@@ -534,9 +516,7 @@ def test_kernels_are_their_python_functions(monkeypatch: pytest.MonkeyPatch) -> 
     for problem, (code, p) in compiled:
         other, q = resolve(problem, impulses.resolve_collisions)
         assert other == code
-        np.testing.assert_allclose(
-            problem.after(q), problem.after(p), rtol=0, atol=1e-7 * np.abs(problem.v).max()
-        )
+        np.testing.assert_allclose(problem.after(q), problem.after(p), rtol=0, atol=1e-7 * np.abs(problem.v).max())
 
 
 def test_nothing_is_compiled_again() -> None:

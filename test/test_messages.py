@@ -330,9 +330,9 @@ def test_another_byte_order_is_refused() -> None:
     message = ToolCommand()
     data = bytearray(message.to_bytes())
     data[1] = 0  # big-endian CDR
-    assert kept(
-        message, bytes(data)
-    ) == f"haptics/msg/ToolCommand: {len(data)} bytes: must be {len(data)} in " + ("little-endian CDR")
+    assert kept(message, bytes(data)) == f"haptics/msg/ToolCommand: {len(data)} bytes: must be {len(data)} in " + (
+        "little-endian CDR"
+    )
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,7 @@ def arm(rng: np.random.Generator) -> Multibody:
         joint = pin.JointModelRevoluteUnaligned(axis / np.linalg.norm(axis))
         parent = model.addJoint(parent, joint, placement, f"joint{i}")
         sides = rng.uniform(0.1, 1.0, 3)
-        inertia = np.diag(
-            [sides[1] + sides[2], sides[0] + sides[2], sides[0] + sides[1]]
-        )  # of a possible body
+        inertia = np.diag([sides[1] + sides[2], sides[0] + sides[2], sides[0] + sides[1]])  # of a possible body
         turn = Rotation.random(rng=rng).as_matrix()
         body = pin.Inertia(rng.uniform(0.5, 2.0), rng.normal(size=3), turn @ inertia @ turn.T)
         model.appendBodyToJoint(parent, body, pin.SE3.Identity())
@@ -39,9 +37,7 @@ def arm(rng: np.random.Generator) -> Multibody:
     return Multibody(model, hand, rng.uniform(-np.pi, np.pi, 4), rng.normal(size=4))
 
 
-def placements(
-    body: Multibody, q: np.ndarray
-) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray, np.ndarray]:
+def placements(body: Multibody, q: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray, np.ndarray]:
     """Centres of mass and orientations of the links, position and orientation of the hand: positions only."""
     model, data = body.model, body.model.createData()
     pin.framesForwardKinematics(model, data, q)
@@ -121,9 +117,7 @@ def test_peg_at_any_angle_has_constant_inertia_in_world_axes(angle: float) -> No
     np.testing.assert_allclose(body.inverse_inertia.reshape(6, 6), inverse, rtol=0, atol=1e-13)
     np.testing.assert_array_equal(body.pose[:3], [0.3, -0.2, 0.0])
     turn = Rotation.from_rotvec([0, 0, angle])
-    np.testing.assert_allclose(
-        Rotation.from_quat(body.pose[3:]).as_matrix(), turn.as_matrix(), rtol=0, atol=1e-15
-    )
+    np.testing.assert_allclose(Rotation.from_quat(body.pose[3:]).as_matrix(), turn.as_matrix(), rtol=0, atol=1e-15)
 
 
 def test_free_peg_under_a_constant_wrench_follows_the_closed_form() -> None:

@@ -43,9 +43,7 @@ class Square(Parameters):
 class Outer(Parameters):
     name: str = quantity("x", description="Name")
     inner: Inner = quantity(Inner(), description="Section")
-    shape: Annotated[Round | Square, Field(discriminator="type")] = quantity(
-        Round(radius=1.0), description="Shape"
-    )
+    shape: Annotated[Round | Square, Field(discriminator="type")] = quantity(Round(radius=1.0), description="Shape")
     gains: Gains = quantity((1.0, 1.0, 1.0), unit="N/m", description="Gains")
     pair: NotNegativePair = quantity((0.0, 0.0), description="Pair")
     wrench: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Wrench")

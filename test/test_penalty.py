@@ -9,9 +9,7 @@ from haptic_sim.contact.penalty import penalty_forces
 STIFFNESS, DAMPING = 4000.0, 30.0  # [N/m], [N s/m]
 
 
-def forces(
-    separation: object, v_n: object, stiffness: object = STIFFNESS, damping: object = DAMPING
-) -> np.ndarray:
+def forces(separation: object, v_n: object, stiffness: object = STIFFNESS, damping: object = DAMPING) -> np.ndarray:
     s = np.array(separation, float)
     force = np.full(s.size + 1, 77.0)
     k, b = (np.broadcast_to(np.array(x, float), s.shape).copy() for x in (stiffness, damping))

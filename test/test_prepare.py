@@ -190,9 +190,7 @@ def test_restart_happens_once(monkeypatch, capfd):
     with pytest.raises(SystemExit) as stop:
         prepare.restart(ImportError("libpinocchio.so"))
     assert stop.value.code == 1
-    assert capfd.readouterr().err == (
-        "haptics: the environment was remade and is broken still: libpinocchio.so\n"
-    )
+    assert capfd.readouterr().err == ("haptics: the environment was remade and is broken still: libpinocchio.so\n")
 
 
 # Starts a preparation whose environment stage runs the given shell command.

@@ -44,17 +44,13 @@ def as_stored(rows: list[tuple[str, int, int]]) -> list[Stored]:
     return [(topic, time, data(topic, tick)) for topic, tick, time in rows]
 
 
-def shuffled(
-    rng: np.random.Generator, rows: list[tuple[str, int, int]], window: float
-) -> list[tuple[str, int, int]]:
+def shuffled(rng: np.random.Generator, rows: list[tuple[str, int, int]], window: float) -> list[tuple[str, int, int]]:
     """Each message at most about a window away from its place."""
     order = np.argsort(np.arange(len(rows)) + rng.uniform(0, window, len(rows)), kind="stable")
     return [rows[i] for i in order]
 
 
-@pytest.mark.parametrize(
-    "schedule", [None, SurveySchedule(9, 9), SurveySchedule(4, 0), SurveySchedule(3, 11)]
-)
+@pytest.mark.parametrize("schedule", [None, SurveySchedule(9, 9), SurveySchedule(4, 0), SurveySchedule(3, 11)])
 @pytest.mark.parametrize("window", [1.0, 4.0, 30.0, 1e6])
 def test_any_order_of_arrival_is_stored_in_the_order_of_the_tick(
     window: float, schedule: SurveySchedule | None

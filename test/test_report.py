@@ -205,9 +205,7 @@ def test_a_sweep_has_one_page_over_its_runs(tmp_path):
     sweep(tmp_path, "device.impulse_rendering", ["full", "saturated"])
     page = read(report.write(tmp_path))
     links = [reference for reference in page.references if not reference.startswith("#")]
-    assert set(links) == {
-        f"device.impulse_rendering%3D{value}/report.html" for value in ("full", "saturated")
-    }
+    assert set(links) == {f"device.impulse_rendering%3D{value}/report.html" for value in ("full", "saturated")}
     text = " ".join(page.text)
     assert "2 runs" in text
     assert "sweep of device.impulse_rendering" in text

@@ -71,9 +71,7 @@ def test_a_new_contact_that_approaches_collides(e: float) -> None:
     contact = response(restitution=e)
     contact.respond(contacts(right()), peg((0.1, 0.3, 0)), T)
     assert (contact.state, contact.contacts) == (COLLIDING, 1)
-    np.testing.assert_allclose(
-        contact.wrench, [-(1 + e) * MASS * 0.1 / T, 0, 0, 0, 0, 0], rtol=1e-14, atol=1e-15
-    )
+    np.testing.assert_allclose(contact.wrench, [-(1 + e) * MASS * 0.1 / T, 0, 0, 0, 0, 0], rtol=1e-14, atol=1e-15)
 
 
 def test_an_old_contact_that_still_approaches_rests() -> None:
@@ -146,9 +144,7 @@ def test_old_contacts_that_approach_join_the_impulse() -> None:
     contact.respond(contacts(right(1, -0.01)), body, T)
     body.v[:] = 0.1, 0.2, 0.0  # now the lower side leaves
     body.refresh()
-    contact.respond(
-        contacts(right(1, -0.01, separation=-1e-3), right(5, 0.01), lower(2, separation=-5e-3)), body, T
-    )
+    contact.respond(contacts(right(1, -0.01, separation=-1e-3), right(5, 0.01), lower(2, separation=-5e-3)), body, T)
     assert (contact.state, contact.contacts) == (COLLIDING, 3)
     np.testing.assert_allclose(contact.wrench, [-1.5 * MASS * 0.1 / T, 0, 0, 0, 0, 0], rtol=0, atol=1e-10)
 

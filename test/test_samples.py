@@ -163,9 +163,7 @@ def test_a_file_gives_back_the_same_bits(tmp_path: Path) -> None:
     random = np.frombuffer(rng.bytes(8 * 2000), np.float64)
     values = np.concatenate([NASTY, random[np.isfinite(random)]])
     integers = np.arange(values.size, dtype=np.int64)
-    samples = Samples(
-        {"tick": integers, "hand_px": values, "contacts": integers % 5, "colliding": integers % 2}
-    )
+    samples = Samples({"tick": integers, "hand_px": values, "contacts": integers % 5, "colliding": integers % 2})
     samples.write_csv(tmp_path / "samples.csv")
     read = Samples.read_csv(tmp_path / "samples.csv")
     assert read.names == samples.names
@@ -193,9 +191,7 @@ def test_text_is_plain_numbers_in_their_shortest_form(tmp_path: Path) -> None:
 
 def test_what_is_not_a_number_is_written_all_the_same(tmp_path: Path) -> None:
     Samples({"time": np.array([np.nan, np.inf, -np.inf])}).write_csv(tmp_path / "samples.csv")
-    np.testing.assert_array_equal(
-        Samples.read_csv(tmp_path / "samples.csv")["time"], [np.nan, np.inf, -np.inf]
-    )
+    np.testing.assert_array_equal(Samples.read_csv(tmp_path / "samples.csv")["time"], [np.nan, np.inf, -np.inf])
 
 
 @pytest.mark.parametrize("rows", [0, 1])

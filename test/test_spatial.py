@@ -38,9 +38,7 @@ def rotations() -> Rotation:
     rng = np.random.default_rng(20260)
     axes = rng.normal(size=(60, 3))
     axes /= np.linalg.norm(axes, axis=1)[:, None]
-    angles = np.array(
-        [0.0, 1e-12, 1e-8, 1e-5, 1e-3, 0.7, 1.9, np.pi - 1e-3, np.pi - 1e-7, np.pi - 1e-12, np.pi]
-    )
+    angles = np.array([0.0, 1e-12, 1e-8, 1e-5, 1e-3, 0.7, 1.9, np.pi - 1e-3, np.pi - 1e-7, np.pi - 1e-12, np.pi])
     about_random = (axes[:, None, :] * angles[:, None]).reshape(-1, 3)
     about_axes = (np.vstack([np.eye(3), -np.eye(3)])[:, None, :] * angles[:, None]).reshape(-1, 3)
     return Rotation.concatenate(

@@ -1,7 +1,7 @@
 """Recorder node: writes the bag of a trial.
 
-In lockstep it is part of the trial: ready before it starts, it says every few hundred ticks how far the bag is complete,
-and closes it when the driver says that the trial has ended.
+In lockstep it is part of the trial: ready before it starts, it says every few hundred ticks how far the bag is
+complete, and closes it when the driver says that the trial has ended.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
 from haptic_bench.trial_bag import TrialBag
@@ -18,7 +19,6 @@ from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.messages import TOPICS, MessageError
 from haptic_sim.nodes.servo import EVENTS, POLL, READY_TIMEOUT, ServoError, ServoNode, TrialParameters, run
 from haptic_sim.parameters import quantity
-from haptics.msg import TrialEvent
 
 ACKNOWLEDGE = 256  # ticks between two reports of what is recorded
 DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
@@ -51,9 +51,7 @@ class RecorderNode(ServoNode):
         config = self.config
         asynchronous = "local_model" in config.nodes
         schedule = config.environment.schedule(config.rate) if asynchronous else None
-        self._bag = TrialBag(
-            Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime
-        )
+        self._bag = TrialBag(Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime)
         # The tick follows the header, whose length is that of the frame's name.
         self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
         self._initial = False
@@ -97,9 +95,7 @@ class RecorderNode(ServoNode):
                 self._bag.close(self._end.name, self._end.tick, self._end.detail)
         whole = self._end is None or self._end.name != "finished" or self._bag.complete >= self._end.tick
         if not whole and not self.config.realtime:
-            raise ServoError(
-                f"the bag is incomplete from tick {self._bag.complete} on: {self._bag.missing()} was lost"
-            )
+            raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {self._bag.missing()} was lost")
         self.tell("closed", self._bag.complete, str(self._bag.lost))
 
     def _drain(self) -> None:
@@ -107,11 +103,7 @@ class RecorderNode(ServoNode):
         deadline = time.monotonic() + DRAIN
         while time.monotonic() < deadline:
             end = self._end
-            if (
-                end is not None
-                and self._bag.complete >= end.tick
-                and self._bag.holds("device_state", end.tick)
-            ):
+            if end is not None and self._bag.complete >= end.tick and self._bag.holds("device_state", end.tick):
                 return
             self.listen(POLL)
 

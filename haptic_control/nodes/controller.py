@@ -68,9 +68,7 @@ class ControllerNode(ServoNode):
             else:
                 self.send("tool_command", self._tool_command.to_bytes())
             return
-        if received.tick <= self._device.tick or (
-            not self.config.realtime and received.tick != self._device.tick + 1
-        ):
+        if received.tick <= self._device.tick or (not self.config.realtime and received.tick != self._device.tick + 1):
             raise MessageError(f"device_state {received.tick}: must be {self._device.tick + 1}")
         if not received.is_finite():
             raise MessageError(f"device_state {received.tick}: not finite")

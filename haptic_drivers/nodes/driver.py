@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
 from haptic_drivers.driver import InertialParameters, build_driver
@@ -22,7 +23,6 @@ from haptic_sim.nodes.realtime import Deadlines, Stopwatch, without_collector
 from haptic_sim.nodes.servo import EVENTS, POLL, READY_TIMEOUT, ServoError, ServoNode, TrialParameters, run
 from haptic_sim.parameters import quantity
 from haptic_sim.scene import PegParameters
-from haptics.msg import TrialEvent
 
 RESEND = 0.05  # [s] without an answer after which a state is sent again
 LEAD = 512  # ticks that the driver may be ahead of the recorder
@@ -200,7 +200,7 @@ class DriverNode(ServoNode):
     def _gather(self) -> bool:
         """Wait until all nodes of the trial are ready; False if interrupted."""
         deadline = time.monotonic() + READY_TIMEOUT
-        waiting = [self] if self.composition is None else list(self.composition.nodes)
+        waiting: list[ServoNode] = [self] if self.composition is None else list(self.composition.nodes)
         others = set(self.config.nodes) - {node.get_name() for node in waiting}
         while waiting or not others <= self._ready:
             if self.stopping:

@@ -27,9 +27,7 @@ ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
 class ContactParameters(Parameters):
     """Material of all contacts."""
 
-    stiffness: float = quantity(
-        4000.0, unit="N/m", description="Penalty stiffness", live=True, gt=0.0, le=1e7
-    )
+    stiffness: float = quantity(4000.0, unit="N/m", description="Penalty stiffness", live=True, gt=0.0, le=1e7)
     damping: float = quantity(30.0, unit="N s/m", description="Penalty damping", live=True, ge=0.0, le=1e5)
     per: Literal["point", "wall"] = quantity(
         "point",

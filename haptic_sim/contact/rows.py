@@ -52,12 +52,7 @@ def normal_jacobian(count, point, normal, p_WH, J_H, J_n):
         tz = rx * ny - ry * nx
         for j in range(nv):
             J_n[i, j] = (
-                nx * J_H[0, j]
-                + ny * J_H[1, j]
-                + nz * J_H[2, j]
-                + tx * J_H[3, j]
-                + ty * J_H[4, j]
-                + tz * J_H[5, j]
+                nx * J_H[0, j] + ny * J_H[1, j] + nz * J_H[2, j] + tx * J_H[3, j] + ty * J_H[4, j] + tz * J_H[5, j]
             )
 
 

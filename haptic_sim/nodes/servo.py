@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from typing import Any, ClassVar, Literal
 
 import rclpy
+from haptics import msg
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.callback_groups import CallbackGroup
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -35,12 +36,9 @@ from haptic_sim.messages import TOPICS, MessageError
 from haptic_sim.nodes.realtime import prioritise
 from haptic_sim.nodes.ros_parameters import declare, read
 from haptic_sim.parameters import ParameterError, Parameters, quantity
-from haptics import msg
 
 EVENTS = "trial_events"
-_EVENT_QOS = QoSProfile(
-    depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
-)
+_EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
 READY_TIMEOUT = 60.0  # [s] for all nodes to find each other; compiling kernels anew takes part of it
 
@@ -148,9 +146,7 @@ class Inbox:
     def __init__(self, context: Any, subscriptions: dict[str, Any]):
         self._context = context
         self._subscriptions = [(topic, sub, sub.handle.pointer) for topic, sub in subscriptions.items()]
-        self._guard = rclpy.guard_condition.GuardCondition(
-            callback=None, callback_group=None, context=context
-        )
+        self._guard = rclpy.guard_condition.GuardCondition(callback=None, callback_group=None, context=context)
         self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
 
     def wake(self) -> None:
@@ -274,7 +270,7 @@ class ServoNode(LifecycleNode):
         return self._stopping
 
     def listen(self, timeout: float | None) -> bool:
-        """Take what arrives within `timeout` [s] (None: for ever), for all nodes of the process; whether anything did."""
+        """Take what arrives within `timeout` [s] (None: for ever), for all nodes of the process; whether it did."""
         assert self.inbox is not None
         self.flush()
         heard = False
