@@ -27,7 +27,7 @@ class Claim:
 class Analysis:
     """Metrics and claims of a trial.
 
-    `references` are what the trial is compared with, by label: other variants of the same experiment, simulated offline.
+    `references` are what the trial is compared with, by label: other variants of the experiment, simulated offline.
     """
 
     metrics: dict[str, float | None]

@@ -67,6 +67,7 @@ METRICS = {
     "ideal_first_impact_time": Quantity("First impact on rigid walls", "s"),
     "ideal_second_impact_time": Quantity("Second impact on rigid walls", "s"),
 }
+HORIZON = 30.0  # [s] of a trial that is compared: impacts are over long before, and a day's trial shall be reported
 _RIGHT = Quantity("largest penetration of the right wall", "mm", 1e3)
 _LOWER = Quantity("largest penetration of the lower wall", "mm", 1e3)
 CLAIMS = {
@@ -85,7 +86,7 @@ def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis
 
     The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the variants
     `penalty`, `full`, `saturated`, `scaled` and `spread` that the trial is not itself, in the trial's other
-    settings and over the time that it lasted.
+    settings and over the time that it lasted. Comparisons end after HORIZON, metrics do not.
 
     Args:
         trial: what was run.
@@ -97,11 +98,12 @@ def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis
     own = variant(trial.experiment)
     references = {"ideal": reference}
     if compare and len(samples):
-        lasted = float(samples["tick"][-1] / trial.experiment.rate)
+        lasted = min(float(samples["tick"][-1] / trial.experiment.rate), HORIZON)
         for name in VARIANTS:
             if name != own:
                 references[name] = simulated(_as_variant(trial, name, lasted))
-    return Analysis(_metrics(trial, samples, impacts), _claims(trial, samples, references, impacts), references)
+    compared = samples.until(HORIZON)
+    return Analysis(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
 
 
 def rigid(trial: Trial) -> Samples:
@@ -111,7 +113,8 @@ def rigid(trial: Trial) -> Samples:
     `colliding` is 1. An impulse is rendered within its tick, as the trial's own would be (THESIS 4.45).
     """
     experiment = trial.experiment
-    tool, rate, last = experiment.tool, experiment.rate, max(experiment.last_tick, 1)
+    tool, rate = experiment.tool, experiment.rate
+    last = max(min(experiment.last_tick, round(HORIZON * rate)), 1)
     operator, wrench = build_operator(experiment.operator, trial.wrenches), np.zeros(6)
 
     def planar_wrench(time: float) -> list[float]:

@@ -35,6 +35,11 @@ class Samples:
     def __getitem__(self, name: str) -> np.ndarray:
         return self._table[name]
 
+    def until(self, time: float) -> Samples:
+        """The rows up to `time` [s]."""
+        rows = int(np.searchsorted(self._table["time"], time, side="right"))
+        return Samples({name: values[:rows] for name, values in self._table.items()})
+
     def group(self, prefix: str, *suffixes: str) -> np.ndarray:
         """Columns `prefix_suffix` side by side, (rows, len(suffixes))."""
         return np.stack([self._table[f"{prefix}_{suffix}"] for suffix in suffixes], axis=-1)

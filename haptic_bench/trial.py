@@ -130,12 +130,17 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
     samples = read_samples(trial, directory)
     samples.write_csv(directory / "samples.csv")
     whole = outcome.status == "done"
-    analysis = analyse(trial, samples, compare=whole) if len(samples) else Analysis({})
+    analysis, reason = Analysis({}), outcome.reason
+    if len(samples):
+        try:
+            analysis = analyse(trial, samples, compare=whole)
+        except RuntimeError as error:  # the ideal reference gave up
+            reason = reason or f"not analysed: {error}"
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
         "mode": mode,
         "status": outcome.status,
-        **({"reason": outcome.reason} if outcome.reason else {}),
+        **({"reason": reason} if reason else {}),
         "ticks": len(samples),
         "wall_time": outcome.wall_time,
         **analysis.summary(),

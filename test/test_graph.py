@@ -152,7 +152,7 @@ def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path
     recorded = topics(out)
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "failed" and node in summary["reason"]
-    assert summary["ticks"] > 100
+    assert summary["ticks"] >= 50  # the first chunk holds more
     assert len(recorded["device_state"].messages) >= summary["ticks"]
     assert not processes_of(str(out))
 

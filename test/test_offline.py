@@ -181,7 +181,7 @@ def test_messages_come_in_the_order_of_the_tick() -> None:
 
 
 def test_surveys_are_handed_over_when_they_are_known() -> None:
-    """60 Hz at 512 Hz are 9 ticks, 0.03 s are 15: survey 0 at tick 0, survey 9 at tick 24, before the tool's answer."""
+    """60 Hz are 9 ticks of 512 Hz, 0.03 s are 15: survey 0 at tick 0, survey 9 at 24, before the answer."""
     calls: list[tuple[str, int]] = []
     simulate(trial(*ASYNCHRONOUS, duration=0.2), lambda topic, tick, data: calls.append((topic, tick)))
     at = {tick: calls[i + 1] for i, (topic, tick) in enumerate(calls) if topic == "local_geometry"}
@@ -239,7 +239,7 @@ def test_a_stopped_run_is_the_beginning_of_the_whole() -> None:
 
 
 def test_peg_and_hand_collide_and_come_to_rest_in_the_corner() -> None:
-    """At rest each wall's two springs carry the push: 0.32 N / 8000 N/m to the right, 0.4 N / 8000 N/m down."""
+    """At rest each wall has two springs that carry the push: 0.32 N / 8000 N/m and 0.4 N / 8000 N/m deep."""
     one = trial()
     samples = simulated(one)
     np.testing.assert_allclose(samples.pose("tool")[-1][:2], [0.03 + 4e-5, -0.06 - 5e-5], rtol=0, atol=1e-6)
