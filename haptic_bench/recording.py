@@ -39,6 +39,7 @@ class Recording:
         self.lost = 0
         self._waiting: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
         self._initial_stored = False
+        self._surveyed = -1  # tick of the last survey that was stored without a schedule
         self.complete = 0
 
     def add(self, topic: str, tick: int, data: bytes) -> None:
@@ -48,6 +49,9 @@ class Recording:
         if stored or tick in waiting:
             return
         if topic == "local_geometry" and self._schedule is None:
+            if tick <= self._surveyed:
+                return
+            self._surveyed = tick
             self._write(topic, tick_time(max(tick, 0), self._rate), data)
             return
         waiting[tick] = data
@@ -68,6 +72,10 @@ class Recording:
         """Store what is there of incomplete ticks."""
         ticks = sorted({tick for topic in ROW for tick in self._waiting[topic]})
         for tick in ticks:
+            surveyed = self._schedule.due(tick) if self._schedule is not None else None
+            data = self._waiting["local_geometry"].pop(surveyed, None) if surveyed is not None else None
+            if data is not None:
+                self._write("local_geometry", tick_time(tick, self._rate), data)
             for topic in ROW:
                 data = self._waiting[topic].pop(tick, None)
                 if data is not None:

@@ -110,6 +110,7 @@ class Message:
         body[12 : 12 + len(name)] = np.frombuffer(name, np.uint8)
         self._prefix = len(name) + 16
         self._views: dict[str, np.ndarray] = {}
+        self._float_tail: np.ndarray | None = None
         self._floats: list[np.ndarray] = []
         self.offsets: dict[str, tuple[int, Any, int]] = {}
         for field, length_at, start, count in places:
@@ -121,6 +122,8 @@ class Message:
                 self._floats.append(view)
             elif dtype == CONSTRAINT and count:
                 self._floats.append(view.view("<f8").reshape(count, -1)[:, 2:])  # after id, body and link
+            if field is self.FIELDS[-1] and field.sequence and count and dtype.kind in "fV":
+                self._float_tail = self._floats.pop()
             if length_at >= 0:
                 body[length_at : length_at + 4].view("<u4")[0] = count
             if not (field.count == 1 and not field.sequence):
@@ -131,6 +134,10 @@ class Message:
             if tail.sequence
             else None
         )
+        self._frame_bytes = self._buffer[12 : self._prefix].tobytes()
+        self._inner_lengths = [
+            (at + 4, body[at : at + 4].tobytes()) for field, at, _, _ in places if at >= 0 and field is not tail
+        ]
         self._size = end
         if self._tail is not None:
             self.resize(0)
@@ -176,28 +183,23 @@ class Message:
         Raises:
             MessageError: they are of another frame, type or length.
         """
-        received = np.frombuffer(data, np.uint8)
-        prefix = self._prefix
-        if (
-            received.size < prefix
-            or received.size > 4 + self.capacity + 3
-            or data[:2] != _CDR_LITTLE_ENDIAN[:2]
-            or data[12:prefix] != self._buffer[12:prefix].tobytes()
-        ):
-            raise MessageError(self._explain(data))
-        old = self._size
-        if self._tail is None:
-            if not 4 + self._size <= received.size:
-                raise MessageError(self._explain(data))
-            self._buffer[4 : 4 + self._size] = received[4 : 4 + self._size]
-            return
-        at = self._tail[1]  # end of the length
-        count = int.from_bytes(data[at : at + 4], "little")
-        self.resize(count)
-        if received.size < 4 + self._size:
-            self._size = old
-            raise MessageError(self._explain(data))
-        self._buffer[4 : 4 + self._size] = received[4 : 4 + self._size]
+        prefix, size, count = self._prefix, self._size, 0
+        if data[:2] != _CDR_LITTLE_ENDIAN[:2] or data[12:prefix] != self._frame_bytes:
+            raise MessageError(self._explain(data, size))
+        if self._tail is not None:
+            _, empty_end, start, itemsize = self._tail
+            count = int.from_bytes(
+                data[empty_end : empty_end + 4], "little"
+            )  # it ends 4 bytes later, with the CDR header
+            size = start + count * itemsize if count else empty_end
+        if not 4 + size <= len(data) < 4 + size + 4:  # padded to four bytes by some middlewares
+            raise MessageError(self._explain(data, size))
+        for at, length in self._inner_lengths:
+            if data[at : at + 4] != length:
+                raise MessageError(self._explain(data, size))
+        if self._tail is not None:
+            self.resize(count)
+        self._buffer[4 : 4 + size] = np.frombuffer(data, np.uint8, size, 4)
 
     def copy_from(self, other: Message) -> None:
         """Take the values of a message of the same layout."""
@@ -205,16 +207,19 @@ class Message:
         self._size = other._size
 
     def is_finite(self) -> bool:
-        """Whether no value is NaN or infinite (what lies behind the end of the last sequence counts as well)."""
-        return all(np.isfinite(values).all() for values in self._floats)
+        """Whether no value is NaN or infinite."""
+        tail = self._float_tail
+        return all(np.isfinite(values).all() for values in self._floats) and (
+            tail is None or bool(np.isfinite(tail[: len(self)]).all())
+        )
 
-    def _explain(self, data: bytes) -> str:
+    def _explain(self, data: bytes, size: int) -> str:
         if len(data) >= 16:
             length = int.from_bytes(data[12:16], "little")
             frame = data[16 : 16 + length].rstrip(b"\0")
             if length <= len(data) and frame != self.frame.encode():
                 return f"{self.TYPE}: frame_id = {frame.decode(errors='replace')!r}: must be {self.frame!r}"
-        return f"{self.TYPE}: {len(data)} bytes: must be {4 + self._size} in little-endian CDR"
+        return f"{self.TYPE}: {len(data)} bytes: must be {4 + size} in little-endian CDR"
 
 
 def _scalar(name: str) -> property:

@@ -33,8 +33,14 @@ class Parameters(BaseModel):
         if isinstance(data, dict):
             for name, value in data.items():
                 field = cls.model_fields.get(name)
-                if isinstance(value, bool) and field is not None and field.annotation is not bool:
-                    raise ValueError(f".{name} = {str(value).lower()}: must not be true or false")
+                if field is None or field.annotation is bool:
+                    continue
+                places = (
+                    {f"[{i}]": item for i, item in enumerate(value)} if isinstance(value, list | tuple) else {"": value}
+                )
+                for place, item in places.items():
+                    if isinstance(item, bool):
+                        raise ValueError(f".{name}{place} = {str(item).lower()}: must not be true or false")
         return data
 
 

@@ -104,7 +104,7 @@ def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
             ["run", "corner_peg", "--set", "contact.stiffness=-1"],
             "contact.stiffness = -1 N/m: must be > 0 N/m",
         ),
-        (["run", "corner_peg", "--duration", "nan"], "duration = nan: must be a number"),
+        (["run", "corner_peg", "--duration", "nan"], "duration = nan: must be finite"),
         (["run", "corner_peg", "--duration", "-3"], "duration = -3 s: must be > 0 s"),
         (["run", "corner_peg", "--mode", "sideways"], "invalid choice: 'sideways'"),
         (["report", "nowhere"], "nowhere: is not the directory of a trial"),

@@ -77,7 +77,7 @@ def resolve(
     J[:n], b[:n], e[:n] = problem.J, problem.b, problem.e
     w = ImpulseWorkspace(room, nv)
     L = np.linalg.cholesky(problem.D)
-    code = kernel(n, J, L, b, e, w.W, w.A, w.c, w.G, w.H, w.small, w.vectors, w.index, p)
+    code = kernel(n, J, L, b, e, w.W, w.c, w.G, w.H, w.small, w.vectors, w.index, p)
     assert (p[n:] == 77.0).all()  # behind the contacts in use
     return int(code), p[:n].copy()
 

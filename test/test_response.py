@@ -101,6 +101,15 @@ def test_separating_means_not_approaching() -> None:
     assert contact.state == RESTING
 
 
+def test_a_new_contact_that_does_not_approach_makes_no_collision_of_old_ones() -> None:
+    """At v_n = 0 exactly: the old contact goes on resting, though it approaches."""
+    contact, body = response(), peg((0.1, 0, 0))
+    contact.respond(contacts(right()), body, T)
+    contact.respond(contacts(right(separation=-1e-3), lower(separation=-1e-3)), body, T)
+    assert (contact.state, contact.contacts) == (RESTING, 2)
+    np.testing.assert_allclose(contact.wrench[:2], [-(K * 1e-3 + B * 0.1), K * 1e-3], rtol=1e-14)
+
+
 def test_the_contact_velocity_is_that_of_the_point() -> None:
     """Figure 4.4 again: the centre moves into the wall, the point leaves it by the turn, w x r."""
     y = -0.01

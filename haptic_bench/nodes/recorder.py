@@ -21,6 +21,7 @@ from haptic_sim.nodes.servo import EVENTS, POLL, READY_TIMEOUT, ServoError, Serv
 from haptic_sim.parameters import quantity
 
 ACKNOWLEDGE = 256  # ticks between two reports of what is recorded
+GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
 
 
@@ -83,6 +84,7 @@ class RecorderNode(ServoNode):
         try:
             while not self.stopping and self._end is None:
                 self.listen(None if announced else POLL)
+                time.sleep(GATHER)
                 announced = announced or self.announce_if_ready(deadline)
                 if self._bag.complete >= acknowledged + ACKNOWLEDGE:
                     acknowledged = self._bag.complete

@@ -32,7 +32,6 @@ class ImpulseWorkspace:
 
     def __init__(self, capacity: int, nv: int):
         self.W = np.zeros((capacity, nv))  # J L^-T, so that A = W W^T
-        self.A = np.zeros((capacity, capacity))
         self.c = np.zeros(capacity)
         self.G = np.zeros((capacity, nv))
         self.H = np.zeros((nv, nv))
@@ -131,69 +130,144 @@ def _pseudo_solve(W, subset, m, c, G, H, small, x):
 
 
 @numba.njit(cache=True, nogil=True)
-def _non_negative(W, n, c, A, G, H, small, vectors, index, p):
-    """Minimise 1/2 p^T A p + c^T p over p >= 0 by the active set of Lawson and Hanson; returns whether it ended.
+def _orthonormalize(W, subset, m, Q, R):
+    """Fill Q (m, nv) and R (m, m), upper, with W[subset]^T = Q^T R by Gram-Schmidt, each row done twice."""
+    nv = W.shape[1]
+    for a in range(m):
+        for k in range(nv):
+            Q[a, k] = W[subset[a], k]
+        for b in range(a):
+            R[b, a] = 0.0
+        for _ in range(2):
+            for b in range(a):
+                s = 0.0
+                for k in range(nv):
+                    s += Q[b, k] * Q[a, k]
+                R[b, a] += s
+                for k in range(nv):
+                    Q[a, k] -= s * Q[b, k]
+        s = 0.0
+        for k in range(nv):
+            s += Q[a, k] * Q[a, k]
+        R[a, a] = math.sqrt(s)
+        for k in range(nv):
+            Q[a, k] /= R[a, a]
 
-    A contact enters only where its multiplier is negative, hence independent of those already in.
+
+@numba.njit(cache=True, nogil=True)
+def _non_negative(W, n, c, Q, R, small, vectors, index, p):
+    """Minimise 1/2 p^T A p + c^T p over p >= 0, A = W W^T with unit rows; returns whether it ended.
+
+    Active set: the contacts that push are kept independent. One that would be held back either is independent of
+    them and joins (Lawson and Hanson), or depends on them and takes the place of one: along the direction that
+    leaves W^T p as it is the objective falls until one of them no longer pushes.
     """
     nv = W.shape[1]
-    inside, subset = index[0], index[1]
+    state, subset = index[0], index[1]  # state: 1 pushes, -1 was tried in vain since p last changed
     trial = vectors[0]
-    scale = 0.0
+    u, r, y = small[0], small[1], small[2]
+    largest = 0.0
     for i in range(n):
         p[i] = 0.0
-        inside[i] = 0
-        scale = max(scale, abs(c[i]))
-        for j in range(i + 1):
-            s = 0.0
-            for k in range(nv):
-                s += W[i, k] * W[j, k]
-            A[i, j] = s
-            A[j, i] = s
+        state[i] = 0
+        largest = max(largest, abs(c[i]))
     m = 0
-    for _ in range(3 * n + 3):
+    for _ in range(10 * n + 10):
+        square = 0.0
+        for k in range(nv):
+            u[k] = 0.0
+            for a in range(m):
+                u[k] += p[subset[a]] * W[subset[a], k]
+            square += u[k] * u[k]
         entering = -1
-        most = -_SLACK * scale
+        most = -_SLACK * (largest + math.sqrt(square))
         for i in range(n):
-            if inside[i] == 0:
+            if state[i] == 0:
                 s = c[i]
-                for j in range(n):
-                    s += A[i, j] * p[j]
+                for k in range(nv):
+                    s += W[i, k] * u[k]
                 if s < most:
                     most = s
                     entering = i
         if entering < 0:
             return True
-        inside[entering] = 1
-        while True:
-            m = 0
-            for i in range(n):
-                if inside[i] == 1:
-                    subset[m] = i
-                    m += 1
-            if m == 0:
-                break
-            _pseudo_solve(W, subset, m, c, G, H, small, trial)
+        _orthonormalize(W, subset, m, Q, R)
+        square = 0.0
+        for k in range(nv):
+            r[k] = W[entering, k]
+        for a in range(m):
+            y[a] = 0.0
+        for _ in range(2):
+            for a in range(m):
+                s = 0.0
+                for k in range(nv):
+                    s += Q[a, k] * r[k]
+                y[a] += s
+                for k in range(nv):
+                    r[k] -= s * Q[a, k]
+        for k in range(nv):
+            square += r[k] * r[k]
+        if m == nv or not square > RANK_TOLERANCE:
+            for a in range(m - 1, -1, -1):  # W[entering] = sum of y W[subset]
+                for b in range(a + 1, m):
+                    y[a] -= R[a, b] * y[b]
+                y[a] /= R[a, a]
+            leaving = -1
+            step = 0.0
+            for a in range(m):
+                if y[a] > 1e-9 and (leaving < 0 or p[subset[a]] < step * y[a]):
+                    step = p[subset[a]] / y[a]
+                    leaving = a
+            if leaving < 0:
+                return False
+            for a in range(m):
+                p[subset[a]] = max(p[subset[a]] - step * y[a], 0.0)
+            p[subset[leaving]] = 0.0
+            state[subset[leaving]] = 0
+            subset[leaving] = entering
+            p[entering] = step
+        else:
+            subset[m] = entering
+            m += 1
+        state[entering] = 1
+        while m > 0:
+            _orthonormalize(W, subset, m, Q, R)
+            for a in range(m):
+                trial[a] = -c[subset[a]]
+                for b in range(a):
+                    trial[a] -= R[b, a] * trial[b]
+                trial[a] /= R[a, a]
+            for a in range(m - 1, -1, -1):
+                for b in range(a + 1, m):
+                    trial[a] -= R[a, b] * trial[b]
+                trial[a] /= R[a, a]
+            leaving = -1
             step = 1.0
             for a in range(m):
                 if trial[a] <= 0.0:
-                    now = p[subset[a]]
-                    step = min(step, now / (now - trial[a])) if now > 0.0 else 0.0
+                    part = p[subset[a]] / (p[subset[a]] - trial[a]) if p[subset[a]] > 0.0 else 0.0
+                    if leaving < 0 or part < step:
+                        step = part
+                        leaving = a
             for a in range(m):
                 i = subset[a]
-                p[i] += step * (trial[a] - p[i])
-            if step == 1.0:
+                p[i] = max(p[i] + step * (trial[a] - p[i]), 0.0)
+            if step > 0.0:
+                for i in range(n):
+                    if state[i] < 0:
+                        state[i] = 0
+            if leaving < 0:
                 break
-            for a in range(m):
-                i = subset[a]
-                if trial[a] <= 0.0 and p[i] <= _SLACK * (abs(trial[a]) + p[i]):
-                    p[i] = 0.0
-                    inside[i] = 0
+            p[subset[leaving]] = 0.0
+            state[subset[leaving]] = -1 if subset[leaving] == entering and step == 0.0 else 0
+            m -= 1
+            for a in range(leaving, m):
+                subset[a] = subset[a + 1]
     return False
 
 
 @numba.njit(cache=True, nogil=True)
-def resolve_collisions(n, J, L, v_n, restitution, W, A, c, G, H, small, vectors, index, p):
+def resolve_collisions(n, J, L, v_n, restitution, W, c, G, H, small, vectors, index, p):
     """Fill p[:n] with the impulses [N s] of n colliding contacts; returns how they were found.
 
     Args:
@@ -202,7 +276,7 @@ def resolve_collisions(n, J, L, v_n, restitution, W, A, c, G, H, small, vectors,
         L: Cholesky factor of the configuration-space inertia D, (nv, nv).
         v_n: normal velocities, negative, (C,) [m/s].
         restitution: coefficients in [0, 1], (C,).
-        W, A, c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
+        W, c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
 
     Returns:
         SOLVED_FREE: THESIS (4.36); SOLVED_NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
@@ -229,7 +303,21 @@ def resolve_collisions(n, J, L, v_n, restitution, W, A, c, G, H, small, vectors,
             p[i] = 0.0
     if not pulls:
         return SOLVED_FREE
-    if _non_negative(W, n, c, A, G, H, small, vectors, index, p):
+    length = vectors[1]
+    for i in range(n):
+        length[i] = 0.0
+        for j in range(nv):
+            length[i] += W[i, j] * W[i, j]
+        length[i] = math.sqrt(length[i]) if length[i] > 0.0 else 1.0
+        for j in range(nv):
+            W[i, j] /= length[i]
+        c[i] /= length[i]
+    solved = _non_negative(W, n, c, G, H, small, vectors, index, p)
+    for i in range(n):
+        p[i] /= length[i]
+        for j in range(nv):
+            W[i, j] *= length[i]
+    if solved:
         return SOLVED_NON_PULLING
     _damp(W, n, v_n, small, p)
     return NOT_CONVERGED

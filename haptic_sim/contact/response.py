@@ -93,7 +93,7 @@ class ContactResponse:
         self._old = np.zeros(capacity, np.int64)
         self._old_count = 0
         self._J_n, self._J_c = np.zeros((capacity, nv)), np.zeros((capacity, nv))
-        self._rows = np.zeros((6, capacity))
+        self._rows = np.zeros((7, capacity))
         self._index = np.zeros(capacity, np.int64)
         self._impulses = ImpulseWorkspace(capacity, nv)
 
@@ -129,7 +129,6 @@ class ContactResponse:
             self._rows,
             self._index,
             w.W,
-            w.A,
             w.c,
             w.G,
             w.H,
@@ -172,7 +171,6 @@ def _respond(
     buffers,
     index,
     W,
-    A,
     c,
     G,
     H,
@@ -184,6 +182,7 @@ def _respond(
 ):
     nv = v.shape[0]
     v_n, magnitude, k, b, e, p = buffers[0], buffers[1], buffers[2], buffers[3], buffers[4], buffers[5]
+    gross = buffers[6]  # sums of magnitudes of the components of the wrench
     for j in range(nv):
         force[j] = 0.0
     for i in range(6):
@@ -224,22 +223,36 @@ def _respond(
                 e[n] = restitution
                 n += 1
     if n > 0:
-        result = resolve_collisions(n, J_c, L, k, e, W, A, c, G, H, small, vectors, impulse_index, p)
+        result = resolve_collisions(n, J_c, L, k, e, W, c, G, H, small, vectors, impulse_index, p)
         for m in range(n):
             magnitude[index[m]] = p[m] / period
         add_wrench(count, point, normal, magnitude, p_WH, wrench)
         if limited:
+            for i in range(6):
+                gross[i] = 0.0
+            for m in range(n):
+                i = index[m]
+                for j in range(3):
+                    f = abs(magnitude[i] * normal[i, j])
+                    gross[j] += f
+                    gross[3 + (j + 1) % 3] += abs(point[i, (j + 2) % 3] - p_WH[(j + 2) % 3]) * f
+                    gross[3 + (j + 2) % 3] += abs(point[i, (j + 1) % 3] - p_WH[(j + 1) % 3]) * f
             scale = 1.0
             for i in range(6):
-                if abs(wrench[i]) * scale > wrench_limit[i]:
+                # what rounding leaves of a sum of zero needs no rendering
+                if abs(wrench[i]) > 1e-12 * gross[i] and abs(wrench[i]) * scale > wrench_limit[i]:
                     scale = wrench_limit[i] / abs(wrench[i])
-            if scale < 1.0:
+            if scale == 0.0:
+                n = 0
+                for i in range(6):
+                    wrench[i] = 0.0
+            elif scale < 1.0:
                 scaled = True
                 for i in range(6):
                     wrench[i] *= scale
                 for i in range(count):
                     magnitude[i] *= scale
-    elif contacts > 0:
+    if n == 0 and contacts > 0:
         for i in range(count):
             share = 0
             if per_wall:
