@@ -12,10 +12,12 @@ last field may be a sequence of changing length; it has a capacity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numba
 import numpy as np
 
 _CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
@@ -111,23 +113,29 @@ class Message:
         self._prefix = len(name) + 16
         self._views: dict[str, np.ndarray] = {}
         self._float_tail: np.ndarray | None = None
-        self._floats: list[np.ndarray] = []
+        runs: list[tuple[int, int]] = []  # begin and end of neighbouring float64 fields
         self.offsets: dict[str, tuple[int, Any, int]] = {}
         for field, length_at, start, count in places:
             dtype = np.dtype(field.dtype)
             view = body[start : start + dtype.itemsize * count].view(dtype)
             self._views[field.name] = view
             self.offsets[field.name] = (start, dtype, count)
-            if dtype == np.float64 and count:
-                self._floats.append(view)
-            elif dtype == CONSTRAINT and count:
-                self._floats.append(view.view("<f8").reshape(count, -1)[:, 2:])  # after id, body and link
-            if field is self.FIELDS[-1] and field.sequence and count and dtype.kind in "fV":
-                self._float_tail = self._floats.pop()
+            if field is self.FIELDS[-1] and field.sequence:
+                if dtype == np.float64:
+                    self._float_tail = view
+                elif dtype == CONSTRAINT:
+                    self._float_tail = view.view("<f8").reshape(count, 12)[:, 2:]  # after id, body and link
+            elif dtype == np.float64 and count:
+                end = start + view.nbytes
+                if runs and runs[-1][1] == start:
+                    runs[-1] = (runs[-1][0], end)
+                else:
+                    runs.append((start, end))
             if length_at >= 0:
                 body[length_at : length_at + 4].view("<u4")[0] = count
             if not (field.count == 1 and not field.sequence):
                 setattr(self, field.name, view)
+        self._floats = [body[begin:end].view("<f8") for begin, end in runs]
         tail, length_at, start, _ = places[-1]
         self._tail = (
             (body[length_at : length_at + 4].view("<u4"), length_at + 4, start, np.dtype(tail.dtype).itemsize)
@@ -141,6 +149,7 @@ class Message:
         self._size = end
         if self._tail is not None:
             self.resize(0)
+        self.is_finite()  # loads the kernel before the first message comes
 
     @property
     def nanoseconds(self) -> int:
@@ -208,10 +217,11 @@ class Message:
 
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
+        for values in self._floats:
+            if not _all_finite(values):
+                return False
         tail = self._float_tail
-        return all(np.isfinite(values).all() for values in self._floats) and (
-            tail is None or bool(np.isfinite(tail[: len(self)]).all())
-        )
+        return tail is None or not len(self) or bool(np.isfinite(tail[: len(self)]).all())
 
     def _explain(self, data: bytes, size: int) -> str:
         if len(data) >= 16:
@@ -220,6 +230,14 @@ class Message:
             if length <= len(data) and frame != self.frame.encode():
                 return f"{self.TYPE}: frame_id = {frame.decode(errors='replace')!r}: must be {self.frame!r}"
         return f"{self.TYPE}: {len(data)} bytes: must be {4 + size} in little-endian CDR"
+
+
+@numba.njit(cache=True, nogil=True)
+def _all_finite(values):
+    finite = True
+    for value in values:
+        finite &= math.isfinite(value)
+    return finite
 
 
 def _scalar(name: str) -> property:

@@ -144,8 +144,9 @@ class Inbox:
     """Blocks on subscriptions until one has a message; gives serialised messages by topic."""
 
     def __init__(self, context: Any, subscriptions: dict[str, Any]):
-        self._context = context
-        self._subscriptions = [(topic, sub, sub.handle.pointer) for topic, sub in subscriptions.items()]
+        self._subscriptions = [
+            (topic, sub, sub.handle.pointer, sub.qos_profile.depth > 1) for topic, sub in subscriptions.items()
+        ]
         self._guard = rclpy.guard_condition.GuardCondition(callback=None, callback_group=None, context=context)
         self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
 
@@ -158,21 +159,22 @@ class Inbox:
         wait_set = self._wait_set
         with ExitStack() as stack:
             wait_set.clear_entities()
-            for _, sub, _ in self._subscriptions:
+            for _, sub, _, _ in self._subscriptions:
                 stack.enter_context(sub.handle)
                 wait_set.add_subscription(sub.handle)
             stack.enter_context(self._guard.handle)
             wait_set.add_guard_condition(self._guard.handle)
             wait_set.wait(-1 if timeout is None else round(timeout * 1e9))
             ready = wait_set.get_ready_entities("subscription")
-        for topic, sub, pointer in self._subscriptions:
-            if pointer in ready:
-                while True:
-                    with sub.handle:
-                        taken = sub.handle.take_message(sub.msg_type, True)
-                    if taken is None:
-                        break
-                    yield topic, taken[0]
+        for topic, sub, pointer, deep in self._subscriptions:
+            more = pointer in ready
+            while more:
+                with sub.handle:
+                    taken = sub.handle.take_message(sub.msg_type, True)
+                if taken is None:
+                    break
+                yield topic, taken[0]
+                more = deep
 
 
 class ServoNode(LifecycleNode):
