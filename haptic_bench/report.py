@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from haptic_bench import corner_peg
+from haptic_bench import corner_peg, health
 from haptic_bench.analysis import Analysis, analyse
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.figures import Curve, Figure, Style, style_of, trial_figures
+from haptic_bench.health import Health
 from haptic_bench.samples import Samples
 from haptic_sim.parameters import ParameterError
 
@@ -30,8 +31,8 @@ _UNKNOWN = corner_peg.Quantity("", "")
 def write(directory: Path, analysis: Analysis | None = None) -> Path:
     """Write `report.html` and `figures/*.svg` of a trial's or a sweep's directory, in place of those there.
 
-    Reads `experiment.yaml`, `samples.csv` and `summary.json`; neither the bag nor ROS. The page of a sweep is
-    about all its runs; each run's own page is written by its own call.
+    Reads `experiment.yaml`, `samples.csv`, `summary.json` and, after realtime, `timing.npz`; neither the bag nor ROS.
+    The page of a sweep is about all its runs; each run's own page is written by its own call.
 
     Args:
         directory: of the trial or the sweep.
@@ -48,7 +49,9 @@ def write(directory: Path, analysis: Analysis | None = None) -> Path:
     if isinstance(sweep, dict):
         page, figures = _sweep_page(directory, sweep)
     else:
-        page, figures = _trial_page(_Run.read(directory, "", summary), analysis)
+        run = _Run.read(directory, "", summary)
+        measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
+        page, figures = _trial_page(run, analysis, measured)
     _write_figures(directory / "figures", figures)
     path = directory / "report.html"
     path.write_text(page, encoding="utf-8")
@@ -120,7 +123,7 @@ def _write_figures(folder: Path, figures: Iterable[Figure]) -> None:
 # One trial
 
 
-def _trial_page(run: _Run, analysis: Analysis | None) -> tuple[str, list[Figure]]:
+def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None) -> tuple[str, list[Figure]]:
     experiment, summary, samples = run.trial.experiment, run.summary, run.samples
     figures: list[Figure] = []
     expected: Mapping[str, tuple[float, str]] = {}
@@ -144,17 +147,20 @@ def _trial_page(run: _Run, analysis: Analysis | None) -> tuple[str, list[Figure]
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
     facts = [_method(experiment), *_scale(experiment), ticks]
+    timing = _mapping(summary.get("timing"))
+    clock = None if measured is None else health.drawn(measured)
     parts = [
         _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status)], facts),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
         _section("What was published, and what was found", _claims_table([run])),
         _section("Metrics", _metrics_table([run], expected)),
-        _figures(figures),
-        _section("Timing", _values_table(_mapping(summary.get("timing")))),
+        _section("Figures", _figures(figures)),
+        "" if measured is None else _health(measured, clock),
+        _section("Timing", _values_table({name: timing[name] for name in timing if _is_other(name, measured)})),
         _provenance(experiment, summary),
         _footer([run]),
     ]
-    return _page(experiment.title or experiment.name, parts), figures
+    return _page(experiment.title or experiment.name, parts), figures if clock is None else [*figures, clock]
 
 
 # A sweep
@@ -199,7 +205,7 @@ def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Fi
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
         _section("Metrics", _metrics_table(runs, {}, links)),
         _section("What was published, and what was found", _claims_table(runs, links)),
-        _figures(figures),
+        _section("Figures", _figures(figures)),
         _footer(runs),
     ]
     return _page(f"{experiment.title or experiment.name}: sweep of {', '.join(keys)}", parts), figures
@@ -350,7 +356,24 @@ def _figures(figures: Sequence[Figure]) -> str:
             f"<figure>\n<h3>{escape(figure.title)}</h3>\n<figcaption>{escape(figure.caption)}</figcaption>\n"
             f'<div class="panels">\n{panels}</div>\n{table}\n</figure>'
         )
-    return _section("Figures", "\n".join(shown))
+    return "\n".join(shown)
+
+
+def _health(measured: Health, clock: Figure | None) -> str:
+    """What the driver measured in realtime: in words, in numbers, as figures."""
+    words = "".join(f"<li>{escape(text)}</li>\n" for text in health.sentences(measured))
+    rows = [
+        f'<th scope="row">{escape(row.name)}<span class="source">{escape(row.meaning)}</span></th>'
+        f'<td class="number">{escape(row.value)}</td><td>{escape(row.unit)}</td>'
+        for row in health.table(measured)
+    ]
+    shown = "" if clock is None else _figures([clock])
+    return _section("Health", f"<ul>\n{words}</ul>\n{shown}\n{_table(['', 'This run', 'Unit'], rows, numbers=1)}")
+
+
+def _is_other(name: str, measured: Health | None) -> bool:
+    """Whether a figure of the timing is not on the page of health."""
+    return measured is None or name not in health.KEYS
 
 
 def _table(heads: Sequence[str], rows: Sequence[str], numbers: int = 0) -> str:

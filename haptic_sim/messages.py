@@ -325,6 +325,7 @@ class ToolState(Message):
     TYPE = "haptics/msg/ToolState"
     FIELDS = (
         Field("tick", "<i8"),
+        Field("command_tick", "<i8"),
         Field("geometry_tick", "<i8"),
         Field("contact_state", "u1"),
         Field("contacts", "<u4"),
@@ -337,6 +338,7 @@ class ToolState(Message):
         Field("v", "<f8", sequence=True),
         Field("constraint_directions", "<f8", sequence=True),
     )
+    command_tick: int
     geometry_tick: int
     contact_state: int
     contacts: int

@@ -36,21 +36,23 @@ class VirtualTool:
         """A message for this tool, holding the initial state (tick -1)."""
         state = ToolState(q=self.body.q.size, v=self.body.v.size, constraint_directions=36)
         state.stamp(-1, 0)
-        state.contact_state, state.contacts, state.geometry_tick = FREE, 0, -1
+        state.contact_state, state.contacts = FREE, 0
+        state.command_tick = state.geometry_tick = -1
         self._fill(state)
         return state
 
     def step(self, command: ToolCommand, state: ToolState, geometry_tick: int = -1) -> None:
-        """Advance by one tick under `command` and the contacts in `self.rows`; fill `state`.
+        """Advance by one tick under `command` and the contacts in `self.rows`; `state` is that before and after.
 
         `geometry_tick` says from which LocalGeometry the contacts are, if from one.
         """
         self._contact.respond(self.rows, self.body, self.period)
         state.contact_state, state.contacts = self._contact.state, self._contact.contacts
-        state.geometry_tick = geometry_tick
+        state.command_tick, state.geometry_tick = command.tick, geometry_tick
         state.wrench[:] = self._contact.wrench
         self.body.advance(self._contact.force, command.wrench, self.period)
-        state.stamp(command.tick, tick_time(command.tick + 1, self.rate))
+        tick = state.tick + 1
+        state.stamp(tick, tick_time(tick + 1, self.rate))
         self._fill(state)
 
     def _fill(self, state: ToolState) -> None:

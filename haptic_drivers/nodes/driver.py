@@ -187,15 +187,21 @@ class DriverNode(ServoNode):
         }
         (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
 
-    def health(self) -> dict[str, object]:
+    def health(self) -> tuple[str, dict[str, object]]:
         """See ServoNode."""
-        values = super().health()
-        if self.config.realtime and self._done > 1:
-            figures = self._watch.summary(self._done)
-            values |= {"period p50 [s]": figures["period_p50"], "period p99 [s]": figures["period_p99"]}
-            values |= {"missed ticks": figures["missed"], "skipped periods": figures["skipped_periods"]}
-            values["age of the last command [ticks]"] = self._done - self._command.tick
-        return values | {"saturations": self._core.saturations, "ticks without force": self._core.expired}
+        trouble, values = super().health()
+        core, done = self._core, self._done
+        if self.config.realtime and done > 1:
+            figures = self._watch.summary(done)
+            p50, missed = figures["period_p50"], figures["missed"] or 0
+            values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "missed ticks": missed}
+            values |= {"period p99 [s]": figures["period_p99"], "skipped periods": figures["skipped_periods"]}
+            values["age of the last command [ticks]"] = done - self._command.tick
+            if missed or figures["skipped_periods"]:
+                trouble = trouble or f"{missed} ticks missed, {figures['skipped_periods']} periods skipped"
+        if core.expired:
+            trouble = f"{core.expired} ticks without force: the last command was too old"
+        return trouble, values | {"saturations": core.saturations, "ticks without force": core.expired}
 
     def _gather(self) -> bool:
         """Wait until all nodes of the trial are ready; False if interrupted."""

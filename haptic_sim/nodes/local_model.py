@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import ClassVar
 
+from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
-from haptic_sim.messages import LocalGeometry, MessageError
+from haptic_sim.messages import MessageError
 from haptic_sim.nodes.servo import run
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.scene import build_world
@@ -37,21 +38,16 @@ class LocalModelNode(ToolNode):
             )
         )
         self._schedule = config.environment.schedule(config.rate)
-        self._geometry = LocalGeometry(
-            q=world.model.nq,
-            v=world.model.nv,
-            inertia=world.model.nv**2,
-            gravity=world.model.nv,
-            constraints=256,
-        )
+        surveyor = Surveyor(world, config.local_model.epsilon, config.rate)
+        self._geometry, self._received = surveyor.local_geometry(), surveyor.local_geometry()
         self._known: dict[int, bytes] = {}
         self._surveyed_states: dict[int, bytes] = {0: self._answer}  # sent for a survey that is not back yet
-        self._updated = -1  # tick of the last update
+        self._updated = self._used = -1  # tick of the last update that came, and of the one in use
         self._held: bytes | None = None  # a command that waits for its survey
 
     def prepared(self) -> bool:
         """See ServoNode."""
-        return 0 in self._known
+        return 0 in self._known or self._updated >= 0
 
     def receive(self, topic: str, data: bytes) -> None:
         """See ServoNode."""
@@ -83,19 +79,21 @@ class LocalModelNode(ToolNode):
             self._surveyed_states[tick + 1] = self._answer
 
     def _receive_latest(self, topic: str, data: bytes) -> None:
-        """In realtime: an update acts from the next command on."""
+        """In realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
+            if self._updated > self._used:
+                self._used = self._updated
+                self.core.update(self._geometry, self._state.tick + 1)
             self.command(data)
             return
-        geometry = self._geometry
-        geometry.load(data)
-        if 0 in self._known and geometry.tick <= self._updated:
-            raise MessageError(f"local_geometry {geometry.tick}: is of the past, after {self._updated}")
-        if not geometry.is_finite():
-            raise MessageError(f"local_geometry {geometry.tick}: not finite")
-        self._known[0] = data  # prepared
-        self._updated = geometry.tick
-        self.core.update(geometry, self._state.tick + 1)
+        received = self._received
+        received.load(data)
+        if received.tick <= self._updated:
+            raise MessageError(f"local_geometry {received.tick}: is of the past, after {self._updated}")
+        if not received.is_finite():
+            raise MessageError(f"local_geometry {received.tick}: not finite")
+        self._geometry.copy_from(received)
+        self._updated = received.tick
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from typing import Any, ClassVar, Literal
 
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from haptics import msg
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.callback_groups import CallbackGroup
@@ -141,12 +142,17 @@ class _Never(CallbackGroup):
 
 
 class Inbox:
-    """Blocks on subscriptions until one has a message; gives serialised messages by topic."""
+    """Blocks on subscriptions until one has a message; gives serialised messages by topic.
+
+    A servo topic has one publisher. While there is another, nobody can tell whose a message is, so none is given:
+    what waits for them goes to zero force.
+    """
 
     def __init__(self, context: Any, subscriptions: dict[str, Any]):
         self._subscriptions = [
             (topic, sub, sub.handle.pointer, sub.qos_profile.depth > 1) for topic, sub in subscriptions.items()
         ]
+        self.contested: dict[str, int] = {}  # messages refused on topics with a publisher too many
         self._guard = rclpy.guard_condition.GuardCondition(callback=None, callback_group=None, context=context)
         self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
 
@@ -171,7 +177,11 @@ class Inbox:
             while more:
                 with sub.handle:
                     taken = sub.handle.take_message(sub.msg_type, True)
+                    publishers = sub.handle.get_publisher_count()
                 if taken is None:
+                    break
+                if publishers > 1 and topic != EVENTS:
+                    self.contested[topic] = self.contested.get(topic, 0) + 1
                     break
                 yield topic, taken[0]
                 more = deep
@@ -253,9 +263,10 @@ class ServoNode(LifecycleNode):
             if not settled:
                 settled = self.idle()
 
-    def health(self) -> dict[str, object]:
-        """What /diagnostics says of this node."""
-        return {"refused messages": self.refused, "scheduler": self.scheduler or "default"}
+    def health(self) -> tuple[str, dict[str, object]]:
+        """What /diagnostics says of this node: its trouble (empty: none) and values."""
+        trouble = f"{self.refused} messages were refused" if self.refused else ""
+        return trouble, {"refused messages": self.refused, "scheduler": self.scheduler or "default"}
 
     # Services to derived classes
 
@@ -280,7 +291,19 @@ class ServoNode(LifecycleNode):
             heard = True
             for node in (self,) if self.composition is None else self.composition.takers(topic):
                 node.take(topic, data)
+        if self.inbox.contested:
+            self._refuse_contested(self.inbox.contested)
         return heard
+
+    def _refuse_contested(self, contested: dict[str, int]) -> None:
+        """Say and count that messages were refused because a topic has a foreign publisher."""
+        self.refused += sum(contested.values())
+        self.get_logger().error(
+            f"refused: {', '.join(contested)} has a foreign publisher; a servo topic must have one, find it with "
+            "`ros2 topic info --verbose`",
+            throttle_duration_sec=1.0,
+        )
+        contested.clear()
 
     def flush(self) -> None:
         """Publish what a composition has held back."""
@@ -379,6 +402,8 @@ class ServoNode(LifecycleNode):
             self.get_logger().error(f"cannot be configured:\n{traceback.format_exc()}")
             return TransitionCallbackReturn.FAILURE
         self.add_on_set_parameters_callback(self._on_set_parameters)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self._diagnosis = self.create_timer(1.0, self._diagnose)
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
             self._publishers_of[topic] = self.create_publisher(_type(topic), topic, servo_qos)
@@ -420,6 +445,8 @@ class ServoNode(LifecycleNode):
         self.stop_servo()
         self.remove_on_set_parameters_callback(self._on_set_parameters)
         self.inbox = None
+        self.destroy_timer(self._diagnosis)
+        self.destroy_publisher(self._diagnostics)
         for publisher in self._publishers_of.values():
             self.destroy_publisher(publisher)
         for subscription in self.subscriptions_of.values():
@@ -433,6 +460,20 @@ class ServoNode(LifecycleNode):
         self.stop_servo()
         self.end()
         return TransitionCallbackReturn.SUCCESS
+
+    def _diagnose(self) -> None:
+        """Say on /diagnostics how this node is; in the executor's thread."""
+        trouble, values = self.health()
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.WARN if trouble else DiagnosticStatus.OK,
+            name=f"{self.get_fully_qualified_name()}: servo",
+            message=trouble or "as it should be",
+            hardware_id=self.get_name(),
+            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        )
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(message)
 
     def _on_set_parameters(self, changes: list[Parameter]) -> SetParametersResult:
         try:

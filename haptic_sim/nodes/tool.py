@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
-from haptic_sim.messages import MessageError, ToolCommand, ToolState, tick_time
+from haptic_sim.messages import MessageError, ToolCommand, ToolState
 from haptic_sim.nodes.servo import ServoNode, TrialParameters
 from haptic_sim.parameters import quantity
 from haptic_sim.scene import EnclosureParameters, PegParameters
@@ -75,8 +75,7 @@ class ToolNode(ServoNode):
         if not command.is_finite():
             raise MessageError(f"tool_command {last}: not finite")
         # A command that was lost is replaced by the next, so that the tool's time is the trial's.
-        for tick in range(expected, last + 1):
-            command.stamp(tick, tick_time(tick, self.config.rate))
+        for _ in range(expected, last + 1):
             self.core.step(command, state)
             self._answer = state.to_bytes()
             self.send("tool_state", self._answer)
