@@ -15,6 +15,7 @@ import yaml
 from haptic_bench import experiment, trial
 from haptic_bench.bag import BagError
 from haptic_bench.runner import Interruption
+from haptic_bench.samples import Samples, simulated
 from haptic_sim.parameters import ParameterError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -169,25 +170,35 @@ def _play(directory: Path) -> int:
 
 
 def _verify(directory: Path) -> str:
-    """What differs between a recorded trial and its simulation; empty if nothing."""
-    from haptic_bench.samples import simulated
+    """What differs between a recorded trial and its simulation; empty if nothing.
 
+    A trial whose ticks waited for each other is simulated again as a whole. In realtime each core is, from the inputs
+    that it had.
+    """
     recorded_trial = experiment.read_resolved(directory / "experiment.yaml")
-    try:
-        recorded = trial.read_samples(recorded_trial, directory)
-    except BagError as error:
-        return str(error)
-    again = simulated(recorded_trial)
-    ticks = len(recorded)
-    if not ticks:
+    recorded = trial.read_samples(recorded_trial, directory)
+    if not len(recorded):
         return "nothing was recorded"
+    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    if summary["mode"] != "realtime":
+        return _compare_samples(recorded, recorded_trial)
+    from haptic_bench.resimulation import resimulate
+    from haptic_bench.trial_bag import read_messages
+
+    verdict = resimulate(recorded_trial, read_messages(directory))
+    for line in verdict.unverified[:5]:
+        print(f"{directory}: not verifiable: {line}", file=sys.stderr)
+    return verdict.difference or ("" if verdict.compared else "nothing could be compared")
+
+
+def _compare_samples(recorded: Samples, recorded_trial: experiment.Trial) -> str:
+    again = simulated(recorded_trial)
     for name in recorded.names:
-        unequal = recorded[name] != again[name][:ticks]
+        unequal = recorded[name] != again[name][: len(recorded)]
         if unequal.any():
             row = int(unequal.argmax())
-            return (
-                f"{name} differs from tick {row} on: {recorded[name][row]!r} recorded, {again[name][row]!r} simulated"
-            )
+            was, now = recorded[name][row], again[name][row]
+            return f"{name} differs from tick {row} on: {was!r} recorded, {now!r} simulated"
     return ""
 
 

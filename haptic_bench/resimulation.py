@@ -1,0 +1,172 @@
+"""Re-simulating a recorded trial message by message, from the inputs that each core really had.
+
+Each message names the messages that it answers, so this holds for realtime trials as well, where what a core had at a
+tick depends on the clock: every core is given its recorded inputs, and must give the recorded output, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from haptic_bench.experiment import Trial
+from haptic_control.four_channel import FourChannel
+from haptic_drivers.driver import build_driver
+from haptic_sim.environment import Environment, Surveyor
+from haptic_sim.local_model import LocalModel
+from haptic_sim.messages import DeviceCommand, DeviceState, Message, ToolCommand, ToolState
+from haptic_sim.scene import build_world
+
+
+@dataclass
+class Verdict:
+    """How many messages were simulated again, what differs first, and what could not be (inputs not recorded)."""
+
+    compared: int = 0
+    difference: str = ""
+    unverified: list[str] = field(default_factory=list)
+
+    def compare(self, again: Message, recorded: bytes) -> None:
+        """Note whether a message is what was recorded."""
+        self.compared += 1
+        if not self.difference and again.to_bytes() != recorded:
+            self.difference = (
+                f"{again.TYPE.rpartition('/')[2]} of tick {again.tick}: {_first_difference(again, recorded)}"
+            )
+
+
+def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict:
+    """Simulate driver, controller and the tool's side of a recorded trial again; `messages` by topic."""
+    experiment = trial.experiment
+    world = build_world(experiment.tool, experiment.scene)
+    nq, nv = world.model.nq, world.model.nv
+
+    def tool_state() -> ToolState:
+        return ToolState(q=nq, v=nv, constraint_directions=36)
+
+    layouts: dict[str, Message] = {
+        "device_state": DeviceState(),
+        "tool_command": ToolCommand(),
+        "tool_state": tool_state(),
+        "device_command": DeviceCommand(),
+        "local_geometry": Surveyor(world, 0.0, experiment.rate).local_geometry(),
+    }
+    tick_at = {topic: 4 + layout.offsets["tick"][0] for topic, layout in layouts.items()}
+    recorded = {
+        topic: {int.from_bytes(data[at : at + 8], "little", signed=True): data for data in messages.get(topic, ())}
+        for topic, at in tick_at.items()
+    }
+    verdict = Verdict()
+    _driver(trial, recorded, verdict)
+    _tool_side(trial, recorded, verdict)
+    _controller(trial, recorded, tool_state(), verdict)
+    return verdict
+
+
+Recorded = Mapping[str, Mapping[int, bytes]]
+
+
+def _driver(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
+    """The device from its commands."""
+    experiment = trial.experiment
+    driver = build_driver(experiment.device, experiment.operator, experiment.tool, experiment.rate, trial.wrenches)
+    state, after, command = DeviceState(), DeviceState(), DeviceCommand()
+    for tick in sorted(recorded["device_state"]):
+        driver.sense(tick, state)
+        verdict.compare(state, recorded["device_state"][tick])
+        following = recorded["device_state"].get(tick + 1)
+        if following is None:
+            if tick + 1 < max(recorded["device_state"]):
+                verdict.unverified.append(f"device_state from tick {tick + 1} on: it was not recorded")
+            return
+        after.load(following)
+        command.tick = -1  # nothing was rendered
+        if after.command_tick >= 0:
+            used = recorded["device_command"].get(after.command_tick)
+            if used is None:
+                verdict.unverified.append(
+                    f"device_state from {tick + 1} on: device_command {after.command_tick} is lost"
+                )
+                return
+            command.load(used)
+        driver.actuate(command)
+
+
+def _tool_side(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
+    """The tool from its commands and its surroundings."""
+    experiment = trial.experiment
+    world = build_world(experiment.tool, experiment.scene)
+    device = experiment.device
+    arguments = (
+        world,
+        experiment.contact,
+        experiment.environment.method,
+        device.impulse_rendering,
+        device.limit(),
+        experiment.rate,
+    )
+    core: Environment | LocalModel = LocalModel(*arguments) if experiment.asynchronous else Environment(*arguments)
+    geometry = Surveyor(world, 0.0, experiment.rate).local_geometry()
+    state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
+    for tick in range(-1, max(recorded["tool_state"], default=-2) + 1):
+        data = recorded["tool_state"].get(tick)
+        if data is None:
+            verdict.unverified.append(f"tool_state from tick {tick} on: it was not recorded")
+            return
+        if tick >= 0:
+            then.load(data)
+            used = recorded["tool_command"].get(then.command_tick)
+            if used is None:
+                verdict.unverified.append(f"tool_state from tick {tick} on: tool_command {then.command_tick} is lost")
+                return
+            command.load(used)
+            if isinstance(core, LocalModel) and then.geometry_tick != state.geometry_tick:
+                surroundings = recorded["local_geometry"].get(then.geometry_tick)
+                if surroundings is None:
+                    verdict.unverified.append(f"tool_state from {tick} on: local_geometry {then.geometry_tick} is lost")
+                    return
+                geometry.load(surroundings)
+                core.update(geometry, tick)
+            core.step(command, state)
+        verdict.compare(state, data)
+
+
+def _controller(trial: Trial, recorded: Recorded, tool: ToolState, verdict: Verdict) -> None:
+    """The controller from the states of device and tool."""
+    controller = FourChannel(trial.experiment.controller)
+    device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
+    answers: dict[int, list[int]] = {}  # ticks of device commands by the device state that they used
+    for tick, data in recorded["device_command"].items():
+        device_command.load(data)
+        answers.setdefault(device_command.device_tick, []).append(tick)
+    for tick, data in sorted(recorded["tool_command"].items()):
+        tool_command.load(data)
+        states = recorded["device_state"].get(tick), recorded["tool_state"].get(tool_command.tool_tick)
+        if states[0] is None or states[1] is None:
+            verdict.unverified.append(f"tool_command {tick}: a state that it used is lost")
+            continue
+        device.load(states[0])
+        tool.load(states[1])
+        controller.coordinate(device, tool, tool_command)
+        verdict.compare(tool_command, data)
+        for answered in sorted(answers.get(tick, ())):
+            answer = recorded["tool_state"].get(answered)
+            if answer is None:
+                verdict.unverified.append(f"device_command {answered}: tool_state {answered} is lost")
+                continue
+            tool.load(answer)
+            controller.command(tool, device_command)
+            verdict.compare(device_command, recorded["device_command"][answered])
+
+
+def _first_difference(again: Message, recorded: bytes) -> str:
+    """Name and values of the first field that differs."""
+    ours = again.to_bytes()
+    at = next(
+        (i for i, (a, b) in enumerate(zip(ours, recorded, strict=False)) if a != b), min(len(ours), len(recorded))
+    )
+    name = "header"
+    for field_name, (start, _, _) in again.offsets.items():
+        if 4 + start <= at:
+            name = field_name
+    return f"{name} differs"
