@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--mode",
         choices=trial.MODES,
-        help="default: lockstep for experiments with a device, offline for the others",
+        help="default: realtime for experiments with a device, offline for the others",
     )
     command.add_argument(
         "--composed", action="store_true", help="driver, controller and what answers it in one process"
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     """`haptics run`."""
     duration = yaml.safe_load(options.duration) if options.duration is not None else None
     trials = experiment.load(options.experiment, options.settings, duration)
-    mode = options.mode or "lockstep"
+    mode = options.mode or "realtime"
     if options.composed and mode == "offline":
         raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
     directory = trial.new_directory(options.out, trials[0].experiment.namespace)

@@ -72,7 +72,8 @@ class Recording:
         """Store what is there of incomplete ticks."""
         ticks = sorted({tick for topic in ROW for tick in self._waiting[topic]})
         for tick in ticks:
-            surveyed = self._schedule.due(tick) if self._schedule is not None else None
+            used = tick in self._waiting["tool_state"]  # else the tick was not executed
+            surveyed = self._schedule.due(tick) if self._schedule is not None and used else None
             data = self._waiting["local_geometry"].pop(surveyed, None) if surveyed is not None else None
             if data is not None:
                 self._write("local_geometry", tick_time(tick, self._rate), data)

@@ -85,7 +85,7 @@ def test_the_graph_shows_topics_states_and_parameters(
     haptics: Callable[..., Haptics], tmp_path: Path, observer: rclpy.node.Node
 ) -> None:
     out = tmp_path / "out"
-    run = haptics("run", "corner_peg", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
+    run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
     wait_until(started(out), "the first chunk")
 
     def found() -> dict[str, str]:
@@ -143,7 +143,7 @@ def test_the_graph_shows_topics_states_and_parameters(
 @pytest.mark.parametrize("node", ["driver", "controller", "local_model", "environment", "recorder"])
 def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path: Path, node: str) -> None:
     out = tmp_path / "out"
-    run = haptics("run", "corner_peg", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
+    run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
     wait_until(started(out), "the first chunk")
     (victim,) = [pid for pid in processes_of(str(out)) if pid in processes_of(f"__node:={node} ")]
     os.kill(victim, signal.SIGKILL)
@@ -159,7 +159,7 @@ def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path
 
 def test_ctrl_c_closes_the_bag_and_writes_the_summary(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run = haptics("run", "corner_peg", *LONG, "--out", str(out))
+    run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out))
     wait_until(started(out), "the first chunk")
     run.interrupt()
     assert run.wait() == 130, run.err
@@ -174,7 +174,7 @@ def test_ctrl_c_closes_the_bag_and_writes_the_summary(haptics: Callable[..., Hap
 
 def test_ctrl_c_while_the_nodes_start(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run = haptics("run", "corner_peg", *LONG, "--out", str(out))
+    run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out))
     wait_until(lambda: (out / "log" / "driver.log").exists(), "the driver's log")
     run.interrupt()
     assert run.wait() == 130, run.err
@@ -183,7 +183,7 @@ def test_ctrl_c_while_the_nodes_start(haptics: Callable[..., Haptics], tmp_path:
 
 def test_nodes_end_when_the_runner_is_killed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run = haptics("run", "corner_peg", *LONG, "--out", str(out))
+    run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out))
     wait_until(started(out), "the first chunk")
     run.process.kill()
     run.process.wait()

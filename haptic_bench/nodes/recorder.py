@@ -55,12 +55,15 @@ class RecorderNode(ServoNode):
         self._bag = TrialBag(Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime)
         # The tick follows the header, whose length is that of the frame's name.
         self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
-        self._initial = False
+        # What is sent before the first tick, again and again, until everybody has it.
+        self._lacking = {("tool_state", -1)}
+        if asynchronous and not config.realtime:
+            self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
 
     def prepared(self) -> bool:
         """See ServoNode."""
-        return self._initial
+        return not self._lacking
 
     def receive(self, topic: str, data: bytes) -> None:
         """See ServoNode."""
@@ -73,7 +76,7 @@ class RecorderNode(ServoNode):
         if len(data) < at + 8:
             raise MessageError(f"{topic}: {len(data)} bytes")
         tick = int.from_bytes(data[at : at + 8], "little", signed=True)
-        self._initial = self._initial or tick == -1
+        self._lacking.discard((topic, tick))
         self._bag.add(topic, tick, data)
 
     def serve(self) -> None:
@@ -90,6 +93,7 @@ class RecorderNode(ServoNode):
                     acknowledged = self._bag.complete
                     self.tell("recorded", acknowledged)
             self._drain()
+            missing = self._bag.missing()
         finally:
             if self._end is None:
                 self._bag.close("interrupted", self._bag.complete)
@@ -97,7 +101,7 @@ class RecorderNode(ServoNode):
                 self._bag.close(self._end.name, self._end.tick, self._end.detail)
         whole = self._end is None or self._end.name != "finished" or self._bag.complete >= self._end.tick
         if not whole and not self.config.realtime:
-            raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {self._bag.missing()} was lost")
+            raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {missing} was lost")
         self.tell("closed", self._bag.complete, str(self._bag.lost))
 
     def _drain(self) -> None:

@@ -206,16 +206,16 @@ class DriverNode(ServoNode):
     def _gather(self) -> bool:
         """Wait until all nodes of the trial are ready; False if interrupted."""
         deadline = time.monotonic() + READY_TIMEOUT
-        waiting: list[ServoNode] = [self] if self.composition is None else list(self.composition.nodes)
-        others = set(self.config.nodes) - {node.get_name() for node in waiting}
+        ours: list[ServoNode] = [self] if self.composition is None else list(self.composition.nodes)
+        waiting = list(ours)
+        others = set(self.config.nodes) - {node.get_name() for node in ours}
         while waiting or not others <= self._ready:
             if self.stopping:
                 return False
             self.listen(POLL)
-            for node in list(waiting):
+            for node in ours:
                 node.idle()
-                if node.announce_if_ready(deadline):
-                    waiting.remove(node)
+            waiting = [node for node in waiting if not node.announce_if_ready(deadline)]
             if time.monotonic() > deadline:
                 missing = ", ".join(sorted(others - self._ready))
                 raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {missing}")

@@ -1,0 +1,252 @@
+"""Realtime and composed: what is measured, what goes to zero force, what is refused. Nothing here depends on speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Haptics, processes_of, wait_until
+
+rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
+pytest.importorskip("haptics.msg", reason="needs the built messages")
+
+from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
+from haptics.msg import DeviceCommand  # noqa: E402
+from test_graph import ASYNCHRONOUS, LONG, observer, settings, started, topics  # noqa: E402, F401
+
+from haptic_bench import experiment  # noqa: E402
+from haptic_bench.resimulation import resimulate  # noqa: E402
+from haptic_bench.samples import MessageStore  # noqa: E402
+from haptic_bench.trial_bag import read_messages  # noqa: E402
+from haptic_sim.messages import DeviceState, columns  # noqa: E402
+from haptic_sim.nodes import realtime  # noqa: E402
+
+SECOND = 1_000_000_000  # [ns]
+
+
+# Deadlines and figures
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A monotonic clock that shows what its one entry says [ns]."""
+    now = [5 * SECOND]
+    monkeypatch.setattr(realtime.time, "monotonic_ns", lambda: now[0])
+    yield now
+
+
+def test_deadlines_are_absolute(clock: list[int]) -> None:
+    deadlines = realtime.Deadlines(1000.0)
+    clock[0] += 700_000
+    assert deadlines.until(1) == 300_000  # not a period from now
+    clock[0] += 900_000
+    assert deadlines.until(1) == -600_000
+    assert deadlines.settle(1) == 0 and deadlines.until(2) == 400_000  # late, but no period was lost
+
+
+def test_a_loop_that_is_periods_late_moves_its_deadlines_on(clock: list[int]) -> None:
+    deadlines = realtime.Deadlines(1000.0)
+    clock[0] += 4_300_000
+    assert deadlines.settle(1) == 3
+    assert deadlines.until(1) == -300_000
+    assert deadlines.until(2) == 700_000
+    assert deadlines.skipped == 3
+
+
+def test_the_summary_of_known_figures() -> None:
+    watch = realtime.Stopwatch(6)
+    watch.begun[:5] = [0, 1_000_000, 2_000_000, 3_000_000, 6_000_000]
+    watch.round_trip[:5] = [100_000, -1, 300_000, 200_000, -1]
+    watch.skipped = 2
+    assert watch.summary(5) == {
+        "period_p50": pytest.approx(1e-3),
+        "period_p99": pytest.approx(np.percentile([1e-3, 1e-3, 1e-3, 3e-3], 99)),
+        "round_trip_p50": pytest.approx(2e-4),
+        "round_trip_p99": pytest.approx(np.percentile([1e-4, 2e-4, 3e-4], 99)),
+        "missed": 2,
+        "skipped_periods": 2,
+    }
+    assert realtime.Stopwatch(3).summary(0)["period_p99"] is None
+
+
+def test_without_permission_the_reason_and_the_remedy_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    got, reason = realtime.prioritise()
+    assert got == "SCHED_OTHER, timer slack 1 ns"
+    assert "no permission for real-time priority" in reason and "rtprio 99" in reason
+
+
+# Trials
+
+
+@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+@pytest.mark.parametrize("changes", [(), ASYNCHRONOUS], ids=["synchronous", "asynchronous"])
+def test_a_realtime_trial_has_all_its_ticks_and_simulates_again(
+    haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str], changes: tuple[str, ...]
+) -> None:
+    out = tmp_path / "out"
+    slow = settings("rate=200", *changes)
+    run = haptics("run", "corner_peg", "--mode", "realtime", "--duration", "1", *flags, *slow, "--out", str(out))
+    assert run.wait() == 0, run.err
+    summary = json.loads((out / "summary.json").read_text())
+    timing = summary["timing"]
+    assert set(timing) >= {
+        "period_p50",
+        "period_p99",
+        "round_trip_p50",
+        "round_trip_p99",
+        "missed",
+        "lost_messages",
+        "scheduler",
+    }
+    assert timing["period_p50"] == pytest.approx(0.005, rel=0.2)  # it cannot be faster, and is late together
+    recorded = read_messages(out)
+    assert len(recorded["device_state"]) + timing["lost_messages"] >= 201
+    verdict = resimulate(experiment.read_resolved(out / "experiment.yaml"), recorded)
+    assert verdict.difference == ""
+    assert verdict.compared > 400 or verdict.unverified
+    verify = haptics("replay", str(out), "--verify")
+    assert verify.wait() == 0, verify.out
+
+
+@pytest.mark.parametrize("changes", [(), ASYNCHRONOUS], ids=["synchronous", "asynchronous"])
+def test_composed_and_offline_give_the_same_bits(
+    haptics: Callable[..., Haptics], tmp_path: Path, changes: tuple[str, ...]
+) -> None:
+    for name, flags in (("composed", ["lockstep", "--composed"]), ("offline", ["offline"])):
+        arguments = ["--mode", *flags, "--duration", "1", *settings(*changes), "--out", str(tmp_path / name)]
+        run = haptics("run", "corner_peg", *arguments)
+        assert run.wait() == 0, run.err
+    for name in ("samples.csv", "bag/bag_0.mcap"):
+        assert (tmp_path / "composed" / name).read_bytes() == (tmp_path / "offline" / name).read_bytes()
+
+
+def test_resimulation_finds_what_was_changed() -> None:
+    (trial,) = experiment.load("corner_peg", duration=1.0)
+    store = MessageStore()
+    from haptic_bench.offline import simulate
+
+    simulate(trial, store)
+    whole = resimulate(trial, store.messages)
+    assert whole.difference == "" and not whole.unverified
+    assert whole.compared == 514 + 514 + 513 + 513
+    forged = bytearray(store.messages["tool_state"][100])
+    at = 4 + trial_tool_offset("pose")
+    forged[at] ^= 1
+    store.messages["tool_state"][100] = bytes(forged)
+    assert resimulate(trial, store.messages).difference == "ToolState of tick 99: pose differs"
+    del store.messages["tool_state"][100]
+    lost = resimulate(trial, store.messages)
+    assert lost.difference == "" and "tool_state from tick 99 on: it was not recorded" in lost.unverified
+
+
+def trial_tool_offset(name: str) -> int:
+    from haptic_sim.messages import ToolState
+
+    return ToolState(q=3, v=3, constraint_directions=36).offsets[name][0]
+
+
+class Diagnostics:
+    """The latest values that the driver gives on /diagnostics."""
+
+    def __init__(self, node: Any):
+        self.values: dict[str, str] = {}
+        self.name = ""
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._take, 50)
+
+    def _take(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.hardware_id == "driver":
+                self.name = status.name
+                self.values = {pair.key: pair.value for pair in status.values}
+
+    def count(self, key: str) -> int:
+        """A counter; 0 before the first message."""
+        return int(self.values.get(key, "0"))
+
+
+def test_a_driver_without_commands_goes_to_zero_force_and_back(
+    haptics: Callable[..., Haptics],
+    tmp_path: Path,
+    observer: Any,  # noqa: F811
+) -> None:
+    diagnostics = Diagnostics(observer)
+    out = tmp_path / "out"
+    run = haptics("run", "corner_peg", "--mode", "realtime", *LONG, "--out", str(out), *settings("rate=200"))
+    wait_until(started(out), "the first chunk")
+    before = diagnostics.count("ticks without force")
+    (controller,) = [pid for pid in processes_of(str(out)) if pid in processes_of("__node:=controller ")]
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        wait_until(lambda: diagnostics.count("ticks without force") > before + 10, "ticks without force")
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    size = (out / "bag" / "bag_0.mcap").stat().st_size
+    wait_until(lambda: (out / "bag" / "bag_0.mcap").stat().st_size > size + 200_000, "ticks after it")
+    run.interrupt()
+    assert run.wait() == 130, run.err
+    states = columns(DeviceState(), topics(out)["device_state"].messages)
+    states = states[np.argsort(states["tick"])]
+    without = states["command_tick"] < 0
+    without[0] = False  # before the first tick
+    assert without.sum() > 10
+    assert not states["rendered_wrench"][without].any()
+    assert not without[-20:].any(), "it renders again"
+
+
+def test_a_foreign_publisher_is_noticed_and_refused(
+    haptics: Callable[..., Haptics],
+    tmp_path: Path,
+    observer: Any,  # noqa: F811
+) -> None:
+    diagnostics = Diagnostics(observer)
+    out = tmp_path / "out"
+    run = haptics("run", "corner_peg", "--mode", "realtime", *LONG, "--out", str(out), *settings("rate=200"))
+    wait_until(started(out), "the first chunk")
+    wait_until(lambda: diagnostics.name, "the driver's diagnostics")
+    namespace = diagnostics.name.partition(":")[0].rpartition("/")[0]
+    qos = rclpy.qos.QoSProfile(depth=1, reliability=rclpy.qos.ReliabilityPolicy.BEST_EFFORT)
+    foreign = observer.create_publisher(DeviceCommand, f"{namespace}/device_command", qos)
+    message = DeviceCommand()
+    message.header.frame_id = "world"
+    message.wrench.force.x = 1e6
+
+    def noticed() -> bool:
+        foreign.publish(message)
+        return diagnostics.count("refused messages") > 0 and diagnostics.count("ticks without force") > 10
+
+    wait_until(noticed, "the refusal")
+    run.interrupt()
+    assert run.wait() == 130, run.err
+    states = columns(DeviceState(), topics(out)["device_state"].messages)
+    assert np.abs(states["rendered_wrench"]).max() < 1e3
+    assert "device_command has a foreign publisher" in (out / "log" / "driver.log").read_text()
+
+
+@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+def test_a_death_or_ctrl_c_ends_a_realtime_trial(
+    haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
+) -> None:
+    for end, status in (("kill", 1), ("interrupt", 130)):
+        out = tmp_path / end
+        run = haptics("run", "corner_peg", "--mode", "realtime", *LONG, *flags, "--out", str(out))
+        wait_until(started(out), "the first chunk")
+        if end == "kill":
+            victim = "driver:__node:=driver " if flags else "__node:=driver "
+            (pid,) = [pid for pid in processes_of(str(out)) if pid in processes_of(victim)]
+            os.kill(pid, signal.SIGKILL)
+        else:
+            run.interrupt()
+        assert run.wait() == status, run.err
+        assert not processes_of(str(out))
+        assert json.loads((out / "summary.json").read_text())["ticks"] > 0
+        assert topics(out)["device_state"].messages
