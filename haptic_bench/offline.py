@@ -11,10 +11,11 @@ from collections.abc import Callable
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.four_channel import FourChannel
 from haptic_drivers.driver import build_driver
-from haptic_sim.environment import Environment, Surveyor
+from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.scene import build_world
+from haptic_sim.tool_side import ToolSide, build_environment, build_local_model
 
 Sink = Callable[[str, int, bytes], object]
 
@@ -40,23 +41,15 @@ def simulate(
     device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
 
     world = build_world(experiment.tool, experiment.scene)
-    device = experiment.device
-    arguments = (
-        world,
-        experiment.contact,
-        experiment.environment.method,
-        device.impulse_rendering,
-        device.limit(),
-        rate,
-    )
-    tool_side: Environment | LocalModel
+    arguments = (world, experiment.contact, experiment.environment, experiment.device, rate)
+    tool_side: ToolSide
     surveys = None
     if experiment.asynchronous:
-        tool_side = LocalModel(*arguments)
+        tool_side = local_model = build_local_model(*arguments)
         surveyor = Surveyor(world, experiment.local_model.epsilon, rate)
-        surveys = _Surveys(surveyor, tool_side, experiment, sink)
+        surveys = _Surveys(surveyor, local_model, experiment, sink)
     else:
-        tool_side = Environment(*arguments)
+        tool_side = build_environment(*arguments)
     tool_state = tool_side.tool_state()
     sink("tool_state", -1, tool_state.to_bytes())
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from haptic_bench.experiment import Trial
 from haptic_control.four_channel import FourChannel
 from haptic_drivers.driver import build_driver
-from haptic_sim.environment import Environment, Surveyor
+from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, ToolCommand, ToolState
 from haptic_sim.scene import build_world
+from haptic_sim.tool_side import ToolSide, build_environment, build_local_model
 
 
 @dataclass
@@ -96,16 +97,8 @@ def _tool_side(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
     """The tool from its commands and its surroundings."""
     experiment = trial.experiment
     world = build_world(experiment.tool, experiment.scene)
-    device = experiment.device
-    arguments = (
-        world,
-        experiment.contact,
-        experiment.environment.method,
-        device.impulse_rendering,
-        device.limit(),
-        experiment.rate,
-    )
-    core: Environment | LocalModel = LocalModel(*arguments) if experiment.asynchronous else Environment(*arguments)
+    build = build_local_model if experiment.asynchronous else build_environment
+    core: ToolSide = build(world, experiment.contact, experiment.environment, experiment.device, experiment.rate)
     geometry = Surveyor(world, 0.0, experiment.rate).local_geometry()
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
     for tick in range(-1, max(recorded["tool_state"], default=-2) + 1):

@@ -17,7 +17,9 @@ from rclpy.serialization import deserialize_message
 from haptic_bench.trial_bag import TrialBag
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.messages import TOPICS, MessageError
-from haptic_sim.nodes.servo import EVENTS, POLL, READY_TIMEOUT, ServoError, ServoNode, TrialParameters, run
+from haptic_sim.nodes.process import run
+from haptic_sim.nodes.servo import ServoNode
+from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
 
 ACKNOWLEDGE = 256  # ticks between two reports of what is recorded

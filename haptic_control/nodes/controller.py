@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_sim.messages import DeviceCommand, DeviceState, MessageError, ToolCommand, ToolState
-from haptic_sim.nodes.servo import ServoNode, TrialParameters, run
+from haptic_sim.nodes.process import run
+from haptic_sim.nodes.servo import ServoNode
+from haptic_sim.nodes.trial import TrialParameters
 from haptic_sim.parameters import quantity
 
 

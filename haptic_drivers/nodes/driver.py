@@ -19,8 +19,10 @@ from rclpy.serialization import deserialize_message
 from haptic_drivers.driver import InertialParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_sim.messages import DeviceCommand, DeviceState, MessageError
+from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import Deadlines, Stopwatch, without_collector
-from haptic_sim.nodes.servo import EVENTS, POLL, READY_TIMEOUT, ServoError, ServoNode, TrialParameters, run
+from haptic_sim.nodes.servo import ServoNode
+from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
 from haptic_sim.scene import PegParameters
 

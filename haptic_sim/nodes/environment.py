@@ -11,12 +11,14 @@ import time
 from collections import OrderedDict
 from typing import ClassVar
 
-from haptic_sim.environment import Environment, Surveyor
+from haptic_sim.environment import Surveyor
 from haptic_sim.messages import MessageError, ToolState
+from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import Deadlines
-from haptic_sim.nodes.servo import POLL, READY_TIMEOUT, run
 from haptic_sim.nodes.tool import ToolNode
+from haptic_sim.nodes.trial import POLL, READY_TIMEOUT
 from haptic_sim.scene import build_world
+from haptic_sim.tool_side import build_environment
 
 
 class EnvironmentNode(ToolNode):
@@ -51,16 +53,8 @@ class EnvironmentNode(ToolNode):
             self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
         else:
-            device = config.device
             self.open_tool(
-                lambda: Environment(
-                    world,
-                    config.contact,
-                    config.environment.method,
-                    device.impulse_rendering,
-                    device.limit(),
-                    config.rate,
-                )
+                lambda: build_environment(world, config.contact, config.environment, config.device, config.rate)
             )
 
     def reconfigure(self) -> None:

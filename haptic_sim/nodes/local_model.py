@@ -8,9 +8,10 @@ from typing import ClassVar
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import MessageError
-from haptic_sim.nodes.servo import run
+from haptic_sim.nodes.process import run
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.scene import build_world
+from haptic_sim.tool_side import build_local_model
 
 
 class LocalModelNode(ToolNode):
@@ -26,17 +27,7 @@ class LocalModelNode(ToolNode):
         """See ServoNode."""
         config = self.config
         world = build_world(config.tool, config.scene)
-        device = config.device
-        self.open_tool(
-            lambda: LocalModel(
-                world,
-                config.contact,
-                config.environment.method,
-                device.impulse_rendering,
-                device.limit(),
-                config.rate,
-            )
-        )
+        self.open_tool(lambda: build_local_model(world, config.contact, config.environment, config.device, config.rate))
         self._schedule = config.environment.schedule(config.rate)
         surveyor = Surveyor(world, config.local_model.epsilon, config.rate)
         self._geometry, self._received = surveyor.local_geometry(), surveyor.local_geometry()

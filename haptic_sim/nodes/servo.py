@@ -10,181 +10,30 @@ subscriptions and the other way round; the driver starts the first tick when all
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
-import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from haptics import msg
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
-from rclpy.callback_groups import CallbackGroup
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 
 from haptic_sim.messages import TOPICS, MessageError
+from haptic_sim.nodes.inbox import Inbox, ServoGroup
 from haptic_sim.nodes.realtime import prioritise
 from haptic_sim.nodes.ros_parameters import declare, read
-from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
+from haptic_sim.parameters import ParameterError
 
-EVENTS = "trial_events"
+if TYPE_CHECKING:
+    from haptic_sim.nodes.process import Composition
+
 _EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
-READY_TIMEOUT = 60.0  # [s] for all nodes to find each other; compiling kernels anew takes part of it
-
-SUBSCRIBERS: dict[str, tuple[str, ...]] = {
-    "device_state": ("controller", "recorder"),
-    "tool_command": ("tool", "recorder"),
-    "tool_state": ("controller", "environment", "recorder"),
-    "device_command": ("driver", "recorder"),
-    "local_geometry": ("local_model", "recorder"),
-}
-"""Who listens to a servo topic; `tool` is the local model if there is one, else the environment."""
-
-
-class TrialParameters(Parameters):
-    """What every node of a trial knows of it."""
-
-    rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0)
-    last_tick: int = quantity(description="Ticks 0 to this one are executed", ge=0)
-    mode: Literal["lockstep", "realtime"] = quantity(
-        "lockstep",
-        description="lockstep: each tick waits for its answer; realtime: on the wall clock, latest message",
-    )
-    nodes: tuple[str, ...] = quantity(description="Names of all nodes of the trial")
-    patience: float = quantity(
-        10.0, unit="s", description="A peer that is silent for longer ends the trial", gt=0.0, le=3600.0
-    )
-
-    @property
-    def realtime(self) -> bool:
-        """Whether the trial runs on the wall clock."""
-        return self.mode == "realtime"
-
-    def listeners(self, topic: str) -> int:
-        """How many of the trial's nodes listen to a topic."""
-        tool = "local_model" if "local_model" in self.nodes else "environment"
-        asynchronous = "local_model" in self.nodes
-        count = 0
-        for name in SUBSCRIBERS[topic]:
-            if name == "environment" and not asynchronous:
-                continue
-            count += (tool if name == "tool" else name) in self.nodes
-        return count
-
-
-class ServoError(RuntimeError):
-    """The trial cannot go on; the text is the reason."""
-
-
-class Composition:
-    """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
-
-    The first node's thread does all the work; what is published goes out when its tick is over (`flush`).
-    """
-
-    def __init__(self, nodes: Sequence[ServoNode]):
-        self.nodes = nodes
-        self._takers: dict[str, list[ServoNode]] = {}
-        self._outgoing: list[tuple[Any, bytes]] = []
-
-    def open(self) -> None:
-        """To be called when all nodes are configured."""
-        for node in self.nodes:
-            for topic in node.subscribed():
-                self._takers.setdefault(topic, []).append(node)
-        outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
-        self.nodes[0].inbox = Inbox(self.nodes[0].context, outside)
-
-    def published(self) -> set[str]:
-        """Topics that are published by a node of this process."""
-        return {topic for node in self.nodes for topic in node.published()}
-
-    def takers(self, topic: str) -> Sequence[ServoNode]:
-        """The nodes of this process that take a topic."""
-        return self._takers.get(topic, ())
-
-    def send(self, publisher: Any, topic: str, data: bytes) -> None:
-        """Hand a message to the nodes that take it, publish it later."""
-        self._outgoing.append((publisher, data))
-        for node in self.takers(topic):
-            node.take(topic, data)
-
-    def flush(self) -> None:
-        """Publish what was sent."""
-        for publisher, data in self._outgoing:
-            publisher.publish(data)
-        self._outgoing.clear()
-
-
-class _Never(CallbackGroup):
-    """A callback group whose entities no executor touches."""
-
-    def can_execute(self, entity: Any) -> bool:
-        return False
-
-    def beginning_execution(self, entity: Any) -> bool:
-        return False
-
-    def ending_execution(self, entity: Any) -> None:
-        return None
-
-
-class Inbox:
-    """Blocks on subscriptions until one has a message; gives serialised messages by topic.
-
-    A servo topic has one publisher. While there is another, nobody can tell whose a message is, so none is given:
-    what waits for them goes to zero force.
-    """
-
-    def __init__(self, context: Any, subscriptions: dict[str, Any]):
-        self._subscriptions = [
-            (topic, sub, sub.handle.pointer, sub.qos_profile.depth > 1) for topic, sub in subscriptions.items()
-        ]
-        self.contested: dict[str, int] = {}  # messages refused on topics with a publisher too many
-        self._guard = rclpy.guard_condition.GuardCondition(callback=None, callback_group=None, context=context)
-        self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
-
-    def wake(self) -> None:
-        """End a wait from another thread."""
-        self._guard.trigger()
-
-    def wait(self, timeout: float | None) -> Iterator[tuple[str, bytes]]:
-        """Wait up to `timeout` [s] (None: for ever) and give all messages that are there."""
-        wait_set = self._wait_set
-        with ExitStack() as stack:
-            wait_set.clear_entities()
-            for _, sub, _, _ in self._subscriptions:
-                stack.enter_context(sub.handle)
-                wait_set.add_subscription(sub.handle)
-            stack.enter_context(self._guard.handle)
-            wait_set.add_guard_condition(self._guard.handle)
-            wait_set.wait(-1 if timeout is None else round(timeout * 1e9))
-            ready = wait_set.get_ready_entities("subscription")
-        for topic, sub, pointer, deep in self._subscriptions:
-            more = pointer in ready
-            while more:
-                with sub.handle:
-                    taken = sub.handle.take_message(sub.msg_type, True)
-                    publishers = sub.handle.get_publisher_count()
-                if taken is None:
-                    break
-                if publishers > 1 and topic != EVENTS:
-                    self.contested[topic] = self.contested.get(topic, 0) + 1
-                    break
-                yield topic, taken[0]
-                more = deep
 
 
 class ServoNode(LifecycleNode):
@@ -226,7 +75,6 @@ class ServoNode(LifecycleNode):
 
     def build(self) -> None:
         """Make the core from `self.config`."""
-        raise NotImplementedError
 
     def subscribed(self) -> tuple[str, ...]:
         """The topics that this node listens to with its present parameters."""
@@ -238,7 +86,6 @@ class ServoNode(LifecycleNode):
 
     def receive(self, topic: str, data: bytes) -> None:
         """Answer a message; MessageError refuses it."""
-        raise NotImplementedError
 
     def reconfigure(self) -> None:
         """Take a changed `self.config`; called between two messages."""
@@ -408,7 +255,7 @@ class ServoNode(LifecycleNode):
         for topic in self.published():
             self._publishers_of[topic] = self.create_publisher(_type(topic), topic, servo_qos)
         self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
-        group = _Never()
+        group = ServoGroup()
         listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         inside = set() if self.composition is None else self.composition.published()
         for topic in self.subscribed():
@@ -499,64 +346,3 @@ def _type(topic: str) -> Any:
 
 def _taken_elsewhere(message: Any) -> None:
     """Never called: the servo thread takes these messages."""
-
-
-def run(*kinds: type[ServoNode]) -> int:
-    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM).
-
-    Returns:
-        The exit status of the process.
-    """
-    _die_with_parent()
-    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
-    nodes = [kind(kind.NAME) for kind in kinds]
-    first = nodes[0]
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: first.end(first.exit_code))
-    executor = SingleThreadedExecutor()
-    for node in nodes:
-        executor.add_node(node)
-    spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
-    spinner.start()
-    if first.get_parameter("autostart").value:
-        _start(nodes)
-    first.finished.wait()
-    first.stop_servo()
-    executor.shutdown(timeout_sec=1.0)
-    spinner.join(timeout=1.0)
-    for node in nodes:
-        node.destroy_node()
-    rclpy.try_shutdown()
-    return first.exit_code
-
-
-def _start(nodes: Sequence[ServoNode]) -> None:
-    """Configure and activate: the first last, as its thread serves the others."""
-    composition = Composition(nodes) if len(nodes) > 1 else None
-    for node in nodes:
-        node.composition = composition
-    for node in reversed(nodes):  # the topics of the tool's side, the last, depend on its parameters
-        if node.trigger_configure() != TransitionCallbackReturn.SUCCESS:
-            nodes[0].end(1)
-            return
-    if composition is not None:
-        composition.open()
-    for node in reversed(nodes):
-        node.trigger_activate()
-
-
-def _spin(executor: SingleThreadedExecutor) -> None:
-    try:
-        executor.spin()
-    except ExternalShutdownException:
-        return
-
-
-def _die_with_parent() -> None:
-    """Be ended by the kernel when the process that started this one is killed, if it asked for that."""
-    parent = os.environ.get("HAPTICS_PARENT")
-    if parent is None or not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
-    if str(os.getppid()) != parent:
-        sys.exit(1)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
-from haptic_sim.messages import MessageError, ToolCommand, ToolState
-from haptic_sim.nodes.servo import ServoNode, TrialParameters
+from haptic_sim.messages import MessageError, ToolCommand
+from haptic_sim.nodes.servo import ServoNode
+from haptic_sim.nodes.trial import TrialParameters
 from haptic_sim.parameters import quantity
 from haptic_sim.scene import EnclosureParameters, PegParameters
+from haptic_sim.tool_side import ToolSide
 
 
 class ToolTrialParameters(TrialParameters):
@@ -23,18 +25,6 @@ class ToolTrialParameters(TrialParameters):
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
     local_model: LocalModelParameters = quantity(description="The local model of interaction")
     device: DeviceLimits = quantity(description="What the device can render")
-
-
-class ToolSide(Protocol):
-    """Environment or LocalModel."""
-
-    def rehearse(self) -> None: ...
-
-    def configure(self, contact: ContactParameters) -> None: ...
-
-    def tool_state(self) -> ToolState: ...
-
-    def step(self, command: ToolCommand, state: ToolState) -> None: ...
 
 
 class ToolNode(ServoNode):

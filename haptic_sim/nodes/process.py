@@ -1,0 +1,120 @@
+"""A process of one node, or of several that are composed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.signals import SignalHandlerOptions
+
+from haptic_sim.nodes.inbox import Inbox
+from haptic_sim.nodes.servo import ServoNode
+
+
+class Composition:
+    """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
+
+    The first node's thread does all the work; what is published goes out when its tick is over (`flush`).
+    """
+
+    def __init__(self, nodes: Sequence[ServoNode]):
+        self.nodes = nodes
+        self._takers: dict[str, list[ServoNode]] = {}
+        self._outgoing: list[tuple[Any, bytes]] = []
+
+    def open(self) -> None:
+        """To be called when all nodes are configured."""
+        for node in self.nodes:
+            for topic in node.subscribed():
+                self._takers.setdefault(topic, []).append(node)
+        outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
+        self.nodes[0].inbox = Inbox(self.nodes[0].context, outside)
+
+    def published(self) -> set[str]:
+        """Topics that are published by a node of this process."""
+        return {topic for node in self.nodes for topic in node.published()}
+
+    def takers(self, topic: str) -> Sequence[ServoNode]:
+        """The nodes of this process that take a topic."""
+        return self._takers.get(topic, ())
+
+    def send(self, publisher: Any, topic: str, data: bytes) -> None:
+        """Hand a message to the nodes that take it, publish it later."""
+        self._outgoing.append((publisher, data))
+        for node in self.takers(topic):
+            node.take(topic, data)
+
+    def flush(self) -> None:
+        """Publish what was sent."""
+        for publisher, data in self._outgoing:
+            publisher.publish(data)
+        self._outgoing.clear()
+
+
+def run(*kinds: type[ServoNode]) -> int:
+    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM).
+
+    Returns:
+        The exit status of the process.
+    """
+    _die_with_parent()
+    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    nodes = [kind(kind.NAME) for kind in kinds]
+    first = nodes[0]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: first.end(first.exit_code))
+    executor = SingleThreadedExecutor()
+    for node in nodes:
+        executor.add_node(node)
+    spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
+    spinner.start()
+    if first.get_parameter("autostart").value:
+        _start(nodes)
+    first.finished.wait()
+    first.stop_servo()
+    executor.shutdown(timeout_sec=1.0)
+    spinner.join(timeout=1.0)
+    for node in nodes:
+        node.destroy_node()
+    rclpy.try_shutdown()
+    return first.exit_code
+
+
+def _start(nodes: Sequence[ServoNode]) -> None:
+    """Configure and activate: the first last, as its thread serves the others."""
+    composition = Composition(nodes) if len(nodes) > 1 else None
+    for node in nodes:
+        node.composition = composition
+    for node in reversed(nodes):  # the topics of the tool's side, the last, depend on its parameters
+        if node.trigger_configure() != TransitionCallbackReturn.SUCCESS:
+            nodes[0].end(1)
+            return
+    if composition is not None:
+        composition.open()
+    for node in reversed(nodes):
+        node.trigger_activate()
+
+
+def _spin(executor: SingleThreadedExecutor) -> None:
+    try:
+        executor.spin()
+    except ExternalShutdownException:
+        return
+
+
+def _die_with_parent() -> None:
+    """Be ended by the kernel when the process that started this one is killed, if it asked for that."""
+    parent = os.environ.get("HAPTICS_PARENT")
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if str(os.getppid()) != parent:
+        sys.exit(1)
