@@ -11,6 +11,8 @@ Everything is below `.haptics/` of the checkout and is made in three stages:
 A stage that is done leaves a stamp, written last: a key (what it was made from) and a listing (what it
 made). A stage whose stamp is missing or unreadable, has another key, or lists something that is gone, is made
 again from nothing. Comparing takes a few milliseconds, so every start does it.
+
+Where a ROS 2 is sourced, its packages take the place of the wheels: see sourced_ros.py.
 """
 
 import contextlib
@@ -54,9 +56,9 @@ def start(arguments, broken=""):
         arguments: of the command line.
         broken: why the environment must be remade although it looks whole, if it must.
     """
-    preparation = Preparation(ROOT)
-    command = [str(preparation.python), "-m", "haptic_bench", *arguments]
     try:
+        preparation = for_this_shell()
+        command = [str(preparation.python), "-m", "haptic_bench", *arguments]
         preparation.prepare(broken)
         try:
             os.execve(command[0], command, preparation.environment())
@@ -66,7 +68,7 @@ def start(arguments, broken=""):
     except PreparationError as error:
         say(error)
     except OSError as error:
-        say(f"cannot prepare the environment: {error.strerror}: {error.filename or preparation.home}")
+        say(f"cannot prepare the environment: {error.strerror}: {error.filename or ROOT}")
     except KeyboardInterrupt:
         return 130
     return 1
@@ -86,7 +88,18 @@ def restart(reason):
 
 def environment():
     """Environment variables under which the checkout's programs run: see Preparation.environment."""
-    return Preparation(ROOT).environment()
+    return for_this_shell().environment()
+
+
+def for_this_shell():
+    """The Preparation of the checkout: with the ROS 2 that is sourced, else with wheels."""
+    if os.environ.get("ROS_DISTRO"):
+        from haptic_bench import sourced_ros
+
+        ros = sourced_ros.find(ROOT)
+        if ros is not None:
+            return sourced_ros.SourcedPreparation(ROOT, ros)
+    return Preparation(ROOT)
 
 
 def say(text):
@@ -97,9 +110,11 @@ def say(text):
 class Preparation:
     """What one checkout needs: where it is, whether it is whole, how it is made."""
 
-    def __init__(self, root):
+    recipes: tuple[Path, ...] = (Path(__file__),)  # code that says how it is made
+
+    def __init__(self, root, home=".haptics"):
         self.root = Path(root)
-        self.home = self.root / ".haptics"
+        self.home = self.root / home
         self.venv = self.home / "venv"
         self.install = self.home / "install"
         self.logs = self.home / "log"
@@ -129,10 +144,10 @@ class Preparation:
     def key(self, stage):
         """Digest of what a stage is made from; for the later ones also the very environment, by its stamp."""
         sources = {
-            "environment": [self.root / "requirements.lock", Path(__file__)],
+            "environment": [self.root / "requirements.lock", *self.recipes],
             "interfaces": [
                 self.stamp("environment"),
-                Path(__file__),
+                *self.recipes,
                 self.root / "CMakeLists.txt",
                 self.root / "package.xml",
                 *sorted((self.root / "msg").glob("*.msg")),
@@ -151,7 +166,7 @@ class Preparation:
             # The interpreter behind the link changes when Python is upgraded, and goes when it is removed.
             names = [f"python {os.path.realpath(self.python)} {os.access(self.python, os.X_OK)}"]
             packages = self.site_packages(self.venv)
-            for folder in (self.venv / "bin", self.venv / "lib", self.venv / "share", packages):
+            for folder in filter(Path.is_dir, (self.venv / "bin", self.venv / "lib", self.venv / "share", packages)):
                 names += [f"{folder.relative_to(self.venv)}/{name}" for name in os.listdir(folder)]
         elif stage == "interfaces":
             tree = os.walk(self.install / "lib")
@@ -175,18 +190,14 @@ class Preparation:
         harmless.
         """
         variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-
-        def put_first(name, *paths):
-            others = [path for path in variables.get(name, "").split(os.pathsep) if path]
-            variables[name] = os.pathsep.join(dict.fromkeys([*map(str, paths), *others]))
-
         packages = self.site_packages(self.venv)
-        put_first("PATH", self.venv / "bin")
+        put_first(variables, "PATH", self.venv / "bin")
         # The ROS wheels would make their libraries known by starting Python a second time
         # (ros_wheels_bootstrapper): we do it here, and say that it is done.
         bundled = sorted(packages.glob("ros_*.libs"))
-        put_first("LD_LIBRARY_PATH", self.install / "lib", self.venv / "lib", *bundled)
-        prefixes = f"{self.install}{os.pathsep}{self.venv}"
+        put_first(variables, "LD_LIBRARY_PATH", self.install / "lib", self.venv / "lib", *bundled)
+        # colcon complains about a prefix that is yet to be made
+        prefixes = os.pathsep.join(str(prefix) for prefix in (self.install, self.venv) if prefix.is_dir())
         variables |= {
             "_ROS_WHEELS_BOOTSTRAP_COMPLETE": "1",
             "AMENT_PREFIX_PATH": prefixes,
@@ -195,15 +206,18 @@ class Preparation:
             "PYTHONSAFEPATH": "1",  # keeps modules in the working directory out (from Python 3.11 on)
             "VIRTUAL_ENV": str(self.venv),
         }
+        return self.defaults() | {"RMW_IMPLEMENTATION": "rmw_fastrtps_cpp"} | variables
+
+    def defaults(self):
+        """Environment variables that the user may set otherwise."""
         return {
-            "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
             "ROS_HOME": str(self.home),  # its log/ takes the nodes' logs
             "OMP_NUM_THREADS": "1",  # our matrices are small: threads only disturb the servo loop
             "OPENBLAS_NUM_THREADS": "1",
             "NUMBA_CACHE_DIR": str(self.cache / "numba"),
             "MPLCONFIGDIR": str(self.cache / "matplotlib"),
-        } | variables
+        }
 
     # -- how it is made --------------------------------------------------------------------------------------
 
@@ -217,9 +231,13 @@ class Preparation:
                 say(f"remaking the environment: {broken}")
                 self.stamp("environment").unlink(missing_ok=True)
             stages = self.due()
-            check_machine(stages)
+            self.check_machine(stages)
             for number, stage in enumerate(stages, 1):
                 self._make(stage, f"preparing the environment ({number}/{len(stages)})", lock)
+
+    def check_machine(self, stages):
+        """Raises PreparationError if the machine lacks what the stages need."""
+        check_machine(stages)
 
     def _made(self):
         """Content of the environment's stamp, which no other environment has; None without one."""
@@ -236,7 +254,7 @@ class Preparation:
         """
         import fcntl
 
-        self.home.mkdir(exist_ok=True)
+        self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "COLCON_IGNORE").touch()  # nothing in here is a package of the user's workspace
         with open(self.home / "lock", "a+") as lock:
             try:
@@ -254,13 +272,13 @@ class Preparation:
 
     def _make(self, stage, title, lock):
         """Makes one stage and stamps it; one line of progress."""
-        make, what = {
-            "environment": (self._make_environment, f"installing {self._package_count()} packages"),
-            "interfaces": (self._make_interfaces, "building the interfaces"),
-            "kernels": (self._make_kernels, "compiling the kernels"),
+        make = {
+            "environment": self._make_environment,
+            "interfaces": self._make_interfaces,
+            "kernels": self._make_kernels,
         }[stage]
         began = time.monotonic()
-        print(f"haptics: {title}: {what} ...", end="", file=sys.stderr, flush=True)
+        print(f"haptics: {title}: {self.what(stage)} ...", end="", file=sys.stderr, flush=True)
         try:
             self.stamp(stage).unlink(missing_ok=True)
             self.logs.mkdir(exist_ok=True)
@@ -274,10 +292,15 @@ class Preparation:
             raise
         print(f" {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
-    def _package_count(self):
-        """How many packages the lock file names (a package may have a line for each version of Python)."""
-        lines = (self.root / "requirements.lock").read_text().splitlines()
-        return len({line.partition("==")[0] for line in lines if "==" in line})
+    def what(self, stage):
+        """What a stage does, for its line of progress."""
+        if stage == "environment":  # a package may have a line for each version of Python
+            return f"installing {len({line.partition('==')[0] for line in self.pins()})} packages"
+        return {"interfaces": "building the interfaces", "kernels": "compiling the kernels"}[stage]
+
+    def pins(self):
+        """The lines of the lock file that name a package."""
+        return [line for line in (self.root / "requirements.lock").read_text().splitlines() if "==" in line]
 
     def _make_environment(self, lock):
         """The virtual environment; its CMake files are corrected for this machine."""
@@ -310,17 +333,8 @@ class Preparation:
             "HAPTICS_INTERFACES_ONLY": "ON",
             "Python3_EXECUTABLE": self.python,
         }
-        colcon = [
-            self.python,
-            "-m",
-            "colcon",
-            *options,
-            *(f"-D{key}={value}" for key, value in settings.items()),
-        ]
-        variables = self.environment()
-        for name in ("AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH"):
-            variables[name] = str(self.venv)  # colcon complains about prefixes that are yet to be made
-        self._run("colcon build", colcon, variables, lock)
+        definitions = [f"-D{key}={value}" for key, value in settings.items()]
+        self._run("colcon build", [self.python, "-m", "colcon", *options, *definitions], self.environment(), lock)
 
     def _make_kernels(self, lock):
         """The Numba kernels."""
@@ -435,6 +449,12 @@ def correct_cmake_files(share, include, packages):
             text = re.sub(built + r"/include/python3\.\d+", lambda _: str(include), text)
             text = re.sub(built + r"/lib/python3\.\d+/site-packages", lambda _: str(packages), text)
             path.write_text(text)
+
+
+def put_first(variables, name, *paths):
+    """Puts paths first in a variable that is a list of paths, each once."""
+    others = [path for path in variables.get(name, "").split(os.pathsep) if path]
+    variables[name] = os.pathsep.join(dict.fromkeys([*map(str, paths), *others]))
 
 
 def remove(folder):

@@ -15,6 +15,11 @@ from haptic_bench import prepare
 LAUNCHER = prepare.ROOT / "haptics"
 
 
+@pytest.fixture(autouse=True)
+def _no_ros_is_sourced(monkeypatch):
+    monkeypatch.delenv("ROS_DISTRO", raising=False)
+
+
 def write(path, text="", executable=False):
     """A file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Recorder node: writes the bag of a trial.
 
-In lockstep it is part of the trial: ready before it starts, it says every few hundred ticks how far the bag is
+In lockstep it is part of the trial: ready before it starts, it says every few ticks how far the bag is
 complete, and closes it when the driver says that the trial has ended.
 """
 
@@ -22,7 +22,7 @@ from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
 
-ACKNOWLEDGE = 256  # ticks between two reports of what is recorded
+ACKNOWLEDGE = 16  # ticks between two reports of what is recorded
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
 

@@ -27,7 +27,9 @@ from haptic_sim.parameters import quantity
 from haptic_sim.scene import PegParameters
 
 RESEND = 0.05  # [s] without an answer after which a state is sent again
-LEAD = 512  # ticks that the driver may be ahead of the recorder
+# Ticks that the driver may be ahead of the recorder: four messages each, of which the middleware's shared memory
+# holds 512 for a reader whose process does not get to run.
+LEAD, LOOK = 64, 16  # it looks every LOOK ticks
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
 
 
@@ -121,10 +123,10 @@ class DriverNode(ServoNode):
             if not self._tick(tick):
                 break
             tick += 1
-            if not tick & 63:
+            if not tick % 64:
                 self._report(tick)
-                if recorded:
-                    self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
+            if recorded and not tick % LOOK:
+                self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
         return tick
 
     def _run_on_the_clock(self) -> int:
