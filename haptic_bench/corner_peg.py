@@ -93,20 +93,21 @@ def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis
         samples: what came out; may be shorter than planned, or empty.
         compare: simulate the variants; without, the claims that need them are undecided.
     """
-    reference = rigid(trial)
+    lasted = float(samples["tick"][-1] / trial.experiment.rate) if len(samples) else 0.0
+    # A trial that was cut short is wanted at once: its ideal goes no further than the trial, or than both impacts.
+    reference = rigid(trial, HORIZON if compare else max(lasted, 5.0))
     impacts = impact_times(reference)
     own = variant(trial.experiment)
     references = {"ideal": reference}
     if compare and len(samples):
-        lasted = min(float(samples["tick"][-1] / trial.experiment.rate), HORIZON)
         for name in VARIANTS:
             if name != own:
-                references[name] = simulated(_as_variant(trial, name, lasted))
+                references[name] = simulated(_as_variant(trial, name, min(lasted, HORIZON)))
     compared = samples.until(HORIZON)
     return Analysis(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
 
 
-def rigid(trial: Trial) -> Samples:
+def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
     """The ideal: the tool as a rigid body among rigid walls, under the trial's operator and without ticks.
 
     Hand and tool are one. Rows are the trial's ticks, and the moments before and at each impact; at it,
@@ -114,7 +115,7 @@ def rigid(trial: Trial) -> Samples:
     """
     experiment = trial.experiment
     tool, rate = experiment.tool, experiment.rate
-    last = max(min(experiment.last_tick, round(HORIZON * rate)), 1)
+    last = max(min(experiment.last_tick, round(min(duration, HORIZON) * rate)), 1)
     operator, wrench = build_operator(experiment.operator, trial.wrenches), np.zeros(6)
 
     def planar_wrench(time: float) -> list[float]:

@@ -57,13 +57,14 @@ def node_specs(
     *,
     mode: str = "lockstep",
     composed: bool = False,
+    record: bool = True,
     progress: bool = False,
 ) -> list[NodeSpec]:
     """The nodes of an experiment whose trial is recorded in `directory`; the driver comes first.
 
-    Composed: driver, controller and what answers the controller are one process.
+    Composed: driver, controller and what answers the controller are one process. Without `record` no recorder.
     """
-    names = ["driver", "controller", "environment", "recorder"]
+    names = ["driver", "controller", "environment", *(("recorder",) if record else ())]
     if experiment.asynchronous:
         names.insert(2, "local_model")
     model = build_world(experiment.tool, experiment.scene).model

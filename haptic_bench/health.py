@@ -167,7 +167,12 @@ def table(health: Health) -> list[Row]:
         _counted(health, "expired", "Ticks without force", "the last command was older than the watchdog allows"),
         _counted(health, "saturations", "Saturations", "ticks whose wrench was clipped to the device's limits"),
         _counted(health, "refused", "Refused messages", "not finite, malformed or out of order"),
-        _counted(health, "lost_messages", "Lost messages", "did not reach the recorder"),
+        _counted(
+            health,
+            "lost_messages",
+            "Lost messages",
+            "did not reach the recorder, or were never sent, as for a tick that a node missed",
+        ),
     ]
 
 
@@ -456,7 +461,7 @@ def _draw(
             axes.set_ylim(min(low, 1.3 * marks.y[0]) if marks is not None and marks.x.size else low, high)
         for axis, logarithmic in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
             if logarithmic:
-                axis._set_axes_scale("log")
+                (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
                 low, high = sorted(axis.get_data_interval())
                 subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
                 axis.set_major_locator(LogLocator(subs=subs))

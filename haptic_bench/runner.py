@@ -136,7 +136,7 @@ class _Process:
         changed.set()
 
 
-class _Progress:
+class Progress:
     """Follows the driver's report of its ticks."""
 
     _LINE = re.compile(r"tick (\d+)")
@@ -183,7 +183,7 @@ def run(
     write_parameters(list(specs), parameters)
     unique = f"/{namespace}_{uuid.uuid4().hex[:8]}"
     changed = interruption.event
-    progress = _Progress(show)
+    progress = Progress(show)
     processes: list[_Process] = []
     try:
         for spec in specs:

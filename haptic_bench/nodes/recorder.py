@@ -18,6 +18,7 @@ from haptic_bench.trial_bag import TrialBag
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.messages import TOPICS, MessageError
 from haptic_sim.nodes.process import run
+from haptic_sim.nodes.realtime import prioritise_delivery
 from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
@@ -83,6 +84,8 @@ class RecorderNode(ServoNode):
 
     def serve(self) -> None:
         """Record until the trial ends."""
+        if self.config.realtime:
+            prioritise_delivery()  # its own thread has time: the queues are deep
         announced = False
         deadline = time.monotonic() + READY_TIMEOUT
         acknowledged = 0

@@ -64,7 +64,7 @@ class DriverNode(ServoNode):
         self._state, self._command = DeviceState(), DeviceCommand()
         self._received = DeviceCommand()
         self._command.tick = self._state.tick = -1
-        self._watch, self._done, self._lost = Stopwatch(config.last_tick + 1), 0, 0
+        self._watch, self._done, self._lost = Stopwatch(config.last_tick + 1, config.rate), 0, 0
         self._ready: set[str] = set()
         self._recorded, self._closed = 0, "recorder" not in config.nodes
 

@@ -80,6 +80,7 @@ def run(*kinds: type[ServoNode]) -> int:
         _start(nodes)
     first.finished.wait()
     first.stop_servo()
+    first.close_inbox()
     executor.shutdown(timeout_sec=1.0)
     spinner.join(timeout=1.0)
     for node in nodes:

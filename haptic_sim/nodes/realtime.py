@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -26,6 +27,7 @@ def prioritise() -> tuple[str, str]:
     if hasattr(os, "sched_setscheduler"):
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+            prioritise_delivery()
             return f"SCHED_FIFO {PRIORITY}", ""
         except PermissionError:
             reason = (
@@ -36,6 +38,18 @@ def prioritise() -> tuple[str, str]:
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # [ns] instead of 50 us
         return "SCHED_OTHER, timer slack 1 ns", reason
     return "SCHED_OTHER", reason
+
+
+def prioritise_delivery() -> None:
+    """Give the middleware's delivery threads of this process a priority above the servo thread, where permitted.
+
+    A message waits for them before any node sees it: with ordinary priority, up to a fifth of the ticks at 1 kHz had
+    no answer in time on a busy machine, with it about one in a hundred.
+    """
+    for task in Path("/proc/self/task").glob("*"):
+        with contextlib.suppress(OSError):  # not permitted, or the thread has ended
+            if (task / "comm").read_text().startswith("dds."):
+                os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(PRIORITY + 1))
 
 
 @contextlib.contextmanager
@@ -86,7 +100,8 @@ class Stopwatch:
         command_age: of the command that was rendered, in ticks, (n,).
     """
 
-    def __init__(self, ticks: int):
+    def __init__(self, ticks: int, rate: float):
+        self._period = 1.0 / rate
         self.begun = np.full(ticks, -1, np.int64)
         self.round_trip = np.full(ticks, -1, np.int64)
         self.command_age = np.full(ticks, -1, np.int32)
@@ -96,12 +111,13 @@ class Stopwatch:
         """Percentiles [s] and counts over the ticks done, as in summary.json."""
         periods = np.diff(self.begun[:done]) * 1e-9
         answered = self.round_trip[:done][self.round_trip[:done] >= 0] * 1e-9
+        in_time = int(np.count_nonzero(answered <= self._period))
         return {
             "period_p50": _percentile(periods, 50),
             "period_p99": _percentile(periods, 99),
             "round_trip_p50": _percentile(answered, 50),
             "round_trip_p99": _percentile(answered, 99),
-            "missed": int(done - answered.size),
+            "missed": done - in_time,
             "skipped_periods": self.skipped,
         }
 

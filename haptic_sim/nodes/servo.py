@@ -232,6 +232,12 @@ class ServoNode(LifecycleNode):
             self._thread.join(timeout=5.0)
             self._thread = None
 
+    def close_inbox(self) -> None:
+        """Let go of the subscriptions; the servo thread has ended."""
+        if self.inbox is not None:
+            self.inbox.close()
+            self.inbox = None
+
     # Lifecycle
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -291,7 +297,7 @@ class ServoNode(LifecycleNode):
         """Close the topics."""
         self.stop_servo()
         self.remove_on_set_parameters_callback(self._on_set_parameters)
-        self.inbox = None
+        self.close_inbox()
         self.destroy_timer(self._diagnosis)
         self.destroy_publisher(self._diagnostics)
         for publisher in self._publishers_of.values():
