@@ -144,10 +144,14 @@ class Progress:
     def __init__(self, show: Callable[[int], object] | None):
         self._show = show
         self.tick: int | None = None
+        self.over = False
         self.first = self.last = 0.0
 
     def __call__(self, line: str) -> bool:
         """Whether the line was a report."""
+        if line == "end":
+            self.over = True
+            return True
         match = self._LINE.fullmatch(line)
         if match is None:
             return False
@@ -194,7 +198,7 @@ def run(
             processes.append(_Process(spec, arguments, log / f"{spec.name}.log", changed, line))
         status, reason = _watch(processes, interruption)
     finally:
-        _stop(processes, interruption)
+        _stop(processes, progress, interruption)
     if reason and progress.tick is not None:
         reason = f"about tick {progress.tick}: {reason}"
     if progress.tick is None:
@@ -222,16 +226,15 @@ def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, 
             interruption.event.clear()
 
 
-def _stop(processes: list[_Process], interruption: Interruption) -> None:
-    """Stop the driver, which ends the trial, then the others; kill what does not end in time."""
+def _stop(processes: list[_Process], progress: Progress, interruption: Interruption) -> None:
+    """Let the driver end the trial, then stop the others while it shuts down; kill what does not end in time."""
     begun = time.monotonic()
     signals_before = interruption.count
     if processes:
         processes[0].send(signal.SIGINT)
         while interruption.count == signals_before and time.monotonic() < begun + STOP_DRIVER:
-            if any(process.status is not None for process in processes[1:]) or processes[0].wait(
-                time.monotonic() + 0.05
-            ):
+            dead = any(process.status is not None for process in processes[1:])
+            if progress.over or dead or processes[0].wait(time.monotonic() + 0.02):
                 break
     for process in processes[1:]:
         process.send(signal.SIGINT)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
 DEADLINE = 120.0  # [s] for anything that is waited for; long, because it decides nothing but a hang
 
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"

@@ -40,7 +40,7 @@ class DriverTrialParameters(TrialParameters):
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     tool: PegParameters = quantity(description="The virtual tool, whose inertia a device may share")
     directory: str = quantity("", description="Of the trial: receives what is measured in realtime")
-    progress: bool = quantity(False, description="Write the number of ticks done to the standard output")
+    progress: bool = quantity(False, description="Write the number of ticks done, and the end, to the standard output")
 
 
 class DriverNode(ServoNode):
@@ -112,6 +112,8 @@ class DriverNode(ServoNode):
                 self.listen(POLL)
         if self.config.realtime:
             self._save_timing(tick)
+        if self.config.progress:
+            print("end", flush=True)
         if finished:
             self.end(0)
 

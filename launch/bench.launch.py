@@ -1,0 +1,202 @@
+"""A trial of a bench experiment: `ros2 launch haptics bench.launch.py experiment:=corner_peg`.
+
+The same list of nodes as `haptics run` starts, under ROS 2's own launch. The driver conducts: when it ends, so does
+the trial; any other node that ends before it ends the trial with an error. When all are down the trial is concluded:
+samples, summary and report are written beside the bag.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import launch.logging
+import yaml
+from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, RegisterEventHandler, Shutdown
+from launch.event_handlers import OnProcessExit, OnProcessIO
+from launch.events.process import ProcessExited, ProcessIO
+from launch_ros.actions import Node
+
+from haptic_bench import experiment
+from haptic_bench.graph import node_specs, write_parameters
+from haptic_bench.runner import Outcome, Progress
+from haptic_bench.trial import conclude, new_directory
+from haptic_sim.parameters import ParameterError
+from launch import Event, EventHandler, LaunchContext, LaunchDescription, LaunchDescriptionEntity
+
+BOOLEAN = ["true", "false"]
+ARGUMENTS = [
+    DeclareLaunchArgument(
+        "experiment",
+        default_value="corner_peg",
+        description=f"Name of an experiment ({', '.join(experiment.catalogue())}), or a YAML file",
+    ),
+    DeclareLaunchArgument(
+        "mode",
+        default_value="realtime",
+        choices=["lockstep", "realtime"],
+        description="lockstep: each tick waits for its answer; realtime: on the wall clock, latest message",
+    ),
+    DeclareLaunchArgument(
+        "composed",
+        default_value="false",
+        choices=BOOLEAN,
+        description="Driver, controller and what answers it in one process",
+    ),
+    DeclareLaunchArgument(
+        "record",
+        default_value="true",
+        choices=BOOLEAN,
+        description="Record a bag and report; false leaves the recorder out",
+    ),
+    DeclareLaunchArgument(
+        "out", default_value="", description="New or empty directory of the trial; empty: one under ./trials/"
+    ),
+    DeclareLaunchArgument("duration", default_value="", description="Length of the trial [s]; empty: the experiment's"),
+    DeclareLaunchArgument(
+        "set",
+        default_value="",
+        description="KEY=VALUE changes a key of the experiment, as in contact.stiffness=2000; several separated by ';'",
+    ),
+]
+OF_LAUNCH = {"launch-prefix", "launch-prefix-filter", "emulate_tty", "sigterm_timeout", "sigkill_timeout"}
+
+
+def generate_launch_description() -> LaunchDescription:
+    """What `ros2 launch` asks for."""
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])
+
+
+def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Validate everything, make the trial's directory, start its nodes."""
+    try:
+        check_names(context)
+        values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
+        trial = load(values)
+        directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
+    except ParameterError as error:
+        for problem in error.problems:
+            logger().error(re.sub(r"--(set|out) ", r"\1:=", problem))
+        raise RuntimeError("bad input, nothing was started") from error
+    logger().info(f"the trial is in {directory}")
+    return Conductor(trial, values, directory, protect="launch-prefix" not in context.launch_configurations).start()
+
+
+def check_names(context: LaunchContext) -> None:
+    """Refuse arguments that do not exist, which launch ignores.
+
+    Only where this file is what the user launches: in another launch file, that one's arguments are there too.
+    """
+    if not any(Path(argument).name == Path(__file__).name for argument in sys.argv):
+        return
+    known = [argument.name for argument in ARGUMENTS]
+    unknown = {argument.partition(":=")[0] for argument in context.argv} - set(known) - OF_LAUNCH
+    if unknown:
+        raise ParameterError([f"{name}: unknown argument; known are: {', '.join(known)}" for name in sorted(unknown)])
+
+
+def load(values: dict[str, str]) -> experiment.Trial:
+    """The trial that the arguments describe."""
+    settings = [setting.strip() for setting in values["set"].split(";") if setting.strip()]
+    duration = yaml.safe_load(values["duration"]) if values["duration"] else None
+    trial, *others = experiment.load(values["experiment"], settings, duration)
+    if others:
+        raise ParameterError(["set: a list of values sweeps, one trial a value: that is for `haptics run`"])
+    return trial
+
+
+def logger() -> Any:
+    """The logger of this file; made late, as launch sets its logging up when it starts."""
+    return launch.logging.get_logger("haptics")
+
+
+class Conductor:
+    """Starts the nodes of a trial, brings all down when one ends, and concludes when all are down."""
+
+    def __init__(self, trial: experiment.Trial, values: dict[str, str], directory: Path, protect: bool):
+        self.trial = trial
+        self.mode = values["mode"]
+        self.record = values["record"] == "true"
+        self.directory = directory
+        written = experiment.write_resolved(trial, directory)
+        composed = values["composed"] == "true"
+        specs = node_specs(written, directory, mode=self.mode, composed=composed, record=self.record, progress=True)
+        parameters = directory / "parameters.yaml"
+        write_parameters(specs, parameters)
+        namespace = f"/{written.namespace}_{uuid.uuid4().hex[:8]}"  # so that two trials do not meet
+        # Launch leaves its processes behind when it is terminated or killed; with this, they end. Not behind a prefix
+        # such as a debugger, which is then the parent.
+        environment = {"HAPTICS_PARENT": str(os.getpid())} if protect else {}
+        self.nodes = [
+            Node(
+                package=spec.package,
+                executable=spec.executable,
+                exec_name=spec.name,
+                namespace=namespace,
+                arguments=list(spec.arguments),
+                ros_arguments=spec.remappings(),
+                parameters=[str(parameters)],
+                # The driver's standard output is its count of ticks.
+                output={"stdout": "log", "stderr": "screen"} if spec is specs[0] else "screen",
+                emulate_tty=False,
+                additional_env=environment,
+            )
+            for spec in specs
+        ]
+        self.running = len(self.nodes)
+        self.down = Event()
+        self.reason = ""
+        self.called = time.monotonic()
+        self.progress = Progress(None)
+
+    def start(self) -> list[LaunchDescriptionEntity]:
+        """The nodes, and what watches them."""
+        down = EventHandler(matcher=lambda event: event is self.down, entities=OpaqueFunction(function=self.conclude))
+        return [
+            RegisterEventHandler(OnProcessIO(target_action=self.nodes[0], on_stdout=self.count)),
+            *(RegisterEventHandler(OnProcessExit(target_action=node, on_exit=self.ended)) for node in self.nodes),
+            RegisterEventHandler(down),
+            *self.nodes,
+        ]
+
+    def count(self, event: ProcessIO) -> None:
+        """Follow the driver's count of ticks."""
+        for line in event.text.decode(errors="replace").splitlines():
+            self.progress(line)
+
+    def ended(self, event: ProcessExited, context: LaunchContext) -> Sequence[LaunchDescriptionEntity]:
+        """A process has ended: so shall the others. The first that ends unasked is the reason."""
+        self.running -= 1
+        actions: list[LaunchDescriptionEntity] = []
+        if not context.is_shutdown:
+            if event.action is not self.nodes[0] or event.returncode != 0:
+                self.reason = f"{event.process_name} ended early (exit code {event.returncode})"
+            actions.append(Shutdown(reason=self.reason or "the trial is over"))
+        if self.running == 0:
+            actions.append(EmitEvent(event=self.down))  # after what others do at the end of a process
+        return actions
+
+    def conclude(self, context: LaunchContext) -> None:
+        """Write samples, summary and report; a trial that failed fails the launch."""
+        progress, reason = self.progress, self.reason
+        started = progress.tick is not None
+        whole = started and progress.tick > self.trial.experiment.last_tick
+        if reason and started:
+            reason = f"about tick {progress.tick}: {reason}"
+        outcome = Outcome(
+            "failed" if reason else "done" if whole else "interrupted",
+            reason,
+            progress.first - self.called if started else None,
+            progress.last - progress.first,
+        )
+        if self.record:
+            summary = conclude(self.trial, self.mode, self.directory, outcome)
+            logger().info(f"{outcome.status}, {summary['ticks']} ticks; report: {self.directory / 'report.html'}")
+        if reason:
+            raise RuntimeError(reason)

@@ -1,0 +1,155 @@
+"""What must hold of a graph that runs or has ended, whoever started it: the built-in runner, or ROS 2's launch.
+
+test_graph.py starts the graph with the runner, launch/ with launch_testing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import rclpy
+from conftest import processes_of, wait_until
+from lifecycle_msgs.srv import GetState
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import DescribeParameters, SetParameters
+
+from haptic_bench import bag
+
+ASYNCHRONOUS = ("local_model.type=full", "environment.rate=60")
+NODES = ("driver", "controller", "local_model", "environment", "recorder")  # of an asynchronous experiment
+TOPICS = {
+    "device_state": "DeviceState",
+    "tool_command": "ToolCommand",
+    "tool_state": "ToolState",
+    "device_command": "DeviceCommand",
+    "local_geometry": "LocalGeometry",
+    "trial_events": "TrialEvent",
+}
+
+
+def recording(out: Path) -> Callable[[], bool]:
+    """Whether the recorder has written a first chunk."""
+    file = out / "bag" / "bag_0.mcap"
+    return lambda: file.is_file() and file.stat().st_size > 100_000
+
+
+def recorded(out: Path) -> dict[str, bag.BagTopic]:
+    """The topics of a trial's bag, by the last part of their names."""
+    return {name.rpartition("/")[2]: topic for name, topic in bag.read(out / "bag").items()}
+
+
+@contextlib.contextmanager
+def observer() -> Iterator[rclpy.node.Node]:
+    """A node of the test's own, spun in a thread."""
+    context = rclpy.Context()
+    context.init()
+    node = rclpy.create_node("observer", context=context)
+    executor = rclpy.executors.SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    thread = threading.Thread(target=executor.spin, daemon=True)
+    thread.start()
+    try:
+        yield node
+    finally:
+        executor.shutdown()
+        thread.join()
+        node.destroy_node()
+        context.try_shutdown()
+
+
+def ask(node: rclpy.node.Node, kind: type, name: str, request: object) -> object:
+    """Call a service of the graph."""
+    client = node.create_client(kind, name)
+    wait_until(client.service_is_ready, name)
+    future = client.call_async(request)
+    wait_until(future.done, f"an answer of {name}")
+    return future.result()
+
+
+def check_topics(node: rclpy.node.Node) -> str:
+    """All topics come up, each with its type; returns the namespace of the graph."""
+
+    def found() -> dict[str, str]:
+        names = dict(node.get_topic_names_and_types())
+        return {name.rpartition("/")[2]: name for name in names if name.startswith("/corner_peg_")}
+
+    wait_until(lambda: set(TOPICS) <= set(found()), "the topics")
+    names = found()
+    types = dict(node.get_topic_names_and_types())
+    for topic, kind in TOPICS.items():
+        assert types[names[topic]] == [f"haptics/msg/{kind}"]
+    return names["device_state"].rpartition("/")[0]
+
+
+def check_states(node: rclpy.node.Node, namespace: str) -> None:
+    """All nodes are active."""
+    for name in NODES:
+        state = ask(node, GetState, f"{namespace}/{name}/get_state", GetState.Request())
+        assert state.current_state.label == "active", name
+
+
+def check_parameters(node: rclpy.node.Node, namespace: str) -> None:
+    """Parameters have ranges and descriptions, can be changed or not, and a refusal says why."""
+    described = ask(
+        node,
+        DescribeParameters,
+        f"{namespace}/local_model/describe_parameters",
+        DescribeParameters.Request(names=["contact.stiffness", "tool.mass"]),
+    )
+    stiffness, mass = described.descriptors
+    assert stiffness.description == "Penalty stiffness [N/m]" and not stiffness.read_only
+    assert (stiffness.floating_point_range[0].from_value, stiffness.floating_point_range[0].to_value) == (
+        0.0,
+        1e7,
+    )
+    assert mass.read_only
+
+    def set_parameter(of: str, name: str, **value: object) -> object:
+        parameter = Parameter(name=name, value=ParameterValue(**value))
+        request = SetParameters.Request(parameters=[parameter])
+        return ask(node, SetParameters, f"{namespace}/{of}/set_parameters", request).results[0]
+
+    double, array = ParameterType.PARAMETER_DOUBLE, ParameterType.PARAMETER_DOUBLE_ARRAY
+    assert set_parameter("local_model", "contact.stiffness", type=double, double_value=3000.0).successful
+    refused = set_parameter("controller", "controller.stiffness", type=array, double_array_value=[1.0, -2.0, 3.0])
+    assert not refused.successful
+    assert refused.reason == "controller.stiffness[1] = -2: must be >= 0"
+    assert not set_parameter("local_model", "tool.mass", type=double, double_value=3.0).successful
+
+
+def kill(out: Path, node: str) -> None:
+    """Kill a node of the trial in `out`."""
+    (victim,) = [pid for pid in processes_of(str(out)) if pid in processes_of(f"__node:={node} ")]
+    os.kill(victim, signal.SIGKILL)
+
+
+def check_same_bits(out: Path, offline: Path) -> None:
+    """A trial of the graph in lockstep left what the same trial offline did."""
+    for name in ("samples.csv", "bag/bag_0.mcap", "bag/metadata.yaml"):
+        assert (out / name).read_bytes() == (offline / name).read_bytes(), name
+
+
+def check_failed(out: Path, node: str) -> None:
+    """What a node's death left: the reason, what was recorded until then, no process."""
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "failed" and node in summary["reason"]
+    assert summary["ticks"] >= 50  # the first chunk holds more
+    assert len(recorded(out)["device_state"].messages) >= summary["ticks"]
+    assert not processes_of(str(out))
+
+
+def check_interrupted(out: Path) -> None:
+    """What an interruption left: a closed bag, samples of all of it, no process."""
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "interrupted" and summary["ticks"] > 0
+    topics = recorded(out)
+    assert len(topics["trial_events"].messages) == 1
+    assert len(topics["device_state"].messages) == summary["ticks"] + 1
+    assert (out / "samples.csv").read_text().count("\n") == summary["ticks"] + 1
+    assert not processes_of(str(out))
