@@ -33,13 +33,13 @@ TOPICS = {
 }
 
 
-def recording(out: Path) -> Callable[[], bool]:
+def started(out: Path) -> Callable[[], bool]:
     """Whether the recorder has written a first chunk."""
     file = out / "bag" / "bag_0.mcap"
     return lambda: file.is_file() and file.stat().st_size > 100_000
 
 
-def recorded(out: Path) -> dict[str, bag.BagTopic]:
+def topics(out: Path) -> dict[str, bag.BagTopic]:
     """The topics of a trial's bag, by the last part of their names."""
     return {name.rpartition("/")[2]: topic for name, topic in bag.read(out / "bag").items()}
 
@@ -140,7 +140,7 @@ def check_failed(out: Path, node: str) -> None:
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "failed" and node in summary["reason"]
     assert summary["ticks"] >= 50  # the first chunk holds more
-    assert len(recorded(out)["device_state"].messages) >= summary["ticks"]
+    assert len(topics(out)["device_state"].messages) >= summary["ticks"]
     assert not processes_of(str(out))
 
 
@@ -148,8 +148,8 @@ def check_interrupted(out: Path) -> None:
     """What an interruption left: a closed bag, samples of all of it, no process."""
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "interrupted" and summary["ticks"] > 0
-    topics = recorded(out)
-    assert len(topics["trial_events"].messages) == 1
-    assert len(topics["device_state"].messages) == summary["ticks"] + 1
+    recorded = topics(out)
+    assert len(recorded["trial_events"].messages) == 1
+    assert len(recorded["device_state"].messages) == summary["ticks"] + 1
     assert (out / "samples.csv").read_text().count("\n") == summary["ticks"] + 1
     assert not processes_of(str(out))

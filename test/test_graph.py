@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 pytest.register_assert_rewrite("graph_checks")
 
 import graph_checks as graph  # noqa: E402
-from graph_checks import ASYNCHRONOUS, recorded, recording  # noqa: E402
+from graph_checks import ASYNCHRONOUS, started, topics  # noqa: E402
 
 from haptic_bench import bag  # noqa: E402
 
@@ -40,14 +40,22 @@ def test_lockstep_and_offline_give_the_same_bits(
     assert (summary["mode"], summary["ticks"]) == ("lockstep", 769)
 
 
-def test_the_graph_shows_topics_states_and_parameters(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+@pytest.fixture
+def observer() -> Iterator[graph.rclpy.node.Node]:
+    """A node of the test's own, spun in a thread."""
+    with graph.observer() as node:
+        yield node
+
+
+def test_the_graph_shows_topics_states_and_parameters(
+    haptics: Callable[..., Haptics], tmp_path: Path, observer: graph.rclpy.node.Node
+) -> None:
     out = tmp_path / "out"
     run = haptics("run", "corner_peg", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
-    wait_until(recording(out), "the first chunk")
-    with graph.observer() as observer:
-        namespace = graph.check_topics(observer)
-        graph.check_states(observer, namespace)
-        graph.check_parameters(observer, namespace)
+    wait_until(started(out), "the first chunk")
+    namespace = graph.check_topics(observer)
+    graph.check_states(observer, namespace)
+    graph.check_parameters(observer, namespace)
     run.interrupt()
     assert run.wait() == 130, run.err
 
@@ -56,7 +64,7 @@ def test_the_graph_shows_topics_states_and_parameters(haptics: Callable[..., Hap
 def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path: Path, node: str) -> None:
     out = tmp_path / "out"
     run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
-    wait_until(recording(out), "the first chunk")
+    wait_until(started(out), "the first chunk")
     graph.kill(out, node)
     assert run.wait() == 1
     assert f"{node} ended early (killed by SIGKILL); its last lines:" in run.err
@@ -66,7 +74,7 @@ def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path
 def test_ctrl_c_closes_the_bag_and_writes_the_summary(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out))
-    wait_until(recording(out), "the first chunk")
+    wait_until(started(out), "the first chunk")
     run.interrupt()
     assert run.wait() == 130, run.err
     graph.check_interrupted(out)
@@ -84,7 +92,7 @@ def test_ctrl_c_while_the_nodes_start(haptics: Callable[..., Haptics], tmp_path:
 def test_nodes_end_when_the_runner_is_killed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out))
-    wait_until(recording(out), "the first chunk")
+    wait_until(started(out), "the first chunk")
     run.process.kill()
     run.process.wait()
     wait_until(lambda: not processes_of(str(out)), "the nodes to end")
@@ -116,5 +124,5 @@ def test_a_recorded_trial_is_played_back(haptics: Callable[..., Haptics], tmp_pa
     assert haptics("run", "corner_peg", "--mode", "offline", "--duration", "0.2", "--out", str(out)).wait() == 0
     play = haptics("replay", str(out))
     assert play.wait() == 0, play.err
-    count = sum(len(topic.messages) for topic in recorded(out).values())
+    count = sum(len(topic.messages) for topic in topics(out).values())
     assert play.out == f"{count} messages\n"

@@ -34,7 +34,7 @@ class TestGraph(unittest.TestCase):
     """While it runs; after this, launch sends SIGINT to what still does."""
 
     def test_graph(self, out, victim, proc_info):
-        wait_until(graph.recording(out), "the first chunk")
+        wait_until(graph.started(out), "the first chunk")
         with graph.observer() as observer:
             namespace = graph.check_topics(observer)
             graph.check_states(observer, namespace)
