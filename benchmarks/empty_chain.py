@@ -116,7 +116,7 @@ def _run_in_lockstep(inbox: Inbox, publisher: rclpy.publisher.Publisher, state: 
 def _run_on_the_clock(
     inbox: Inbox, publisher: rclpy.publisher.Publisher, state: bytes, ticks: int, rate: float
 ) -> dict[str, float | int | None]:
-    watch = Stopwatch(ticks)
+    watch = Stopwatch(ticks, rate)
     with without_collector():
         deadlines = Deadlines(rate)
         started = time.monotonic_ns()

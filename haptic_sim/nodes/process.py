@@ -18,6 +18,8 @@ from rclpy.signals import SignalHandlerOptions
 from haptic_sim.nodes.inbox import Inbox
 from haptic_sim.nodes.servo import ServoNode
 
+GRACE = 10  # [s] for a process that is told to end
+
 
 class Composition:
     """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
@@ -78,7 +80,10 @@ def run(*kinds: type[ServoNode]) -> int:
     spinner.start()
     if first.get_parameter("autostart").value:
         _start(nodes)
-    first.finished.wait()
+    # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
+    while not first.finished.wait(0.2):
+        pass
+    signal.alarm(GRACE)  # whatever hangs from here on, the middleware's own destructors too: the process ends
     first.stop_servo()
     first.close_inbox()
     executor.shutdown(timeout_sec=1.0)
