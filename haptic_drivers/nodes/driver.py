@@ -136,7 +136,7 @@ class DriverNode(ServoNode):
         last, state, command, watch = self.config.last_tick, self._state, self._command, self._watch
         second = round(self.config.rate)
         with without_collector():
-            self._deadlines = deadlines = Deadlines(self.config.rate)
+            deadlines = Deadlines(self.config.rate)
             started = time.monotonic_ns()
             for tick in range(last + 1):
                 while (left := deadlines.until(tick)) > 0:
