@@ -1,7 +1,8 @@
 """Contact rows: the only form in which contact forces see the world.
 
-A row is one point of the tool against one plane of its surroundings. Kernels take rows, never bodies or worlds,
-so that the environment and the local model run the very same ones.
+A row is one point at which two bodies touch or nearly touch. Kernels take rows, never bodies or worlds, so that the
+environment and the local model run the very same ones. A body is known by the number of its Pinocchio joint, 0 is
+what does not move.
 """
 
 from __future__ import annotations
@@ -17,21 +18,28 @@ class ContactRows:
 
     Attributes (C: capacity, axes of the world):
         id: identity that persists from step to step, (C,) int64.
-        point: contact point of the tool [m], (C, 3).
-        normal: unit normal from the environment to the tool, (C, 3).
+        body: the two bodies A and B, (C, 2) int64; of tool and surroundings, the tool is B.
+        point: contact point of B [m], (C, 3); that of A is point - separation normal.
+        normal: unit normal from A to B, (C, 3).
         separation: along the normal, negative when they overlap [m], (C,).
-        velocity: of the environment's point along the normal [m/s], (C,).
-        wall: index of the surface that the point touches, (C,) int64.
+        velocity: of A's point along the normal if A is not a body of the model [m/s], (C,).
+        wall: number of the pair of shapes that touch, (C,) int64.
+        restitution: coefficient, (C,).
+        friction: static and kinetic coefficients, (C, 2).
     """
 
     def __init__(self, capacity: int = CAPACITY):
+        self.capacity = capacity
         self.count = 0
         self.id = np.zeros(capacity, np.int64)
+        self.body = np.zeros((capacity, 2), np.int64)
         self.point = np.zeros((capacity, 3))
         self.normal = np.zeros((capacity, 3))
         self.separation = np.zeros(capacity)
         self.velocity = np.zeros(capacity)
         self.wall = np.zeros(capacity, np.int64)
+        self.restitution = np.zeros(capacity)
+        self.friction = np.zeros((capacity, 2))
 
 
 @numba.njit(cache=True, nogil=True)
