@@ -47,6 +47,7 @@ class CollisionDetector:
                     rows.velocity,
                     rows.wall,
                 )
+        rows.body[: rows.count, 1] = self._model.frames[tool.hand].parentJoint
 
 
 @numba.njit(cache=True, nogil=True)

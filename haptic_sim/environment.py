@@ -136,9 +136,9 @@ class Surveyor:
         constraints = geometry.constraints[:n]
         constraints["id"] = rows.id[:n]
         constraints["body"] = rows.wall[:n]
-        constraints["link"] = 0
+        constraints["link"] = rows.body[:n, 1]
         constraints["position"] = rows.point[:n] - rows.separation[:n, None] * rows.normal[:n]
         constraints["normal"] = rows.normal[:n]
         constraints["separation"] = rows.separation[:n]
         constraints["normal_velocity"] = rows.velocity[:n]
-        constraints["friction_static"] = constraints["friction_kinetic"] = 0.0
+        constraints["friction_static"], constraints["friction_kinetic"] = rows.friction[:n, 0], rows.friction[:n, 1]

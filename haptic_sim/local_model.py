@@ -14,7 +14,7 @@ import numpy as np
 
 from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
 from haptic_sim.contact.rows import CAPACITY
-from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.messages import LocalGeometry, MessageError, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.scene import World
 from haptic_sim.spatial import matrix_from_quat
@@ -59,11 +59,21 @@ class LocalModel:
         state = self.tool_state()
         geometry = LocalGeometry(q=state.q.size, v=state.v.size, constraints=1)
         geometry.resize(1)
+        geometry.constraints["link"][0] = self._tool.body.hand_joint
         self.update(geometry, 0)
         self.step(ToolCommand(), state)
 
     def update(self, geometry: LocalGeometry, tick: int) -> None:
-        """Take the surroundings of an update; to be called before `step` of `tick`."""
+        """Take the surroundings of an update; to be called before `step` of `tick`.
+
+        Raises:
+            MessageError: a constraint is on no link of the tool; the surroundings stay as they were.
+        """
+        for link in geometry.constraints["link"][: len(geometry)]:
+            if not 0 < link < self._tool.body.model.njoints:
+                raise MessageError(
+                    f"local_geometry {geometry.tick}: link = {link}: must be 1 to {self._tool.body.model.njoints - 1}"
+                )
         rows = self._tool.rows
         self._place()  # where the old constraints are now
         old = rows.count
@@ -75,6 +85,9 @@ class LocalModel:
         matrix_from_quat(geometry.pose[3:], self._rotation)
         rows.count = n
         rows.id[:n], rows.wall[:n] = constraints["id"][:n], constraints["body"][:n]
+        rows.body[:n, 1] = constraints["link"][:n]
+        rows.friction[:n, 0] = constraints["friction_static"][:n]
+        rows.friction[:n, 1] = constraints["friction_kinetic"][:n]
         rows.normal[:n], rows.velocity[:n] = constraints["normal"][:n], constraints["normal_velocity"][:n]
         self._plane[:n] = constraints["position"][:n]
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]

@@ -1,18 +1,26 @@
-"""The virtual tool as a Pinocchio model: configuration-space dynamics and the hand.
+"""Articulated bodies as a Pinocchio model: configuration-space dynamics and the hand.
 
-Notation: W world, H the hand frame with its axes turned to the world's. A free body has the velocity of its centre
-of mass in world axes as coordinates, so that semi-implicit Euler conserves its linear momentum exactly: a planar
-joint is a composite of PX, PY, RZ (Pinocchio's JointModelPlanar has body axes, in which each step would turn the
-momentum).
+Notation: W world, H the hand frame with its axes turned to the world's. D is the inertia in configuration space. It is
+block diagonal over the trees of the model (a tree hangs together by joints; a free body is one of its own), and so is
+its Cholesky factor L. Contacts and forces act on the scaled velocity u = L^T v, whose square is twice the kinetic
+energy (`haptic_sim.contact.scaled`).
+
+A free body has the velocity of its centre of mass in world axes as coordinates, so that semi-implicit Euler conserves
+its linear momentum exactly: a planar joint is a composite of PX, PY, RZ (Pinocchio's JointModelPlanar has body axes,
+in which each step would turn the momentum), a free joint one of a translation and a spherical joint at the centre of
+mass. The rotation of a free body is stepped by the implicit midpoint rule, which keeps angular momentum and kinetic
+energy (`free_rotation`).
 """
 
 from __future__ import annotations
+
+import math
 
 import numba
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.contact.impulses import cholesky, cholesky_solve
+from haptic_sim.contact.impulses import cholesky
 from haptic_sim.spatial import quat_from_matrix
 
 
@@ -21,6 +29,16 @@ def planar_joint() -> pin.JointModel:
     joint = pin.JointModelComposite()
     for axis in (pin.JointModelPX(), pin.JointModelPY(), pin.JointModelRZ()):
         joint.addJoint(axis)
+    return joint
+
+
+def free_joint() -> pin.JointModel:
+    """A joint with a position [m] and an orientation (quaternion x y z w).
+
+    Its velocity is that of its origin in world axes [m/s] and the angular one in body axes [rad/s].
+    """
+    joint = pin.JointModelComposite(pin.JointModelTranslation())
+    joint.addJoint(pin.JointModelSpherical())
     return joint
 
 
@@ -40,33 +58,93 @@ def planar_body(mass: float, inertia: float) -> tuple[pin.Model, int]:
     return model, hand
 
 
+class Trees:
+    """The trees of a model: which coordinates of v belong together.
+
+    Attributes:
+        start, size: first coordinate and number of coordinates of each tree, (trees,) int64.
+        of_joint: tree of each joint, -1 for the universe, (joints,) int64.
+        support: whether a coordinate moves a joint, (joints, nv) bool.
+    """
+
+    def __init__(self, model: pin.Model):
+        self.of_joint = np.full(model.njoints, -1, np.int64)
+        self.support = np.zeros((model.njoints, model.nv), np.bool_)
+        starts: list[int] = []
+        sizes: list[int] = []
+        for joint in range(1, model.njoints):
+            parent = model.parents[joint]
+            first, count = model.joints[joint].idx_v, model.joints[joint].nv
+            if parent == 0:
+                self.of_joint[joint] = len(starts)
+                starts.append(first)
+                sizes.append(0)
+            else:
+                self.of_joint[joint] = self.of_joint[parent]
+                self.support[joint] = self.support[parent]
+            self.support[joint, first : first + count] = True
+            tree = self.of_joint[joint]
+            if first != starts[tree] + sizes[tree]:
+                raise ValueError(
+                    f"joint {model.names[joint]}: must follow the other joints of its tree; add the joints of one tree "
+                    "after another"
+                )
+            sizes[tree] += count
+        self.start, self.size = np.array(starts, np.int64), np.array(sizes, np.int64)
+
+
+def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
+    """First angular coordinate (n,) and inertia [kg m^2] (n, 3, 3) of the free bodies without children."""
+    coordinates, inertias = [], []
+    for joint in range(1, model.njoints):
+        kind = model.joints[joint]
+        if kind.shortname() != "JointModelComposite" or len(model.children[joint]):
+            continue
+        parts = [part.shortname() for part in kind.extract().joints]
+        lever = np.abs(model.inertias[joint].lever).max()
+        if parts == ["JointModelTranslation", "JointModelSpherical"] and not lever > 0.0:
+            coordinates.append(kind.idx_v + 3)
+            inertias.append(model.inertias[joint].inertia)
+    return np.array(coordinates, np.int64), np.array(inertias).reshape(-1, 3, 3)
+
+
 class Multibody:
-    """State and dynamics of an articulated tool, refreshed once a step.
+    """State and dynamics of articulated bodies, refreshed once a step.
 
     Attributes:
         q, v: configuration (nq,) and its velocity (nv,), SI units.
-        D: configuration-space inertia (nv, nv); L: its Cholesky factor, lower triangle.
-        bias: Coriolis, centrifugal and gravity terms (nv,).
+        trees: which coordinates belong together.
+        D: inertia (nv, nv); L: its Cholesky factor, lower triangle.
+        u: scaled velocity L^T v (nv,).
+        bias: Coriolis, centrifugal and gravity terms (nv,), without the gyroscopic ones of free bodies.
+        J_W: of all joints, in world axes at the world's origin, (6, nv): column j is the [linear, angular] velocity of
+            what coordinate j moves.
         J_H: Jacobian of the hand's [linear, angular] velocity in world axes (6, nv).
+        W_H: J_H L^-T (6, nv).
         p_WH: hand point [m] (3,); R_WH: its orientation (3, 3); pose: both as position and quaternion x y z w (7,).
         twist: of the hand [m/s, rad/s] (6,).
-        inverse_inertia: J D^-1 J^T at the hand, row major (36,).
-        kinetic_energy: [J] (1,).
+        inverse_inertia: J_H D^-1 J_H^T, row major (36,).
+        kinetic_energy: of all bodies [J] (1,); hand_energy: of the tree that the hand is in [J] (1,).
     """
 
     def __init__(self, model: pin.Model, hand: int, q: np.ndarray, v: np.ndarray):
         self.model, self.hand = model, hand
         self.data = model.createData()
         nv = model.nv
+        self.trees = Trees(model)
+        self.hand_joint = int(model.frames[hand].parentJoint)
         self.q, self.v = np.array(q, float), np.array(v, float)
         self.D, self.L = np.zeros((nv, nv)), np.zeros((nv, nv))
+        self.u, self.bias = np.zeros(nv), np.zeros(nv)
         self.J_H = np.zeros((6, nv))
         self.pose, self.twist = np.zeros(7), np.zeros(6)
         self.inverse_inertia = np.zeros(36)
-        self.kinetic_energy = np.zeros(1)
-        self._column = np.zeros(nv)
+        self.kinetic_energy, self.hand_energy = np.zeros(1), np.zeros(1)
+        self._free, self._free_inertia = _free_bodies(model)
+        self.W_H = np.zeros((6, nv))
+        self._step = np.zeros(nv)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
-        self._M, self.bias = self.data.M, self.data.nle
+        self._M, self._nle, self.J_W = self.data.M, self.data.nle, self.data.J
         placement = self.data.oMf[hand]
         self.p_WH, self.R_WH = placement.translation, placement.rotation
         self.refresh()
@@ -76,82 +154,236 @@ class Multibody:
         """Degrees of freedom."""
         return int(self.model.nv)
 
+    @property
+    def potential_energy(self) -> float:
+        """Of gravity [J]; as of the last `refresh`."""
+        return float(self.data.potential_energy)
+
     def refresh(self) -> None:
         """Bring everything that depends on q and v up to date."""
         pin.computeAllTerms(self.model, self.data, self.q, self.v)
         pin.updateFramePlacement(self.model, self.data, self.hand)
-        # Only LOCAL_WORLD_ALIGNED gives the velocity of the hand point itself in its linear rows.
-        J = pin.getFrameJacobian(self.model, self.data, self.hand, pin.LOCAL_WORLD_ALIGNED)
+        trees = self.trees
         _refresh(
             self._M,
-            J,
+            self._nle,
+            self.J_W,
+            trees.start,
+            trees.size,
+            trees.support[self.hand_joint],
+            trees.of_joint[self.hand_joint],
+            self._free,
             self.p_WH,
             self.R_WH,
             self.v,
             self.D,
             self.L,
+            self.u,
+            self.bias,
             self.J_H,
+            self.W_H,
             self.pose,
             self.twist,
             self.inverse_inertia,
             self.kinetic_energy,
-            self._column,
+            self.hand_energy,
         )
 
-    def advance(self, generalized_force: np.ndarray, wrench: np.ndarray, period: float) -> None:
-        """Integrate over a step by semi-implicit Euler (velocity, then position).
+    def at_hand(self, du: np.ndarray, period: float, wrench: np.ndarray) -> None:
+        """Fill `wrench` (6,) with what acts at the hand as `du` does to u in `period` [s] (THESIS 5.12, errata 8).
 
-        Args:
-            generalized_force: of the contacts (nv,); changed in place.
-            wrench: on the hand, in world axes [N, N m] (6,).
-            period: [s].
+        That is F = (W_H W_H^T)^+ W_H du / T: the wrench with the same effect on the hand, without a part in directions
+        in which the hand cannot move.
         """
-        _accelerate(self.L, self.J_H, self.bias, wrench, period, generalized_force, self.v)
-        self.q[:] = pin.integrate(self.model, self.q, self.v * period)
+        mobility = self.inverse_inertia.reshape(6, 6)
+        wrench[:] = np.linalg.pinv(mobility, rcond=1e-10, hermitian=True) @ (self.W_H @ du) / period
+
+    def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
+        """Fill `du` (nv,) with the change of u over `period` [s] under gravity, bias and a wrench at the hand.
+
+        `wrench` [N, N m] (6,) in world axes; THESIS (4.13) in scaled coordinates: du = T L^-1 (J_H^T F - bias).
+        """
+        trees = self.trees
+        _push(self.L, trees.start, trees.size, self.J_H, self.bias, wrench, period, du)
+
+    def move(self, u: np.ndarray, period: float) -> None:
+        """Go on with the scaled velocity `u` for `period` [s] (semi-implicit Euler: the new velocity moves q)."""
+        trees = self.trees
+        _velocity(self.L, trees.start, trees.size, self._free, self._free_inertia, u, period, self.v, self._step)
+        self.q[:] = pin.integrate(self.model, self.q, self._step)
         self.refresh()
 
 
 @numba.njit(cache=True, nogil=True)
-def _accelerate(L, J_H, bias, wrench, period, force, v):
-    """v += T D^-1 (force + J_H^T wrench - bias), THESIS (4.13)."""
-    nv = v.shape[0]
-    for j in range(nv):
-        s = force[j] - bias[j]
-        for i in range(6):
-            s += J_H[i, j] * wrench[i]
-        force[j] = s
-    cholesky_solve(L, nv, force)
-    for j in range(nv):
-        v[j] += period * force[j]
+def _push(L, start, size, J_H, bias, wrench, period, du):
+    for tree in range(start.shape[0]):
+        first = start[tree]
+        for j in range(first, first + size[tree]):
+            s = -bias[j]
+            for i in range(6):
+                s += J_H[i, j] * wrench[i]
+            s *= period
+            for k in range(first, j):
+                s -= L[j, k] * du[k]
+            du[j] = s / L[j, j]
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh(M, J, p, R, v, D, L, J_H, pose, twist, inverse_inertia, kinetic_energy, column):
-    nv = v.shape[0]
-    energy = 0.0
-    for i in range(nv):
-        for j in range(nv):
-            D[i, j] = M[i, j] if i <= j else M[j, i]  # only the upper triangle is filled
-        for j in range(6):
-            J_H[j, i] = J[j, i]
-    for i in range(nv):
-        for j in range(nv):
-            energy += v[i] * D[i, j] * v[j]
-    kinetic_energy[0] = 0.5 * energy
-    cholesky(D, nv, L)
+def _velocity(L, start, size, free, free_inertia, u, period, v, step):
+    """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves."""
+    for tree in range(start.shape[0]):
+        first = start[tree]
+        for j in range(first + size[tree] - 1, first - 1, -1):
+            s = u[j]
+            for k in range(j + 1, first + size[tree]):
+                s -= L[k, j] * v[k]
+            v[j] = s / L[j, j]
+    for j in range(v.shape[0]):
+        step[j] = period * v[j]
+    for i in range(free.shape[0]):
+        j = free[i]
+        free_rotation(free_inertia[i], period, v[j : j + 3], step[j : j + 3])
+
+
+@numba.njit(cache=True, nogil=True)
+def free_rotation(inertia, period, omega, turn):
+    """Turn a free body over `period` [s]: angular velocity in body axes in and out, rotation vector out [rad].
+
+    Implicit midpoint rule for Euler's equations, dP/dt = P x I^-1 P with the angular momentum P in body axes: it keeps
+    the quadratic invariants |P|^2 and P . I^-1 P, the latter twice the kinetic energy. As P' - P = T P_m x w_m with
+    P_m = (P + P') / 2 and w_m = I^-1 P_m is P' + T/2 w_m x P' = P - T/2 w_m x P, the body's momentum in world axes is
+    kept when the body turns by the Cayley transform of T w_m, that is by 2 atan(T |w_m| / 2) about w_m (Austin,
+    Krishnaprasad and Wang, J. Comput. Phys. 107, 1993). Solved by Newton's method.
+    """
+    a, b, c = inertia[0, 0], inertia[1, 1], inertia[2, 2]
+    d, e, f = inertia[0, 1], inertia[0, 2], inertia[1, 2]
+    # inverse of the symmetric inertia
+    A, B, C = b * c - f * f, a * c - e * e, a * b - d * d
+    D, E, F = e * f - d * c, d * f - e * b, d * e - a * f
+    det = a * A + d * D + e * E
+    p0 = a * omega[0] + d * omega[1] + e * omega[2]
+    p1 = d * omega[0] + b * omega[1] + f * omega[2]
+    p2 = e * omega[0] + f * omega[1] + c * omega[2]
+    m0, m1, m2 = p0, p1, p2
+    half = 0.5 * period
+    size = math.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
+    w0, w1, w2 = omega[0], omega[1], omega[2]
+    for _ in range(20):
+        w0 = (A * m0 + D * m1 + E * m2) / det
+        w1 = (D * m0 + B * m1 + F * m2) / det
+        w2 = (E * m0 + F * m1 + C * m2) / det
+        r0 = m0 - p0 - half * (m1 * w2 - m2 * w1)
+        r1 = m1 - p1 - half * (m2 * w0 - m0 * w2)
+        r2 = m2 - p2 - half * (m0 * w1 - m1 * w0)
+        if abs(r0) + abs(r1) + abs(r2) <= 1e-16 * size:
+            break
+        # derivative of r by m: 1 - T/2 ([m]x I^-1 - [w]x)
+        j00 = 1.0 - half * (m1 * E - m2 * D) / det
+        j01 = -half * ((m1 * F - m2 * B) / det + w2)
+        j02 = -half * ((m1 * C - m2 * F) / det - w1)
+        j10 = -half * ((m2 * A - m0 * E) / det - w2)
+        j11 = 1.0 - half * (m2 * D - m0 * F) / det
+        j12 = -half * ((m2 * E - m0 * C) / det + w0)
+        j20 = -half * ((m0 * D - m1 * A) / det + w1)
+        j21 = -half * ((m0 * B - m1 * D) / det - w0)
+        j22 = 1.0 - half * (m0 * F - m1 * E) / det
+        c00, c01, c02 = j11 * j22 - j12 * j21, j12 * j20 - j10 * j22, j10 * j21 - j11 * j20
+        determinant = j00 * c00 + j01 * c01 + j02 * c02
+        if not abs(determinant) > 1e-6:
+            break
+        m0 -= (c00 * r0 + (j02 * j21 - j01 * j22) * r1 + (j01 * j12 - j02 * j11) * r2) / determinant
+        m1 -= (c01 * r0 + (j00 * j22 - j02 * j20) * r1 + (j02 * j10 - j00 * j12) * r2) / determinant
+        m2 -= (c02 * r0 + (j01 * j20 - j00 * j21) * r1 + (j00 * j11 - j01 * j10) * r2) / determinant
+    rate = math.sqrt(w0 * w0 + w1 * w1 + w2 * w2)
+    scale = 2.0 * math.atan(half * rate) / rate if rate > 0.0 else 0.0
+    turn[0], turn[1], turn[2] = scale * w0, scale * w1, scale * w2
+    # P' = (1 + [h]x)^-1 (1 - [h]x) P with h = T/2 w_m: the momentum in world axes is kept whatever w_m is
+    x, y, z = half * w0, half * w1, half * w2
+    n = 2.0 / (1.0 + x * x + y * y + z * z)
+    k0, k1, k2 = p1 * z - p2 * y, p2 * x - p0 * z, p0 * y - p1 * x  # P x h
+    p0 += n * (k0 + k1 * z - k2 * y)
+    p1 += n * (k1 + k2 * x - k0 * z)
+    p2 += n * (k2 + k0 * y - k1 * x)
+    omega[0] = (A * p0 + D * p1 + E * p2) / det
+    omega[1] = (D * p0 + B * p1 + F * p2) / det
+    omega[2] = (E * p0 + F * p1 + C * p2) / det
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh(
+    M,
+    nle,
+    J_W,
+    start,
+    size,
+    hand_support,
+    hand_tree,
+    free,
+    p,
+    R,
+    v,
+    D,
+    L,
+    u,
+    bias,
+    J_H,
+    W_H,
+    pose,
+    twist,
+    inverse_inertia,
+    kinetic_energy,
+    hand_energy,
+):
+    total = 0.0
+    for tree in range(start.shape[0]):
+        first, n = start[tree], size[tree]
+        end = first + n
+        for i in range(first, end):
+            bias[i] = nle[i]
+            for j in range(first, end):
+                D[i, j] = M[i, j] if i <= j else M[j, i]  # only the upper triangle is filled
+        cholesky(D[first:end, first:end], n, L[first:end, first:end])
+        energy = 0.0
+        for i in range(first, end):
+            s = 0.0
+            for j in range(i, end):
+                s += L[j, i] * v[j]
+            u[i] = s
+            energy += 0.5 * s * s
+        total += energy
+        if tree == hand_tree:
+            hand_energy[0] = energy
+    kinetic_energy[0] = total
+    for i in range(free.shape[0]):
+        for j in range(free[i], free[i] + 3):
+            bias[j] = 0.0  # `free_rotation` does it
     for i in range(3):
         pose[i] = p[i]
     quat_from_matrix(R, pose[3:])
+    if hand_tree < 0:
+        return
+    first, end = start[hand_tree], start[hand_tree] + size[hand_tree]
+    for j in range(first, end):
+        if hand_support[j]:
+            wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]
+            J_H[0, j] = J_W[0, j] + wy * p[2] - wz * p[1]
+            J_H[1, j] = J_W[1, j] + wz * p[0] - wx * p[2]
+            J_H[2, j] = J_W[2, j] + wx * p[1] - wy * p[0]
+            J_H[3, j], J_H[4, j], J_H[5, j] = wx, wy, wz
     for i in range(6):
         s = 0.0
-        for j in range(nv):
+        for j in range(first, end):
             s += J_H[i, j] * v[j]
         twist[i] = s
-        for j in range(nv):
-            column[j] = J_H[i, j]
-        cholesky_solve(L, nv, column)
-        for k in range(6):
+        for j in range(first, end):  # W_H = J_H L^-T
+            s = J_H[i, j]
+            for k in range(first, j):
+                s -= L[j, k] * W_H[i, k]
+            W_H[i, j] = s / L[j, j]
+    for i in range(6):
+        for k in range(i + 1):
             s = 0.0
-            for j in range(nv):
-                s += J_H[k, j] * column[j]
+            for j in range(first, end):
+                s += W_H[i, j] * W_H[k, j]
+            inverse_inertia[6 * i + k] = s
             inverse_inertia[6 * k + i] = s

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from haptic_sim.contact.response import ContactParameters, ContactResponse, ImpulseRendering, Method
-from haptic_sim.contact.rows import CAPACITY, ContactRows
+from haptic_sim.contact.methods import build_response
+from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.rows import ContactRows
+from haptic_sim.energy import EnergyBalance
 from haptic_sim.messages import FREE, ToolCommand, ToolState, tick_time
 from haptic_sim.multibody import Multibody
 from haptic_sim.scene import World
@@ -26,11 +28,16 @@ class VirtualTool:
         self.body = Multibody(world.model, world.hand, world.q, world.v)
         self.rate, self.period = rate, 1.0 / rate
         self.rows = ContactRows()
-        self._contact = ContactResponse(method, contact, rendering, wrench_limit, CAPACITY, self.body.nv)
+        self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.capacity)
+        self.energy = EnergyBalance(self.period)
+        self.configure(contact)
+        self._external, self._u = np.zeros(self.body.nv), np.zeros(self.body.nv)
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
-        self._contact.parameters = contact
+        self.contact.parameters = contact
+        self.rows.restitution[:] = contact.restitution
+        self.rows.friction[:] = contact.friction.static, contact.friction.kinetic
 
     def tool_state(self) -> ToolState:
         """A message for this tool, holding the initial state (tick -1)."""
@@ -46,11 +53,17 @@ class VirtualTool:
 
         `geometry_tick` says from which LocalGeometry the contacts are, if from one.
         """
-        self._contact.respond(self.rows, self.body, self.period)
-        state.contact_state, state.contacts = self._contact.state, self._contact.contacts
+        body, contact, u = self.body, self.contact, self._u
+        body.push(command.wrench, self.period, self._external)
+        contact.respond(self.rows, body, self._external, self.period)
+        np.add(body.u, self._external, out=u)
+        u += contact.du
+        self.energy.open(body.kinetic_energy[0], body.potential_energy, contact.stored)
+        state.contact_state, state.contacts = contact.state, contact.contacts
         state.command_tick, state.geometry_tick = command.tick, geometry_tick
-        state.wrench[:] = self._contact.wrench
-        self.body.advance(self._contact.force, command.wrench, self.period)
+        state.wrench[:] = contact.wrench
+        contact.book(self.rows, body, command.wrench, u, self.energy)
+        body.move(u, self.period)
         tick = state.tick + 1
         state.stamp(tick, tick_time(tick + 1, self.rate))
         self._fill(state)
@@ -62,4 +75,4 @@ class VirtualTool:
         state.q[:] = body.q
         state.v[:] = body.v
         state.inverse_inertia[:] = body.inverse_inertia
-        state.kinetic_energy = body.kinetic_energy[0]
+        state.kinetic_energy = body.hand_energy[0]

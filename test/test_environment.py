@@ -203,7 +203,7 @@ def test_a_survey_lists_what_is_near(epsilon: float) -> None:
             assert constraint["separation"] == pytest.approx(s, abs=1e-14)
             np.testing.assert_allclose(constraint["normal"], [*n, 0], rtol=0, atol=1e-15)
             np.testing.assert_allclose(constraint["position"], [*(corners[corner] - s * n), 0], rtol=0, atol=1e-14)
-            assert [constraint[name] for name in ("link", "normal_velocity")] == [0, 0.0]
+            assert [constraint[name] for name in ("link", "normal_velocity")] == [1, 0.0]
             assert [constraint[name] for name in ("friction_static", "friction_kinetic")] == [0.0, 0.0]
         assert len(set(constraints["id"].tolist())) == len(near)
         total += len(near)

@@ -68,16 +68,12 @@ def resolve(
 ) -> tuple[int, np.ndarray]:
     n, nv = problem.J.shape
     room = max(capacity, n + 1)
-    J, b, e, p = (
-        np.full((room, nv), np.nan),
-        np.full(room, np.nan),
-        np.full(room, np.nan),
-        np.full(room, 77.0),
-    )
-    J[:n], b[:n], e[:n] = problem.J, problem.b, problem.e
+    b, e, p = np.full(room, np.nan), np.full(room, np.nan), np.full(room, 77.0)
+    b[:n], e[:n] = problem.b, problem.e
     w = ImpulseWorkspace(room, nv)
-    L = np.linalg.cholesky(problem.D)
-    code = kernel(n, J, L, b, e, w.W, w.c, w.G, w.H, w.small, w.vectors, w.index, p)
+    W = np.full((room, nv), np.nan)
+    W[:n] = np.linalg.solve(np.linalg.cholesky(problem.D), problem.J.T).T
+    code = kernel(n, W, b, e, w.c, w.G, w.H, w.small, w.vectors, w.index, p)
     assert (p[n:] == 77.0).all()  # behind the contacts in use
     return int(code), p[:n].copy()
 

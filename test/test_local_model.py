@@ -16,7 +16,7 @@ from haptic_bench import experiment
 from haptic_bench.samples import simulated
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.local_model import LocalModel
-from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, ToolCommand
+from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
 from haptic_sim.scene import EnclosureParameters, PegParameters, build_world
 
 RATE = 512.0  # [Hz]
@@ -76,7 +76,7 @@ def survey(tick: int, q: Any, planes: list[Plane]) -> LocalGeometry:
     for row, plane in zip(geometry.constraints, planes, strict=False):
         corner = np.array(q[:2]) + rotation(q[2]) @ np.array(plane.point)
         plane.position = corner - plane.separation * np.array(plane.normal)
-        row["id"], row["body"] = plane.id, plane.id
+        row["id"], row["body"], row["link"] = plane.id, plane.id, 1
         row["position"], row["normal"] = [*plane.position, 0.0], [*plane.normal, 0.0]
         row["separation"], row["normal_velocity"] = plane.separation, plane.velocity
     return geometry
@@ -283,3 +283,16 @@ def test_material_can_be_replaced_between_ticks() -> None:
     proxy.step(1)
     proxy.model.configure(ContactParameters(stiffness=3 * SOFT, damping=0.0))
     np.testing.assert_allclose(proxy.step(), [-3 * SOFT * 0.1 * T, 0, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("link", [0, 2, 2**32 - 1])
+def test_a_constraint_on_no_link_of_the_tool_is_refused(link: int) -> None:
+    """It would be looked up beyond the model; the geometry before it stays."""
+    proxy = Proxy()
+    proxy.model.update(survey(0, [0, 0, 0], [right(-1e-3)]), 0)
+    geometry = survey(1, [0, 0, 0], [right(-1e-3)])
+    geometry.constraints["link"][0] = link
+    with pytest.raises(MessageError, match=f"link = {link}: must be 1"):
+        proxy.model.update(geometry, 1)
+    proxy.step(2)
+    assert proxy.state.geometry_tick == 0

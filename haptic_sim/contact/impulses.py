@@ -31,7 +31,7 @@ class ImpulseWorkspace:
     """Preallocated memory for `resolve`: up to `capacity` contacts of a tool with `nv` degrees of freedom."""
 
     def __init__(self, capacity: int, nv: int):
-        self.W = np.zeros((capacity, nv))  # J L^-T, so that A = W W^T
+        self.W = np.zeros(capacity * nv)  # rows J L^-T, so that A = W W^T; takes the shape of the problem
         self.c = np.zeros(capacity)
         self.G = np.zeros((capacity, nv))
         self.H = np.zeros((nv, nv))
@@ -267,28 +267,22 @@ def _non_negative(W, n, c, Q, R, small, vectors, index, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def resolve_collisions(n, J, L, v_n, restitution, W, c, G, H, small, vectors, index, p):
+def resolve_collisions(n, W, v_n, restitution, c, G, H, small, vectors, index, p):
     """Fill p[:n] with the impulses [N s] of n colliding contacts; returns how they were found.
 
     Args:
         n: number of contacts, all approaching.
-        J: normal Jacobian, rows of the contacts first, (C, nv).
-        L: Cholesky factor of the configuration-space inertia D, (nv, nv).
+        W: normal rows J L^-T with the inertia D = L L^T, of the contacts first, (C, nv).
         v_n: normal velocities, negative, (C,) [m/s].
         restitution: coefficients in [0, 1], (C,).
-        W, c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
+        c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
 
     Returns:
         SOLVED_FREE: THESIS (4.36); SOLVED_NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
         those of the last iterate scaled so that no energy is added.
     """
-    nv = J.shape[1]
+    nv = W.shape[1]
     for i in range(n):
-        for j in range(nv):
-            s = J[i, j]
-            for k in range(j):
-                s -= W[i, k] * L[j, k]
-            W[i, j] = s / L[j, j]
         c[i] = (1.0 + restitution[i]) * v_n[i]
         index[1, i] = i
     _pseudo_solve(W, index[1], n, c, G, H, small, p)

@@ -1,31 +1,35 @@
-"""Which contact force acts when: the states of THESIS 4.2 and the impulse renderings of THESIS 4.5.2.
+"""What contacts do to the bodies during a step: the frame that all contact methods share.
 
-FREE without contacts; COLLIDING when a contact is new and penetrating (its points approach), or when the last
-step's impulses had to be scaled and shall be spread; RESTING otherwise. While colliding, impulses act at all contacts
-whose points approach, and no penalties; while resting, penalties act. An impulse p in a step of length T is the
-wrench J^T p / T of that step (THESIS 4.45).
+A method turns the rows of a step into impulses p along (normal, tangent 1, tangent 2) of each contact. This module
+sets up the contacts in scaled coordinates, adds up what the impulses do to the bodies and to the hand, and says who
+dissipated what. The methods are in `compliant` (penalties, with or without collision impulses) and `rigid`
+(complementarity); `methods` chooses.
+
+Contact state (THESIS 4.2): FREE without contacts, COLLIDING in a step with collision impulses, RESTING otherwise.
+An impulse p in a step of length T is the wrench J^T p / T of that step (THESIS 4.45).
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numba
 import numpy as np
 
-from haptic_sim.contact.impulses import ImpulseWorkspace, resolve_collisions
-from haptic_sim.contact.penalty import penalty_forces
-from haptic_sim.contact.rows import ContactRows, add_wrench, normal_jacobian, normal_velocity
-from haptic_sim.messages import COLLIDING, FREE, RESTING
+from haptic_sim.contact.friction import FrictionParameters
+from haptic_sim.contact.rows import ContactRows
+from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, assemble, contact_velocity
+from haptic_sim.energy import DAMPING, FRICTION, IMPACT, INJECTED, EnergyBalance
+from haptic_sim.messages import FREE
 from haptic_sim.multibody import Multibody
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 
-Method = Literal["penalty", "impulse_augmented"]
+Method = Literal["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"]
 ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
 
 
 class ContactParameters(Parameters):
-    """Material of all contacts."""
+    """Material of all contacts that have none of their own, and how contacts are resolved."""
 
     stiffness: float = quantity(4000.0, unit="N/m", description="Penalty stiffness", live=True, gt=0.0, le=1e7)
     damping: float = quantity(30.0, unit="N s/m", description="Penalty damping", live=True, ge=0.0, le=1e5)
@@ -34,6 +38,35 @@ class ContactParameters(Parameters):
         description="Whether stiffness and damping are those of a contact point or shared by a wall's points",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
+    friction: FrictionParameters = quantity(
+        FrictionParameters(), description="Friction; of the methods constraint and hybrid the coefficients"
+    )
+    margin: float = quantity(
+        0.005, unit="m", description="Contacts nearer than this count in constraint and hybrid", gt=0.0, le=1.0
+    )
+    bounce: float = quantity(
+        0.02,
+        unit="m/s",
+        description="A contact that approaches faster than this bounces, in constraint and hybrid",
+        ge=0.0,
+        le=10.0,
+    )
+    facets: int = quantity(
+        8,
+        description="Facets of the friction cone of the Lemke solver, an even number; 2 in planar worlds",
+        ge=4,
+        le=32,
+    )
+    solver: Literal["automatic", "lemke", "gauss_seidel"] = quantity(
+        "automatic", description="Of the complementarity problem; automatic takes Lemke's up to lemke_contacts"
+    )
+    lemke_contacts: int = quantity(8, description="Most contacts that go to the Lemke solver", ge=1, le=64)
+    tolerance: float = quantity(
+        1e-9, unit="m/s", description="Of the Gauss-Seidel solver, in velocities of the contacts", gt=0.0, le=1e-3
+    )
+    cluster: float = quantity(
+        0.0, unit="m", description="Contacts of two bodies nearer to each other than this are one", ge=0.0, le=1.0
+    )
 
 
 class DeviceLimits(Parameters):
@@ -55,218 +88,170 @@ class DeviceLimits(Parameters):
         return np.array(six(self.wrench_limit))
 
 
-class ContactResponse:
-    """Contact forces on a tool: remembers which contacts there were in the last step.
-
-    Args:
-        method: `penalty`, or `impulse_augmented` (THESIS 4.1).
-        parameters: material; may be replaced between two steps.
-        rendering: what is done about impulses that the device cannot render; `scaled` and `spread` are done here.
-        wrench_limit: of the device, (6,) [N, N m].
-        capacity: rows at most.
-        nv: degrees of freedom of the tool.
+class Impulses(NamedTuple):
+    """What a method gives for each contact in use (C: capacity).
 
     Attributes:
-        force: generalized force of the contacts in the last step (nv,).
-        wrench: the same at the hand, in world axes [N, N m] (6,).
-        contacts: number of contacts; state: FREE, COLLIDING or RESTING.
-        unresolved: steps whose impulses did not converge and were damped (never seen to happen).
+        p: on B along normal, tangent 1, tangent 2 [N s], (C, 3).
+        spring: the part of the normal one that a penalty spring gives [N s], (C,).
+        impact: whether the normal one is of a collision or of a rigid contact, (C,) bool.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        parameters: ContactParameters,
-        rendering: ImpulseRendering,
-        wrench_limit: np.ndarray,
-        capacity: int,
-        nv: int,
-    ):
-        self.impulsive = method == "impulse_augmented"
-        self.parameters = parameters
-        self.limited = rendering in ("scaled", "spread")
-        self.spread = rendering == "spread"
-        self.wrench_limit = np.array(wrench_limit, float)
-        self.force, self.wrench = np.zeros(nv), np.zeros(6)
-        self.contacts, self.state, self.unresolved = 0, FREE, 0
-        self._pending = False
-        self._old = np.zeros(capacity, np.int64)
-        self._old_count = 0
-        self._J_n, self._J_c = np.zeros((capacity, nv)), np.zeros((capacity, nv))
-        self._rows = np.zeros((7, capacity))
-        self._index = np.zeros(capacity, np.int64)
-        self._impulses = ImpulseWorkspace(capacity, nv)
+    p: np.ndarray
+    spring: np.ndarray
+    impact: np.ndarray
 
-    def respond(self, rows: ContactRows, tool: Multibody, period: float) -> None:
-        """Compute force, wrench, contacts and state for a step of length `period` [s]."""
-        w = self._impulses
-        self.contacts, self.state, self._old_count, self._pending, result = _respond(
+    @classmethod
+    def allocate(cls, capacity: int) -> Impulses:
+        return cls(np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity, np.bool_))
+
+
+class ContactResponse:
+    """Contacts on the bodies of a model; derived classes are the methods.
+
+    Args:
+        body: whose contacts they are.
+        parameters: material; may be replaced between two steps.
+        capacity: rows at most.
+
+    Attributes:
+        du: what the contacts of the last step do to the scaled velocity, (nv,).
+        wrench: the same at the hand, in world axes [N, N m] (6,).
+        contacts: number of contacts; sliding: how many of them slide; state: FREE, COLLIDING or RESTING.
+        unresolved: steps whose impulses did not converge and were damped.
+        stored: energy of springs and bonds before the step [J].
+    """
+
+    def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
+        self.parameters = parameters
+        self.capacity = capacity
+        self.scaled = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        self.impulses = Impulses.allocate(capacity)
+        self.tangent = np.zeros((capacity, 3))
+        self.du, self.wrench = np.zeros(body.nv), np.zeros(6)
+        self.contacts, self.sliding, self.state, self.unresolved = 0, 0, FREE, 0
+        self.stored, self.bonded = 0.0, 0.0
+        self._u_free = np.zeros(body.nv)
+        self._rigid = int(np.count_nonzero(body.trees.of_joint == body.trees.of_joint[body.hand_joint])) == 1
+
+    @property
+    def margin(self) -> float:
+        """Up to which separation contacts matter [m]."""
+        return 0.0
+
+    def respond(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
+        """Find du, wrench, contacts and state for a step.
+
+        Args:
+            rows: contacts of `body` as it is.
+            external: what forces other than contacts do to u during the step, (nv,).
+            period: [s].
+        """
+        trees = body.trees
+        np.add(body.u, external, out=self._u_free)
+        assemble(
             rows.count,
-            rows.id,
-            rows.point,
-            rows.normal,
-            rows.separation,
-            rows.velocity,
-            rows.wall,
-            tool.p_WH,
-            tool.J_H,
-            tool.L,
-            tool.v,
+            rows.arrays,
+            body.J_W,
+            trees.support,
+            trees.of_joint,
+            body.L,
+            self._u_free,
+            self.scaled,
+            self.tangent,
+        )
+        self._resolve(rows, body, external, period)
+        _collect(
+            rows.count,
+            rows.arrays,
+            self.scaled,
+            self.tangent,
+            self.impulses.p,
+            body.hand_joint,
+            body.p_WH,
             period,
-            self.parameters.stiffness,
-            self.parameters.damping,
-            self.parameters.per == "wall",
-            self.parameters.restitution,
-            self.impulsive,
-            self.limited,
-            self.spread,
-            self.wrench_limit,
-            self._pending,
-            self._old,
-            self._old_count,
-            self._J_n,
-            self._J_c,
-            self._rows,
-            self._index,
-            w.W,
-            w.c,
-            w.G,
-            w.H,
-            w.small,
-            w.vectors,
-            w.index,
-            self.force,
+            self.du,
             self.wrench,
         )
-        self.unresolved += result == 2
+        if not self._rigid:
+            body.at_hand(self.du, period, self.wrench)
+
+    def _resolve(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
+        """Fill `impulses` and say contacts, sliding and state; `stored` before, `bonded`: growth of bonds' energy."""
+        raise NotImplementedError
+
+    def book(
+        self, rows: ContactRows, body: Multibody, wrench: np.ndarray, u: np.ndarray, balance: EnergyBalance
+    ) -> None:
+        """Enter what was done during the step from `body.u` to `u` under `wrench` at the hand into `balance`."""
+        _book(
+            rows.count,
+            self.scaled,
+            self.impulses,
+            self.bonded,
+            body.u,
+            u,
+            body.W_H,
+            wrench,
+            balance.period,
+            balance.values,
+        )
 
 
 @numba.njit(cache=True, nogil=True)
-def _respond(
-    count,
-    ids,
-    point,
-    normal,
-    separation,
-    velocity,
-    wall,
-    p_WH,
-    J_H,
-    L,
-    v,
-    period,
-    stiffness,
-    damping,
-    per_wall,
-    restitution,
-    impulsive,
-    limited,
-    spread,
-    wrench_limit,
-    pending,
-    old,
-    old_count,
-    J_n,
-    J_c,
-    buffers,
-    index,
-    W,
-    c,
-    G,
-    H,
-    small,
-    vectors,
-    impulse_index,
-    force,
-    wrench,
-):
-    nv = v.shape[0]
-    v_n, magnitude, k, b, e, p = buffers[0], buffers[1], buffers[2], buffers[3], buffers[4], buffers[5]
-    gross = buffers[6]  # sums of magnitudes of the components of the wrench
-    for j in range(nv):
-        force[j] = 0.0
+def _collect(count, rows, contacts, tangent, p, hand, p_WH, period, du, wrench):
+    """Sum up what the impulses do to u and, where they act on the hand's body itself, at the hand."""
+    for j in range(du.shape[0]):
+        du[j] = 0.0
     for i in range(6):
         wrench[i] = 0.0
-    normal_jacobian(count, point, normal, p_WH, J_H, J_n)
-    normal_velocity(count, J_n, v, velocity, v_n)
-
-    contacts = 0
-    colliding = pending
     for i in range(count):
-        magnitude[i] = 0.0
-        if not separation[i] < 0.0:
+        if p[i, 0] == 0.0 and p[i, 1] == 0.0 and p[i, 2] == 0.0:
             continue
-        contacts += 1
-        if v_n[i] < 0.0 and not colliding:
-            new = True
-            for m in range(old_count):
-                if old[m] == ids[i]:
-                    new = False
-                    break
-            colliding = new
-    old_count = 0
-    for i in range(count):
-        if separation[i] < 0.0:
-            old[old_count] = ids[i]
-            old_count += 1
+        for d in range(3):
+            apply_impulse(contacts, i, d, p[i, d], du)
+        sign = 0.0
+        if rows.body[i, 1] == hand:
+            sign += 1.0
+        if rows.body[i, 0] == hand:
+            sign -= 1.0
+        if sign == 0.0:
+            continue
+        nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
+        tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+        bx, by, bz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+        s = sign / period
+        fx = s * (p[i, 0] * nx + p[i, 1] * tx + p[i, 2] * bx)
+        fy = s * (p[i, 0] * ny + p[i, 1] * ty + p[i, 2] * by)
+        fz = s * (p[i, 0] * nz + p[i, 1] * tz + p[i, 2] * bz)
+        rx, ry, rz = rows.point[i, 0] - p_WH[0], rows.point[i, 1] - p_WH[1], rows.point[i, 2] - p_WH[2]
+        wrench[0] += fx
+        wrench[1] += fy
+        wrench[2] += fz
+        wrench[3] += ry * fz - rz * fy
+        wrench[4] += rz * fx - rx * fz
+        wrench[5] += rx * fy - ry * fx
 
-    n = 0
-    result = 0
-    scaled = False
-    if impulsive and colliding:
-        for i in range(count):
-            if separation[i] < 0.0 and v_n[i] < 0.0:
-                index[n] = i
-                for j in range(nv):
-                    J_c[n, j] = J_n[i, j]
-                k[n] = v_n[i]
-                e[n] = restitution
-                n += 1
-    if n > 0:
-        result = resolve_collisions(n, J_c, L, k, e, W, c, G, H, small, vectors, impulse_index, p)
-        for m in range(n):
-            magnitude[index[m]] = p[m] / period
-        add_wrench(count, point, normal, magnitude, p_WH, wrench)
-        if limited:
-            for i in range(6):
-                gross[i] = 0.0
-            for m in range(n):
-                i = index[m]
-                for j in range(3):
-                    f = abs(magnitude[i] * normal[i, j])
-                    gross[j] += f
-                    gross[3 + (j + 1) % 3] += abs(point[i, (j + 2) % 3] - p_WH[(j + 2) % 3]) * f
-                    gross[3 + (j + 2) % 3] += abs(point[i, (j + 1) % 3] - p_WH[(j + 1) % 3]) * f
-            scale = 1.0
-            for i in range(6):
-                # what rounding leaves of a sum of zero needs no rendering
-                if abs(wrench[i]) > 1e-12 * gross[i] and abs(wrench[i]) * scale > wrench_limit[i]:
-                    scale = wrench_limit[i] / abs(wrench[i])
-            if scale == 0.0:
-                n = 0
-                for i in range(6):
-                    wrench[i] = 0.0
-            elif scale < 1.0:
-                scaled = True
-                for i in range(6):
-                    wrench[i] *= scale
-                for i in range(count):
-                    magnitude[i] *= scale
-    if n == 0 and contacts > 0:
-        for i in range(count):
-            share = 0
-            if per_wall:
-                for m in range(count):
-                    share += separation[m] < 0.0 and wall[m] == wall[i]
-            k[i] = stiffness / max(share, 1)
-            b[i] = damping / max(share, 1)
-        penalty_forces(count, separation, v_n, k, b, magnitude)
-        add_wrench(count, point, normal, magnitude, p_WH, wrench)
-    for i in range(count):
-        for j in range(nv):
-            force[j] += J_n[i, j] * magnitude[i]
 
-    state = FREE
-    if contacts > 0:
-        state = COLLIDING if n > 0 else RESTING
-    return contacts, state, old_count, spread and scaled, result
+@numba.njit(cache=True, nogil=True)
+def _book(count, contacts, impulses, bonded, before, after, W_H, wrench, period, energy):
+    """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy."""
+    p, spring = impulses.p, impulses.spring
+    for i in range(6):
+        s = 0.0
+        for j in range(before.shape[0]):
+            s += W_H[i, j] * 0.5 * (before[j] + after[j])
+        energy[INJECTED] += period * wrench[i] * s
+    friction = -bonded
+    for i in range(count):
+        n = 0.5 * (contact_velocity(contacts, i, 0, before) + contact_velocity(contacts, i, 0, after))
+        energy[INJECTED] -= p[i, 0] * contacts.offset[i, 0]  # surroundings that move
+        if impulses.impact[i]:
+            energy[IMPACT] -= p[i, 0] * n
+        else:
+            energy[DAMPING] -= (p[i, 0] - spring[i]) * n
+        if p[i, 1] != 0.0 or p[i, 2] != 0.0:
+            for d in range(1, 3):
+                t = 0.5 * (contact_velocity(contacts, i, d, before) + contact_velocity(contacts, i, d, after))
+                friction -= p[i, d] * t
+    energy[FRICTION] += friction

@@ -9,10 +9,13 @@ and W are kept by trees: a contact has two sides, each of which belongs to one t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numba
 import numpy as np
+
+SLIDES = 1e-9  # a tangential velocity below this part of the whole has no direction of its own
 
 
 class ScaledContacts(NamedTuple):
@@ -82,3 +85,80 @@ def coupling(contacts, i, d, j, e):
                     for k in range(contacts.size[tree]):
                         s += contacts.W[i, d, a, k] * contacts.W[j, e, b, k]
     return s
+
+
+@numba.njit(cache=True, nogil=True)
+def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
+    """Fill `contacts` and the first tangents (C, 3) from `rows` (`RowArrays`).
+
+    The first tangent is the direction in which B slides on A with the scaled velocity `u`, so that the facets of a
+    friction cone follow the motion, or a level direction where it does not slide; the second completes a right-handed
+    frame (normal, tangent 1, tangent 2).
+
+    Args:
+        J_W, support, tree_of, L: of a `Multibody` and its `Trees`.
+        u: scaled velocity (nv,), usually what it would become without contacts.
+    """
+    W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
+    for i in range(count):
+        a, b = rows.body[i, 0], rows.body[i, 1]
+        tree[i, 0] = tree_of[a]
+        tree[i, 1] = tree_of[b]
+        x, y, z = rows.point[i, 0], rows.point[i, 1], rows.point[i, 2]
+        same = tree[i, 0] == tree[i, 1]
+        if same:
+            tree[i, 0] = -1
+        cx = cy = cz = 0.0
+        for side in range(2):
+            t = tree[i, side]
+            if t < 0:
+                continue
+            first = start[t]
+            for k in range(size[t]):
+                j = first + k
+                # +1 where the coordinate moves B, -1 where it moves A, of a tree with both their difference
+                moves = 0.0
+                if (side == 1 and support[b, j]) or (side == 0 and support[a, j]):
+                    moves = 1.0 if side == 1 else -1.0
+                if same and support[a, j]:
+                    moves -= 1.0
+                wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]
+                gx = moves * (J_W[0, j] + wy * z - wz * y)
+                gy = moves * (J_W[1, j] + wz * x - wx * z)
+                gz = moves * (J_W[2, j] + wx * y - wy * x)
+                for m in range(k):
+                    s = L[j, first + m]
+                    gx -= s * W[i, 0, side, m]
+                    gy -= s * W[i, 1, side, m]
+                    gz -= s * W[i, 2, side, m]
+                s = 1.0 / L[j, j]
+                gx, gy, gz = gx * s, gy * s, gz * s
+                W[i, 0, side, k], W[i, 1, side, k], W[i, 2, side, k] = gx, gy, gz
+                cx += gx * u[j]
+                cy += gy * u[j]
+                cz += gz * u[j]
+        nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
+        s = nx * cx + ny * cy + nz * cz
+        cx, cy, cz = cx - s * nx, cy - s * ny, cz - s * nz
+        length = math.sqrt(cx * cx + cy * cy + cz * cz)
+        if not length > SLIDES * (abs(s) + length):
+            # horizontal where z is up, in the plane where the world is planar
+            if abs(nz) < 0.9:
+                cx, cy, cz = -ny, nx, 0.0
+            else:
+                cx, cy, cz = 0.0, -nz, ny
+            length = math.sqrt(cx * cx + cy * cy + cz * cz)
+        tx, ty, tz = cx / length, cy / length, cz / length
+        tangent[i, 0], tangent[i, 1], tangent[i, 2] = tx, ty, tz
+        bx, by, bz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+        for side in range(2):
+            t = tree[i, side]
+            if t >= 0:
+                for k in range(size[t]):
+                    gx, gy, gz = W[i, 0, side, k], W[i, 1, side, k], W[i, 2, side, k]
+                    W[i, 0, side, k] = nx * gx + ny * gy + nz * gz
+                    W[i, 1, side, k] = tx * gx + ty * gy + tz * gz
+                    W[i, 2, side, k] = bx * gx + by * gy + bz * gz
+        contacts.offset[i, 0] = -rows.velocity[i]
+        contacts.offset[i, 1] = 0.0
+        contacts.offset[i, 2] = 0.0

@@ -1,0 +1,3 @@
+"""Collision detection: broad phase, coal, and contact manifolds with identities that persist."""
+
+

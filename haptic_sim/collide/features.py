@@ -1,0 +1,188 @@
+"""Features of the shapes: what kernels know of coal's objects, as flat arrays.
+
+A polytope (box or convex mesh) has vertices, faces and edges, each with a number that never changes; coplanar
+triangles of a mesh are one face. Spheres, capsules and cylinders are a kind, a radius and half a length along z.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import coal
+import numpy as np
+import pinocchio as pin
+from scipy.spatial import ConvexHull, QhullError
+
+HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER = range(5)
+COPLANAR = 1e-4  # [rad] between triangles that are one face
+
+# An identity is pair, feature of the first shape, feature of the second: 22, 20 and 20 bits. A feature is a sort (2
+# bits) and a number.
+FEATURE_BITS = 20
+SORT_BITS = 2
+PAIRS, FEATURES = 1 << 22, 1 << (FEATURE_BITS - SORT_BITS)
+VERTEX, EDGE, FACE, OTHER = (sort * FEATURES for sort in range(4))
+
+
+class Shapes(NamedTuple):
+    """Features of G shapes, each in the axes of its own geometry object.
+
+    Attributes:
+        kind: HALFSPACE, POLYTOPE, SPHERE, CAPSULE or CYLINDER, (G,) int64.
+        body: joint number of the body each belongs to, (G,) int64.
+        first: first vertex, face and edge of each, and behind the last, (G + 1, 3) int64.
+        size: radius, half length without caps, half diagonal of the bounding box [m], (G, 3).
+        box: centre and half extents of the bounding box [m]; of a half-space outward normal and offset, (G, 6).
+        vertices: (V, 3) [m].
+        faces: outward normal and offset of each, (F, 4).
+        loop: first place in `loops` of each face, (F + 1,) int64.
+        loops: vertex, and edge from it to the next vertex, anticlockwise seen from outside, (., 2) int64.
+        edges: their two vertices, (E, 2) int64.
+    """
+
+    kind: np.ndarray
+    body: np.ndarray
+    first: np.ndarray
+    size: np.ndarray
+    box: np.ndarray
+    vertices: np.ndarray
+    faces: np.ndarray
+    loop: np.ndarray
+    loops: np.ndarray
+    edges: np.ndarray
+
+
+def box_vertices(half: np.ndarray) -> np.ndarray:
+    """Corners of a box (8, 3): anticlockwise about z from (+, -), the lower four first."""
+    ring = [(1, -1), (1, 1), (-1, 1), (-1, -1)]
+    return np.array([(x * half[0], y * half[1], z * half[2]) for z in (-1, 1) for x, y in ring])
+
+
+def convex_faces(points: np.ndarray) -> list[np.ndarray]:
+    """Faces of the convex hull of `points` as loops of their numbers, anticlockwise seen from outside."""
+    hull = ConvexHull(points)
+    normals = hull.equations[:, :3]
+    face = np.full(len(hull.simplices), -1)
+    loops = []
+    for seed in range(len(face)):
+        if face[seed] >= 0:
+            continue
+        face[seed] = seed
+        members, n = [seed], normals[seed]
+        for triangle in members:  # grows while it is walked
+            for neighbour in hull.neighbors[triangle]:
+                if face[neighbour] < 0 and np.linalg.norm(np.cross(n, normals[neighbour])) < COPLANAR:
+                    if n @ normals[neighbour] > 0.0:
+                        face[neighbour] = seed
+                        members.append(neighbour)
+        around = np.unique(hull.simplices[members])
+        rest = points[around] - points[around].mean(axis=0)
+        x = rest[np.argmax((rest**2).sum(axis=1))]
+        angle = np.arctan2(rest @ np.cross(n, x / np.linalg.norm(x)), rest @ (x / np.linalg.norm(x)))
+        loops.append(around[np.argsort(angle)])
+    return loops
+
+
+def build_shapes(geometry: pin.GeometryModel) -> Shapes:
+    """Features of all objects of a geometry model.
+
+    Raises:
+        ValueError: an object has a shape that there are no contacts for; the message says which and why.
+    """
+    tables = _Tables()
+    for item in geometry.geometryObjects:
+        tables.add(item)
+    return tables.shapes()
+
+
+class _Tables:
+    """Growing lists behind `build_shapes`."""
+
+    def __init__(self) -> None:
+        self.kind: list[int] = []
+        self.body: list[int] = []
+        self.first: list[tuple[int, int, int]] = []
+        self.size: list[tuple[float, float, float]] = []
+        self.box: list[np.ndarray] = []
+        self.vertices: list[np.ndarray] = []
+        self.faces: list[np.ndarray] = []
+        self.loop: list[int] = [0]
+        self.loops: list[tuple[int, int]] = []
+        self.edges: list[tuple[int, int]] = []
+
+    def add(self, item: pin.GeometryObject) -> None:
+        shape = item.geometry
+        self.first.append((len(self.vertices), len(self.faces), len(self.edges)))
+        self.body.append(int(item.parentJoint))
+        if shape.getNodeType() != coal.GEOM_HALFSPACE and getattr(shape, "getSweptSphereRadius", float)() != 0.0:
+            raise ValueError(f"geometry {item.name!r} has a swept-sphere radius, which is not supported")
+        if isinstance(shape, coal.Halfspace):
+            self.kind.append(HALFSPACE)
+            self.size.append((0.0, 0.0, 0.0))
+            self.box.append(np.array([*shape.n, shape.d, 0.0, 0.0]))
+        elif isinstance(shape, coal.Box):
+            corners = box_vertices(np.array(shape.halfSide))
+            self._polytope(item.name, corners, convex_faces(corners))
+        elif isinstance(shape, coal.ConvexBase):
+            points = np.array(shape.points(), float)
+            try:
+                loops = convex_faces(points)
+            except QhullError as error:
+                raise ValueError(f"geometry {item.name!r}: its convex mesh has no volume") from error
+            self._polytope(item.name, points, loops)
+        elif isinstance(shape, coal.Sphere):
+            self._round(SPHERE, shape.radius, 0.0, np.full(3, shape.radius))
+        elif isinstance(shape, coal.Capsule | coal.Cylinder):
+            r, h = shape.radius, shape.halfLength
+            capsule = isinstance(shape, coal.Capsule)
+            self._round(CAPSULE if capsule else CYLINDER, r, h, np.array([r, r, h + r if capsule else h]))
+        else:
+            raise ValueError(
+                f"geometry {item.name!r} is a {type(shape).__name__}: must be one of Box, Sphere, Cylinder, Capsule, "
+                "Halfspace, Convex (several convex pieces of one body make a shape that is not convex)"
+            )
+
+    def _round(self, kind: int, radius: float, half_length: float, half: np.ndarray) -> None:
+        self.kind.append(kind)
+        self.size.append((radius, half_length, float(np.linalg.norm(half))))
+        self.box.append(np.concatenate([np.zeros(3), half]))
+
+    def _polytope(self, name: str, points: np.ndarray, loops: list[np.ndarray]) -> None:
+        self.kind.append(POLYTOPE)
+        used = np.unique(np.concatenate(loops))  # points inside the hull are no vertices
+        number = {int(point): len(self.vertices) + k for k, point in enumerate(used)}
+        edges: dict[tuple[int, int], int] = {}
+        for loop in loops:
+            corners = points[loop]
+            centre = corners.mean(axis=0)
+            normal = np.cross(corners - centre, np.roll(corners, -1, axis=0) - centre).sum(axis=0)
+            normal /= np.linalg.norm(normal)
+            self.faces.append(np.array([*normal, (corners @ normal).max()]))
+            for u, v in zip(loop, np.roll(loop, -1), strict=True):
+                ends = (number[int(min(u, v))], number[int(max(u, v))])
+                edge = edges.setdefault(ends, len(self.edges))
+                if edge == len(self.edges):
+                    self.edges.append(ends)
+                self.loops.append((number[int(u)], edge))
+            self.loop.append(len(self.loops))
+        if max(len(used), len(loops), len(edges)) > FEATURES // 2:
+            raise ValueError(f"geometry {name!r} has {len(edges)} edges: must be at most {FEATURES // 2}")
+        self.vertices.extend(points[used])
+        low, high = points[used].min(axis=0), points[used].max(axis=0)
+        self.size.append((0.0, 0.0, float(np.linalg.norm(high - low)) / 2))
+        self.box.append(np.concatenate([(low + high) / 2, (high - low) / 2]))
+
+    def shapes(self) -> Shapes:
+        self.first.append((len(self.vertices), len(self.faces), len(self.edges)))
+        return Shapes(
+            np.array(self.kind, np.int64),
+            np.array(self.body, np.int64),
+            np.array(self.first, np.int64).reshape(-1, 3),
+            np.array(self.size, float).reshape(-1, 3),
+            np.array(self.box, float).reshape(-1, 6),
+            np.array(self.vertices, float).reshape(-1, 3),
+            np.array(self.faces, float).reshape(-1, 4),
+            np.array(self.loop, np.int64),
+            np.array(self.loops, np.int64).reshape(-1, 2),
+            np.array(self.edges, np.int64).reshape(-1, 2),
+        )

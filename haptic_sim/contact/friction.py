@@ -1,0 +1,383 @@
+"""Friction of sustained contact: bonds between touching points that stretch, break and form again (THESIS 4.3.1).
+
+Four models share one kernel over contact rows. They see the sliding velocity v (of B relative to A, in the tangent
+plane), the normal force N and the coefficients, and give the force on B; A gets the opposite. All vectors are in
+world axes and laid into the tangent plane of their row, so no tangent basis exists and nothing depends on one.
+
+A *bond* is a spring from A to B with the strain z, stretched by v. It breaks at the breakaway distance z0, where it
+carries the static friction, so its stiffness is K = mu_s N / z0. Sliding, it carries the kinetic friction mu_k N,
+that is the strain z_k = z0 mu_k / mu_s. THESIS (4.6) writes the same as (1 + a) K_r for sticking and K_r for sliding,
+with K_r = mu_k N / z0 and a = mu_s / mu_k - 1, but lets z stay where it is when a contact begins to stick: the force
+then jumps by a K_r z0, and the energy 1/2 a K_r z0^2 comes from nowhere. Here the *force* stays where it is.
+
+- `reset_integrator` (Haessig and Friedland; THESIS 4.6-4.8). Sticking: dz/dt = v, f = -(K z + beta v). Sliding: z is
+  dragged along at the length z_k, f = -K z. Slides when |z| passes z0; sticks again when the speed falls below the
+  dead band or v turns against z. Errata 6: the force opposes sliding (printed without sign); the second condition of
+  4.7 and 4.8 is v < v_min, z <= -z0. Not as in 4.8, the dead band makes a contact stick earlier, not later: as
+  printed, the bond pushes a point back until it is as fast as v_min, without becoming shorter.
+- `karnopp` (Nahvi's finger pad; 4.9-4.10). Sticking: f = -K z. Sliding: f = -mu_k N v/|v|, and the centre of the
+  bond follows so that sticking begins with that force: (4.10) with mu_d |n| / k_f for its radius, k_f = K. Sticks when
+  the speed falls below the dead band. Undamped. (A slide that never was faster than the dead band ends when v
+  turns against it.)
+- `dahl` (driftless, Hayward and Armstrong; 4.11-4.12). f = -K z throughout, z_k is z_max, and only displacements
+  matter, not their speed. Sticking: dz = ds, so no drift. Sliding: dz = ds - |ds| z / z_max, integrated exactly
+  instead of by Euler; the friction falls from static to kinetic over some z_max. Sticks when ds turns against z.
+- `coulomb` (classical; figure 4.8). f = -mu_k N v/|v| outside the dead band, viscous inside it, where it rises to the
+  static friction: f = -mu_s N v / v_min. Has no memory and creeps under any load F below mu_s N, at v_min F / (mu_s N).
+
+**Guarantees**, for coefficients 0 <= mu_k <= mu_s: |f| <= mu_s N, f . n = 0; a row with N = 0 has no force and no
+bond; sliding steadily, |f| = mu_k N against v. What is not a finite number in velocity or normal force counts as N = 0.
+The damping is limited, not the sum of damping and spring, so that the bound costs no passivity.
+
+**Energy.** A bond stores 1/2 K |z|^2 (`bond_energy`); what friction takes beyond is dissipated. No bond gains energy
+other than by being stretched: as its normal force grows, the bond keeps its force and gets shorter (new asperities
+touch unstrained); as it falls, the bond keeps its strain. Thus friction under a load that changes is passive too, at
+the price of a creep by a part of z0 for each cycle of the normal force.
+
+**Sampling.** The caller steps by semi-implicit Euler: the velocity given is the one that moved the bodies in the step
+before, so z follows their displacement exactly (forward Euler for z, as in 4.12, amplifies the stiction oscillation).
+The force is then held for a step; doing so, a sticking bond returns up to 1/2 K |dz|^2 too much, which for an isolated
+bond evens out over an oscillation. Explicit steps of length h are stable where h^2 K w + 2 h beta w < 4, with w [1/kg]
+the velocity that unit impulses at all contacts cause. For two contacts on 2 kg at 1/512 s (w = 1/kg), beta = 1180 N s/m
+is beyond that limit, 1024 less a little. So the kernel takes a bound of w for each row, its *mobility*, and keeps
+beta <= 1/(h w), K <= 1/(h^2 w) (by a larger z0), and the dead bands of `coulomb` and `karnopp` wide enough that
+friction alone cannot carry a point through them in a step. Under these caps every system of contacts is stable, beta =
+1180 acts like 512 (still overdamped), and experiments with smaller values are not touched. Mobility 0 means no caps.
+
+Limits: bonds are kept in world axes and do not turn with bodies that turn together about the normal. In a step in
+which N grows faster than the bond is dragged along, `reset_integrator` and `dahl` slide with less than mu_k N.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numba
+import numpy as np
+from pydantic import model_validator
+
+from haptic_sim.contact.rows import CAPACITY
+from haptic_sim.parameters import Parameters, quantity
+
+FrictionModel = Literal["none", "reset_integrator", "karnopp", "dahl", "coulomb"]
+
+NONE, RESET_INTEGRATOR, KARNOPP, DAHL, COULOMB = range(5)
+MODEL_CODES: dict[FrictionModel, int] = {
+    "none": NONE,
+    "reset_integrator": RESET_INTEGRATOR,
+    "karnopp": KARNOPP,
+    "dahl": DAHL,
+    "coulomb": COULOMB,
+}
+
+STICKS, BREAKS_AWAY, SLIDES = 0, 1, 2  # sliding: slower than the dead band ever since it broke away, or faster once
+
+
+class FrictionParameters(Parameters):
+    """Friction of all contacts."""
+
+    model: FrictionModel = quantity("none", description="Friction model of sustained contact")
+    static: float = quantity(0.25, description="Coefficient of static friction", live=True, ge=0.0, le=100.0)
+    kinetic: float = quantity(0.2, description="Coefficient of kinetic friction", live=True, ge=0.0, le=100.0)
+    breakaway: float = quantity(
+        1e-5, unit="m", description="Strain at which a bond breaks and sliding begins", live=True, gt=0.0, le=0.1
+    )
+    deadband: float = quantity(
+        1e-4, unit="m/s", description="Sliding speed below which a contact counts as at rest", live=True, ge=0.0, le=1.0
+    )
+    damping: float = quantity(
+        0.0,
+        unit="N s/m",
+        description="Damping of the bond of each sticking contact (reset_integrator)",
+        live=True,
+        ge=0.0,
+        le=1e6,
+    )
+
+    @model_validator(mode="after")
+    def _kinetic_is_not_larger(self) -> FrictionParameters:
+        if self.kinetic > self.static:
+            if "kinetic" in self.model_fields_set:
+                raise ValueError(
+                    f".kinetic = {self.kinetic:g}: must be <= static = {self.static:g}; lower it or raise static"
+                )
+            raise ValueError(
+                f".static = {self.static:g}: must be >= kinetic = {self.kinetic:g}; raise it or lower kinetic"
+            )
+        return self
+
+    @property
+    def code(self) -> int:
+        """The model as kernels know it."""
+        return MODEL_CODES[self.model]
+
+
+class Bonds(NamedTuple):
+    """Arrays of what contacts remember, for kernels (C: capacity).
+
+    Attributes:
+        id: identity of the contact, (C,) int64.
+        strain: z [m], from A to B in world axes, (C, 3).
+        stiffness: K [N/m], (C,); 0 if there is no bond.
+        sliding: STICKS, BREAKS_AWAY or SLIDES; nonzero where the contact slides, (C,) int8.
+    """
+
+    id: np.ndarray
+    strain: np.ndarray
+    stiffness: np.ndarray
+    sliding: np.ndarray
+
+    @classmethod
+    def allocate(cls, capacity: int) -> Bonds:
+        return cls(
+            np.zeros(capacity, np.int64), np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity, np.int8)
+        )
+
+
+class FrictionMemory:
+    """The bonds of the contacts of this step and of the step before; the first `count` of `bonds` are in use."""
+
+    def __init__(self, capacity: int = CAPACITY):
+        self.bonds, self._before = Bonds.allocate(capacity), Bonds.allocate(capacity)
+        self.count = 0
+        self._table = np.zeros(1 << (2 * max(capacity, 1) - 1).bit_length(), np.int64)
+
+    def carry_over(self, count: int, id: np.ndarray) -> None:
+        """Begin a step whose contacts are `id` (C,) int64: each keeps its bond, new ones begin at rest, unstrained."""
+        self.bonds, self._before = self._before, self.bonds
+        carry_over(count, id, self.count, self._before, self.bonds, self._table)
+        self.count = count
+
+    def forget(self) -> None:
+        """Release all bonds."""
+        self.count = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _slot(id, bits):
+    """First place of an identity in a table of 2^bits, by Fibonacci hashing."""
+    return np.int64((np.uint64(id) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+
+
+@numba.njit(cache=True, nogil=True)
+def carry_over(count, id, count_before, before, now, table):
+    """Fill the first `count` bonds of `now` for the contacts `id` with what the same contacts had in `before`.
+
+    Takes time linear in the counts. A bond goes to one contact only, should an identity occur twice. `table` (T,)
+    int64 is work space, T a power of two and at least twice the count before.
+    """
+    bits = 1
+    while (1 << bits) < 2 * count_before:
+        bits += 1
+    mask = (1 << bits) - 1
+    for k in range(mask + 1):
+        table[k] = -1
+    for j in range(count_before):
+        k = _slot(before.id[j], bits)
+        while table[k] >= 0:
+            k = (k + 1) & mask
+        table[k] = j
+    for i in range(count):
+        now.id[i] = id[i]
+        now.strain[i, 0] = now.strain[i, 1] = now.strain[i, 2] = 0.0
+        now.stiffness[i] = 0.0
+        now.sliding[i] = STICKS
+        k = _slot(id[i], bits)
+        while table[k] != -1:
+            j = table[k]
+            if j >= 0 and before.id[j] == id[i]:
+                for d in range(3):
+                    now.strain[i, d] = before.strain[j, d]
+                now.stiffness[i] = before.stiffness[j]
+                now.sliding[i] = before.sliding[j]
+                table[k] = -2  # taken
+                break
+            k = (k + 1) & mask
+
+
+@numba.njit(cache=True, nogil=True)
+def friction_forces(
+    model,
+    count,
+    normal,
+    slip_velocity,
+    normal_force,
+    mu,
+    mobility,
+    breakaway,
+    deadband,
+    damping,
+    period,
+    bonds,
+    force,
+):
+    """Move `bonds` on by a step and fill `force` (C, 3) with the friction on body B [N], in world axes.
+
+    Args:
+        model: NONE, RESET_INTEGRATOR, KARNOPP, DAHL or COULOMB.
+        count: number of rows in use.
+        normal: unit normals, (C, 3).
+        slip_velocity: of B's point relative to A's, now, that is after the step before [m/s], in world axes, (C, 3);
+            a normal part is ignored.
+        normal_force: [N], (C,); rows without are released.
+        mu: static and kinetic coefficients, (C, 2).
+        mobility: bound of the tangential velocity per unit impulses at all contacts [1/kg], (C,): see
+            `tangential_mobility`. 0: nothing is capped.
+        breakaway: z0 [m]. deadband: v_min [m/s]. damping: beta [N s/m]. period: h [s].
+        bonds: `Bonds` of these rows, changed in place.
+        force: (C, 3), filled.
+    """
+    h = period
+    for i in range(count):
+        force[i, 0] = force[i, 1] = force[i, 2] = 0.0
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        vx, vy, vz = slip_velocity[i, 0], slip_velocity[i, 1], slip_velocity[i, 2]
+        v_n = vx * nx + vy * ny + vz * nz
+        vx, vy, vz = vx - v_n * nx, vy - v_n * ny, vz - v_n * nz
+        speed = math.sqrt(vx * vx + vy * vy + vz * vz)
+        N, w = normal_force[i], mobility[i]
+        static = mu[i, 0] * N  # largest friction at rest, and friction of sliding [N]
+        kinetic = min(mu[i, 1], mu[i, 0]) * N
+        if model == NONE or not (0.0 < static < math.inf and speed < math.inf):  # no number counts as no contact
+            _release(bonds, i)
+            continue
+        if model == COULOMB:
+            _release(bonds, i)
+            band = max(deadband, h * w * static)
+            if speed > band:
+                bonds.sliding[i] = SLIDES
+                scale = -kinetic / speed
+            else:
+                scale = -static / band if band > 0.0 else 0.0
+            force[i, 0], force[i, 1], force[i, 2] = scale * vx, scale * vy, scale * vz
+            continue
+
+        z0 = max(breakaway, h * h * w * static)
+        K = static / z0
+        z_k = z0 * (kinetic / static)
+        band = max(deadband, h * w * kinetic) if model == KARNOPP else deadband
+
+        # the bond in today's tangent plane, under today's normal force; neither can raise its energy
+        zx, zy, zz = bonds.strain[i, 0], bonds.strain[i, 1], bonds.strain[i, 2]
+        z_n = zx * nx + zy * ny + zz * nz
+        keep = bonds.stiffness[i] / K if bonds.stiffness[i] < K else 1.0
+        zx, zy, zz = keep * (zx - z_n * nx), keep * (zy - z_n * ny), keep * (zz - z_n * nz)
+        dx, dy, dz = h * vx, h * vy, h * vz
+
+        sliding = bonds.sliding[i]
+        if sliding != STICKS:
+            if speed > band:
+                sliding = SLIDES
+            turned = zx * vx + zy * vy + zz * vz < 0.0 or speed == 0.0
+            slowed = sliding == SLIDES and speed <= band and model != DAHL
+            if turned or slowed:
+                sliding = STICKS
+        if sliding == STICKS:
+            x, y, z = zx + dx, zy + dy, zz + dz
+            if x * x + y * y + z * z <= z0 * z0:
+                zx, zy, zz = x, y, z
+            else:
+                sliding = SLIDES if speed > band else BREAKS_AWAY
+        if sliding != STICKS:
+            if model == RESET_INTEGRATOR:
+                zx, zy, zz = zx + dx, zy + dy, zz + dz
+                length = math.sqrt(zx * zx + zy * zy + zz * zz)
+                if length > z_k:
+                    zx, zy, zz = zx * (z_k / length), zy * (z_k / length), zz * (z_k / length)
+            elif model == KARNOPP:
+                # THESIS (4.10); while N grows, no more energy goes into the bond than friction takes
+                length = min(z_k, math.sqrt(zx * zx + zy * zy + zz * zz) + h * speed) / speed
+                zx, zy, zz = length * vx, length * vy, length * vz
+            else:
+                # THESIS (4.12): dz/ds = t - z/z_k along the direction t, without sign(v) as z is a vector
+                decay = math.exp(-h * speed / z_k) if z_k > 0.0 else 0.0
+                part = (1.0 - decay) * z_k / speed
+                zx, zy, zz = decay * zx + part * vx, decay * zy + part * vy, decay * zz + part * vz
+                length = math.sqrt(zx * zx + zy * zy + zz * zz)
+                if length > z0:  # where z0 is capped, it falls with N
+                    zx, zy, zz = zx * (z0 / length), zy * (z0 / length), zz * (z0 / length)
+        bonds.strain[i, 0], bonds.strain[i, 1], bonds.strain[i, 2] = zx, zy, zz
+        bonds.stiffness[i] = K
+        bonds.sliding[i] = sliding
+
+        if model == KARNOPP and sliding != STICKS:
+            fx, fy, fz = -kinetic * (vx / speed), -kinetic * (vy / speed), -kinetic * (vz / speed)
+        else:
+            fx, fy, fz = -K * zx, -K * zy, -K * zz
+            if model == RESET_INTEGRATOR and sliding == STICKS and damping > 0.0 and speed > 0.0:
+                beta = damping if h * w * damping <= 1.0 else 1.0 / (h * w)
+                # the largest g <= 1 for which |-K z - g beta v| <= mu_s N, so that only the damping gives way
+                bx, by, bz = -beta * vx, -beta * vy, -beta * vz
+                ab = fx * bx + fy * by + fz * bz
+                bb = bx * bx + by * by + bz * bz
+                room = max(static * static - (fx * fx + fy * fy + fz * fz), 0.0)
+                if bb + 2.0 * ab > room:
+                    root = math.sqrt(ab * ab + bb * room)
+                    g = room / (ab + root) if ab > 0.0 else (root - ab) / bb
+                    g = min(g, 1.0)
+                    bx, by, bz = g * bx, g * by, g * bz
+                fx, fy, fz = fx + bx, fy + by, fz + bz
+        force[i, 0], force[i, 1], force[i, 2] = fx, fy, fz
+
+
+@numba.njit(cache=True, nogil=True)
+def _release(bonds, i):
+    bonds.strain[i, 0] = bonds.strain[i, 1] = bonds.strain[i, 2] = 0.0
+    bonds.stiffness[i] = 0.0
+    bonds.sliding[i] = STICKS
+
+
+@numba.njit(cache=True, nogil=True)
+def bond_energy(count, bonds, energy):
+    """Fill `energy` (C,) with what each bond stores, 1/2 K |z|^2 [J], and return the sum.
+
+    With the work W of the friction forces on the bodies over a step, friction has dissipated -W less the growth of
+    this sum.
+    """
+    total = 0.0
+    for i in range(count):
+        s = 0.0
+        for d in range(3):
+            s += bonds.strain[i, d] * bonds.strain[i, d]
+        energy[i] = 0.5 * bonds.stiffness[i] * s
+        total += energy[i]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _tangential_norm(contacts, i, side):
+    """Largest singular value of the two tangential rows of a side, [kg^-1/2]."""
+    a = b = c = 0.0
+    for k in range(contacts.size[contacts.tree[i, side]]):
+        x, y = contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
+        a += x * x
+        b += x * y
+        c += y * y
+    return math.sqrt(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b))
+
+
+@numba.njit(cache=True, nogil=True)
+def tangential_mobility(contacts, count, normal_force, sums, mobility):
+    """Fill `mobility` (C,) [1/kg] with bounds under which `friction_forces` keeps any system of contacts stable.
+
+    For row i that is a bound of sum_j |W_i W_j^T| over the tangential blocks of the rows with a normal force, namely
+    the sum over its sides of |W_i| sum_j |W_j| in the same tree, in time linear in the rows. If beta_i h times it is
+    at most 1, so is the spectral radius of h diag(beta) W W^T (its block row sums are); the same for h^2 K. Exact for
+    contacts that push in the same way on one body.
+
+    Args:
+        contacts: `ScaledContacts` of the rows.
+        sums: work space, (trees,).
+    """
+    for t in range(contacts.size.shape[0]):
+        sums[t] = 0.0
+    for i in range(count):
+        for side in range(2):
+            if normal_force[i] > 0.0 and contacts.tree[i, side] >= 0:
+                sums[contacts.tree[i, side]] += _tangential_norm(contacts, i, side)
+    for i in range(count):
+        mobility[i] = 0.0
+        for side in range(2):
+            if contacts.tree[i, side] >= 0:
+                mobility[i] += _tangential_norm(contacts, i, side) * sums[contacts.tree[i, side]]

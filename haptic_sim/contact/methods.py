@@ -1,0 +1,34 @@
+"""Which contact method is made of what."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from haptic_sim.contact.compliant import CompliantContact
+from haptic_sim.contact.response import ContactParameters, ContactResponse, ImpulseRendering, Method
+from haptic_sim.contact.rigid import RigidContact
+from haptic_sim.multibody import Multibody
+
+
+def build_response(
+    method: Method,
+    body: Multibody,
+    parameters: ContactParameters,
+    rendering: ImpulseRendering,
+    wrench_limit: np.ndarray,
+    capacity: int,
+) -> ContactResponse:
+    """The contact method of an experiment.
+
+    Args:
+        method: see `compliant` and `rigid`.
+        body: whose contacts it shall resolve.
+        parameters: material.
+        rendering: what is done about impulses that the device cannot render; `scaled` and `spread` are for methods
+            with penalties, whose impulses stand alone.
+        wrench_limit: of the device, (6,) [N, N m].
+        capacity: contacts at most.
+    """
+    if method in ("constraint", "hybrid"):
+        return RigidContact(body, parameters, capacity, method)
+    return CompliantContact(body, parameters, capacity, method, rendering, wrench_limit)

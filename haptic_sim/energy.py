@@ -1,0 +1,36 @@
+"""Where the energy of a simulated world is, and where it went."""
+
+from __future__ import annotations
+
+import numpy as np
+
+KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
+TERMS = ("kinetic", "potential", "elastic", "injected", "damping", "friction", "impact", "numerical")
+
+
+class EnergyBalance:
+    """Energies at the beginning of a step, and what flowed since the start of the trial [J].
+
+    kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
+
+    Attributes:
+        values: (8,) in the order of TERMS. kinetic; potential, of gravity; elastic, in penalty springs and bonds of
+            friction; injected by the hand and by surroundings that move; dissipated by the damping of penalties, by
+            friction, and by collisions and rigid contacts; numerical: what discrete time has added, so that the
+            balance closes (penalties held over a step add energy, semi-implicit Euler in free fall takes 1/2 m g^2 T^2
+            a step).
+    """
+
+    def __init__(self, period: float):
+        self.period = period
+        self.values = np.zeros(8)
+        self._start: float | None = None
+
+    def open(self, kinetic: float, potential: float, elastic: float) -> None:
+        """State of the world at the beginning of a step."""
+        v = self.values
+        v[KINETIC], v[POTENTIAL], v[ELASTIC] = kinetic, potential, elastic
+        total = kinetic + potential + elastic
+        if self._start is None:
+            self._start = total
+        v[NUMERICAL] = total - self._start - v[INJECTED] + v[DAMPING] + v[FRICTION] + v[IMPACT]

@@ -1,0 +1,123 @@
+"""Meshes: read, checked, and taken as convex pieces, since collision detection knows only convex shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import coal
+import numpy as np
+import trimesh
+from scipy.spatial import ConvexHull, QhullError
+
+CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside the hull
+FLAT = 1e-9  # of the cube of the diagonal: less volume is none
+
+Taken = Literal["convex", "pieces", "hull"]
+"""A mesh as a whole that must be convex; as connected pieces that must be; or the hull of each piece."""
+
+
+class MeshError(ValueError):
+    """A mesh that cannot be used; the text gives the reason and goes after the name of the mesh."""
+
+
+def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> trimesh.Trimesh:
+    """A triangle mesh, its equal vertices merged.
+
+    Args:
+        path: STL, OBJ, PLY, OFF or what else trimesh reads.
+        scale: factors along x, y and z; to metres.
+
+    Raises:
+        MeshError: missing, not a mesh, empty or not finite.
+    """
+    if not path.is_file():
+        raise MeshError("cannot be read: No such file or directory")
+    try:
+        mesh = trimesh.load_mesh(path, process=True)
+    except Exception as error:  # the parsers of trimesh's formats raise whatever they stumble over
+        raise MeshError(f"cannot be read as a mesh: {str(error).splitlines()[0] if str(error) else error!r}") from error
+    if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
+        raise MeshError("cannot be read as a mesh: it has no triangles")
+    return merged(mesh.vertices * np.asarray(scale), mesh.faces)
+
+
+def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
+    """A mesh from vertices (n, 3) [m] and triangles (m, 3), equal vertices merged.
+
+    Raises:
+        MeshError: not finite.
+    """
+    if not np.all(np.isfinite(vertices)):
+        raise MeshError("has vertices that are not finite")
+    mesh = trimesh.Trimesh(vertices, faces, process=False)
+    mesh.merge_vertices(merge_tex=True, merge_norm=True)
+    mesh.update_faces(mesh.nondegenerate_faces(height=0.0))
+    return mesh
+
+
+def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
+    """Vertices [m] of each convex piece of a closed mesh.
+
+    Pieces are what hangs together by edges. A piece counts as convex if its surface lies on its hull to within
+    CONVEX_TOLERANCE of its diagonal.
+
+    Raises:
+        MeshError: not closed, without volume, or not convex as `taken` demands.
+    """
+    edges, uses = np.unique(mesh.edges_sorted, axis=0, return_counts=True)
+    wrong = int(np.count_nonzero(uses != 2))
+    if wrong or len(edges) == 0:
+        raise MeshError(f"is not closed: {wrong} of its {len(edges)} edges do not have a triangle on both sides")
+    pieces = mesh.split(only_watertight=False)
+    if taken == "convex" and len(pieces) > 1:
+        raise MeshError(
+            f"is not convex: it has {len(pieces)} separate pieces; set convex: false to take each by itself"
+        )
+    corners = []
+    for i, piece in enumerate(pieces):
+        which = f"piece {i} of {len(pieces)} " if len(pieces) > 1 else ""
+        diagonal = float(np.linalg.norm(np.ptp(piece.vertices, axis=0)))
+        hull = _hull(piece.vertices)
+        if hull is None or not hull.volume > FLAT * diagonal**3:
+            raise MeshError(f"{which}has no volume".strip())
+        dent = _dent(hull, piece.triangles_center)
+        if taken != "hull" and dent > CONVEX_TOLERANCE * diagonal:
+            raise MeshError(f"{which}is not convex: its surface lies up to {dent:.3g} m inside its hull")
+        corners.append(piece.vertices[hull.vertices])
+    return corners
+
+
+def _hull(vertices: np.ndarray) -> ConvexHull | None:
+    try:
+        return ConvexHull(vertices)
+    except QhullError:  # flat
+        return None
+
+
+def _dent(hull: ConvexHull, centroids: np.ndarray) -> float:
+    """How deep the surface with triangles around these centroids lies inside the hull at most [m].
+
+    Depth under the hull is the least of the depths under its planes: concave, and nowhere negative. Such a function is
+    on a triangle nowhere more than three times what it is at the centroid, so looking there is enough.
+    """
+    normals, offsets = hull.equations[:, :3], hull.equations[:, 3]
+    deepest = 0.0
+    for some in np.array_split(centroids, 1 + len(centroids) * len(normals) // 10_000_000):
+        if len(some):
+            deepest = max(deepest, float(np.min(-(some @ normals.T + offsets), axis=1).max()))
+    return 3.0 * deepest
+
+
+def convex_shape(vertices: np.ndarray) -> coal.Convex:
+    """The convex hull of points [m] as a shape for collision detection."""
+    points = coal.StdVec_Vec3s()
+    for vertex in np.asarray(vertices, float):
+        points.append(vertex)
+    return coal.Convex.convexHull(points, True, "Qt")  # Qt: triangles, also of faces with more corners
+
+
+def hull_mass(vertices: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume [m^3], centroid [m] and inertia about it for unit density [m^5] of the convex hull of points."""
+    properties = trimesh.convex.convex_hull(vertices).mass_properties
+    return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)

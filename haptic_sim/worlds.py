@@ -1,0 +1,624 @@
+"""Worlds: any number of free bodies, linkages and fixed bodies, as parameters and as a Pinocchio model.
+
+A body has axes of its own, in which its shapes, its centre of mass and its hold point are given. The model has one
+joint for each body that moves:
+
+ - free: translation in world axes, then a spherical joint; its frame is at the centre of mass and has the body's axes.
+   The coordinates are (x, y, z, quaternion x y z w), the velocities that of the centre of mass in world axes and the
+   angular one in the body's axes: the inertia is constant, and any step keeps linear momentum exactly.
+ - planar: x, y and the angle about z in world axes, its frame at the centre of mass.
+ - revolute and prismatic: the body's axes, turned or moved along an axis of the parent.
+
+Fixed bodies belong to joint 0. A tree is what hangs on the world by one joint; it has consecutive coordinates, and the
+inertia matrix is block diagonal over trees. Friction and restitution belong to pairs of bodies: a value that only one
+body has of its own counts, where neither has one that of the experiment; of two, the greater restitution and the
+geometric mean of the friction coefficients.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.meshes import MeshError
+from haptic_sim.model_files import FileTree, ModelFileError, load_trees
+from haptic_sim.multibody import planar_joint
+from haptic_sim.parameters import ParameterError
+from haptic_sim.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
+from haptic_sim.world_parameters import (
+    WORLD,
+    FileParameters,
+    FixedBodyParameters,
+    FreeBodyParameters,
+    Material,
+    PlanarBodyParameters,
+    RevoluteBodyParameters,
+    WorldParameters,
+    tensor,
+)
+
+QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
+
+
+@dataclass(frozen=True)
+class World:
+    """A multibody world at its start.
+
+    Attributes (P: collision pairs, F: free bodies, T: trees):
+        model, hand: Pinocchio model, and in it the frame at the hold point with the axes of the held body.
+        geometry: convex coal shapes. Of each collision pair the second moves, and is the tool's if one is.
+        q, v: configuration and velocity at the start.
+        planar: whether everything moves in the plane of x and y.
+        restitution: of each collision pair, (P,).
+        friction: static and kinetic coefficient of each collision pair, (P, 2).
+        tree_start, tree_size: first coordinate and number of coordinates of each tree, (T,) int64.
+        free_joints: joints of free bodies that nothing hangs on, (F,) int64; their last three velocities are angular.
+        free_inertia: their inertia about the centre of mass, in the body's axes [kg m^2], (F, 3, 3).
+        body_names: of each joint; that of joint 0 is "world".
+        shape_bodies: body of each shape of `geometry`.
+    """
+
+    model: pin.Model
+    hand: int
+    geometry: pin.GeometryModel
+    q: np.ndarray
+    v: np.ndarray
+    planar: bool
+    restitution: np.ndarray
+    friction: np.ndarray
+    tree_start: np.ndarray
+    tree_size: np.ndarray
+    free_joints: np.ndarray
+    free_inertia: np.ndarray
+    body_names: tuple[str, ...]
+    shape_bodies: tuple[str, ...]
+
+
+@dataclass
+class _Link:
+    """A joint to be and what it carries; poses are in its axes."""
+
+    name: str
+    joint_name: str
+    joint: pin.JointModel
+    parent: _Link | None
+    pose: pin.SE3  # in the parent's joint axes
+    inertia: pin.Inertia
+    q: np.ndarray
+    v: np.ndarray
+    free: bool = False
+    parent_body: str | None = None  # the fixed body it is fastened to
+    source: tuple[pin.Model, int] | None = None  # where limits, friction and armature are
+    number: int = 0  # of the joint, once there
+
+
+@dataclass
+class _Place:
+    """Where a body is: with which joint (None: fixed), and its pose and centre of mass in the joint's axes."""
+
+    link: _Link | None
+    pose: pin.SE3
+    centre: np.ndarray
+    material: Material
+    file: str = ""
+
+
+@dataclass
+class _Shape:
+    body: str
+    name: str
+    pose: pin.SE3  # in the joint's axes
+    geometry: coal.CollisionGeometry
+
+
+@dataclass
+class _Plan:
+    """What the world will be, before there is a model."""
+
+    places: dict[str, _Place] = field(default_factory=dict)
+    links: list[_Link] = field(default_factory=list)
+    shapes: list[_Shape] = field(default_factory=list)
+
+
+def free_joint() -> pin.JointModel:
+    """Translation in world axes, then rotation."""
+    joint = pin.JointModelComposite()
+    joint.addJoint(pin.JointModelTranslation())
+    joint.addJoint(pin.JointModelSpherical())
+    return joint
+
+
+def build(
+    parameters: WorldParameters,
+    folder: Path,
+    *,
+    restitution: float = 0.0,
+    friction: tuple[float, float] = (0.0, 0.0),
+    prefix: str = "",
+) -> World:
+    """The world that `parameters` describe.
+
+    Args:
+        folder: where the paths of files start from, unless they are there as given.
+        restitution, friction: of contacts between bodies without own values; static and kinetic.
+        prefix: what goes before the keys in messages, "scene." for example.
+
+    Raises:
+        ParameterError: one line for each problem, with key, value and reason.
+    """
+    plan = _Plan()
+    problems = [*_add_files(plan, parameters, folder), *_add_bodies(plan, parameters, folder)]
+    if not problems:
+        problems = list(_name_problems(plan, parameters))
+    if problems:
+        raise ParameterError(prefix + problem for problem in problems)
+    model, q, v, ordered = _assemble(plan, parameters.gravity)
+    hand = _add_hand(model, plan, parameters)
+    geometry, pairs = _add_geometry(plan, parameters)
+    problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
+    values = [_material(plan, pair, restitution, friction) for pair in pairs]
+    for pair, (_, static, kinetic) in zip(pairs, values, strict=True):
+        if static < kinetic:
+            bodies = " and ".join(plan.shapes[i].body for i in pair)
+            problem = f"friction of {bodies}: static = {static:g}: must be >= kinetic = {kinetic:g}"
+            if f"bodies: {problem}" not in problems:
+                problems.append(f"bodies: {problem}")
+    if problems:
+        raise ParameterError(prefix + problem for problem in problems)
+    roots = [link for link in ordered if link.parent is None]
+    parents = {id(link.parent) for link in ordered}
+    free = [link for link in ordered if link.free and id(link) not in parents]
+    table = np.array(values, float).reshape(-1, 3)
+    sizes = [sum(model.nvs[i] for i in model.subtrees[link.number]) for link in roots]
+    world = World(
+        model=model,
+        hand=hand,
+        geometry=geometry,
+        q=q,
+        v=v,
+        planar=parameters.planar,
+        restitution=table[:, 0].copy(),
+        friction=table[:, 1:].copy(),
+        tree_start=np.array([model.idx_vs[link.number] for link in roots], np.int64),
+        tree_size=np.array(sizes, np.int64),
+        free_joints=np.array([link.number for link in free], np.int64),
+        free_inertia=np.array([link.inertia.inertia for link in free], float).reshape(-1, 3, 3),
+        body_names=(WORLD, *(link.name for link in ordered)),
+        shape_bodies=tuple(shape.body for shape in plan.shapes),
+    )
+    depth, a, b = deepest_overlap(world)
+    if depth > parameters.allowed_overlap:
+        raise ParameterError(
+            [
+                f"{prefix}bodies: {a} and {b} overlap by {depth:.4g} m at the start: must be at most "
+                f"allowed_overlap = {parameters.allowed_overlap:g} m, or the pair named in ignore"
+            ]
+        )
+    return world
+
+
+def deepest_overlap(world: World) -> tuple[float, str, str]:
+    """Depth [m] and names of the two bodies that overlap most at the start; (0, "", "") if none do."""
+    data, geometry_data = world.model.createData(), world.geometry.createData()
+    pin.updateGeometryPlacements(world.model, data, world.geometry, geometry_data, world.q)
+    deepest = (0.0, "", "")
+    if len(world.geometry.collisionPairs) == 0:
+        return deepest
+    pin.computeDistances(world.geometry, geometry_data)
+    for pair, result in zip(world.geometry.collisionPairs, geometry_data.distanceResults, strict=True):
+        if -result.min_distance > deepest[0]:
+            names = world.shape_bodies[pair.second], world.shape_bodies[pair.first]
+            deepest = (-float(result.min_distance), *names)
+    return deepest
+
+
+def with_absolute_paths(parameters: WorldParameters, folder: Path) -> WorldParameters:
+    """The same parameters, with paths that hold everywhere."""
+
+    def absolute(path: str) -> str:
+        return str(locate(path, folder).resolve())
+
+    bodies = {}
+    for name, body in parameters.bodies.items():
+        shapes = tuple(
+            shape.model_copy(update={"path": absolute(shape.path)}) if isinstance(shape, MeshParameters) else shape
+            for shape in body.shapes
+        )
+        bodies[name] = body.model_copy(update={"shapes": shapes})
+    files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in parameters.files.items()}
+    return parameters.model_copy(update={"bodies": bodies, "files": files})
+
+
+# Files
+
+
+def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
+    for name, file in parameters.files.items():
+        path = locate(file.path, folder)
+        try:
+            trees = load_trees(path, file.meshes, free=file.base == "free")
+            states = _file_states(file, trees)
+        except ModelFileError as error:
+            yield from (f"files.{name}.path = {path}{problem}" for problem in error.problems)
+        except ValueError as error:
+            yield f"files.{name}{error}"
+        else:
+            for tree, (X_FB, q, v) in zip(trees, states, strict=True):
+                _add_tree(plan, name, file, tree, file.pose * X_FB, q, v)
+
+
+def _file_states(file: FileParameters, trees: list[FileTree]) -> list[tuple[pin.SE3, np.ndarray, np.ndarray]]:
+    """Of each tree: where its root is instead of where the file has it, coordinates of its joints, all velocities.
+
+    Raises:
+        ValueError: wrong numbers; the text goes after the key of the file.
+    """
+    nq = sum(tree.model.nq + 7 * tree.free for tree in trees)
+    nv = sum(tree.model.nv + 6 * tree.free for tree in trees)
+    for key, values, count in (("q", file.q, nq), ("v", file.v, nv)):
+        if values is not None and len(values) != count:
+            raise ValueError(f".{key} has {len(values)} values: must have {count}")
+    q, v = np.array(file.q or (), float), np.array(file.v or (0.0,) * nv)
+    states = []
+    for tree in trees:
+        X_FB, joints = pin.SE3.Identity(), pin.neutral(tree.model)
+        if file.q is not None:
+            if tree.free:
+                root, q = q[:7], q[7:]
+                if not abs(np.linalg.norm(root[3:]) - 1.0) < QUATERNION_TOLERANCE:
+                    raise ValueError(".q: a quaternion in it must have length 1")
+                root[3:] /= np.linalg.norm(root[3:])
+                X_FB = pin.XYZQUATToSE3(root) * tree.root_pose().inverse()
+            joints, q = q[: tree.model.nq], q[tree.model.nq :]
+            if not pin.isNormalized(tree.model, joints, QUATERNION_TOLERANCE):
+                raise ValueError(".q: a quaternion in it must have length 1")
+            joints = pin.normalize(tree.model, joints)
+        count = tree.model.nv + 6 * tree.free
+        states.append((X_FB, joints, v[:count]))
+        v = v[count:]
+    return states
+
+
+def _add_tree(
+    plan: _Plan, name: str, file: FileParameters, tree: FileTree, X_WF: pin.SE3, q: np.ndarray, v: np.ndarray
+) -> None:
+    """Links and shapes of one tree of a file; X_WF: pose of what it has fixed in the world."""
+    model = tree.model
+    full = {body: f"{name}/{body}" for body, _, _ in tree.bodies()}
+    full.setdefault(WORLD, f"{name}/{WORLD}")
+    first = {joint: full[body] for body, joint, _ in reversed(list(tree.bodies()))}
+    links: list[_Link | None] = [None]
+    X_RF = X_WF  # what the file fixes is in axes F; those of the joint or the world that carries it are R
+    if tree.free:
+        X_FB = tree.root_pose()
+        inertia = X_FB.actInv(model.inertias[0])
+        root = _free_link(first[0], inertia, X_WF * X_FB, v[:6])
+        X_RF = pin.SE3(np.eye(3), -inertia.lever) * X_FB.inverse()
+        v = v[6:]
+        links[0] = root
+        plan.links.append(root)
+    for joint in range(1, model.njoints):
+        pose = model.jointPlacements[joint].copy()
+        above = tree.parent_body(joint)
+        i, j = model.idx_qs[joint], model.idx_vs[joint]
+        link = _Link(
+            name=first.get(joint, f"{name}/{model.names[joint]}"),
+            joint_name=f"{name}/{model.names[joint]}",
+            joint=model.joints[joint],
+            parent=links[model.parents[joint]],
+            pose=X_RF * pose if model.parents[joint] == 0 else pose,
+            inertia=model.inertias[joint].copy(),
+            q=q[i : i + model.nqs[joint]],
+            v=v[j : j + model.nvs[joint]],
+            parent_body=None if above is None else full[above],
+            source=(model, joint),
+        )
+        links.append(link)
+        plan.links.append(link)
+    for body, joint, pose in tree.bodies():
+        carrier = links[joint]
+        X_JB = X_RF * pose if joint == 0 else pose.copy()
+        centre = X_JB.translation.copy()
+        if carrier is not None and first[joint] == full[body]:
+            centre = carrier.inertia.lever.copy()
+        plan.places[full[body]] = _Place(carrier, X_JB, centre, file, name)
+    if full[WORLD] not in plan.places and any(shape.body == WORLD for shape in tree.shapes):
+        plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
+    for i, shape in enumerate(tree.shapes):
+        pose = X_RF * shape.pose if shape.joint == 0 else shape.pose
+        plan.shapes.append(_Shape(full[shape.body], f"{full[shape.body]}.{i}", pose, shape.geometry))
+
+
+def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray) -> _Link:
+    """The joint of a free body with its axes at X_WB; `inertia` in these, `velocity` in world axes."""
+    return _Link(
+        name=name,
+        joint_name=name,
+        joint=free_joint(),
+        parent=None,
+        pose=pin.SE3.Identity(),
+        inertia=pin.Inertia(inertia.mass, np.zeros(3), inertia.inertia),
+        q=np.concatenate([X_WB.act(np.array(inertia.lever)), pin.Quaternion(X_WB.rotation).coeffs()]),
+        v=np.concatenate([velocity[:3], X_WB.rotation.T @ velocity[3:]]),
+        free=True,
+    )
+
+
+# Bodies
+
+
+def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
+    pieces: dict[str, list[tuple[int, Solid]]] = {}
+    for name, body in parameters.bodies.items():
+        pieces[name] = []
+        for i, shape in enumerate(body.shapes):
+            try:
+                pieces[name] += [(i, solid) for solid in solids(shape, folder)]
+            except MeshError as error:
+                yield f"bodies.{name}.shapes[{i}]{error}"
+        if name in parameters.files:
+            yield f"bodies.{name}: a file has this name too"
+    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len({i for i, _ in pieces[name]})}
+    order, problems = _parents_first(plan, parameters)
+    yield from problems
+    if broken or problems:
+        return
+    for name in order:
+        body = parameters.bodies[name]
+        X_JB = pin.SE3.Identity()  # body in its joint
+        link = None
+        if isinstance(body, FixedBodyParameters):
+            X_JB = body.pose
+        else:
+            inertia = _inertia(body, [solid for _, solid in pieces[name]])
+            link, X_JB = _link(plan, name, body, inertia)
+            plan.links.append(link)
+        centre = link.inertia.lever.copy() if link is not None else X_JB.translation.copy()
+        plan.places[name] = _Place(link, X_JB, centre, body)
+    # Shapes in the order of the experiment, whatever hangs on what.
+    for name, solids_of_body in pieces.items():
+        for k, (_, solid) in enumerate(solids_of_body):
+            plan.shapes.append(_Shape(name, f"{name}.{k}", plan.places[name].pose * solid.pose, solid.geometry))
+
+
+def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str], list[str]]:
+    """Names of bodies, parents before children, and what is wrong with parents."""
+    order: list[str] = []
+    problems: list[str] = []
+    for start in parameters.bodies:
+        chain: list[str] = []
+        name = start
+        while name in parameters.bodies and name not in order:
+            if name in chain:
+                loop = ", ".join(chain[chain.index(name) :])
+                problems.append(f"bodies.{name}.parent = {_parent(parameters, name)}: hangs on itself ({loop})")
+                return [], problems
+            chain.append(name)
+            name = _parent(parameters, name)
+        if name not in (WORLD, *parameters.bodies, *plan.places):
+            known = ", ".join([WORLD, *parameters.bodies, *plan.places])
+            problems.append(f"bodies.{chain[-1]}.parent = {name}: unknown body (known: {known})")
+        order += reversed(chain)
+    return order, problems
+
+
+def _parent(parameters: WorldParameters, name: str) -> str:
+    return getattr(parameters.bodies[name], "parent", WORLD)
+
+
+def _inertia(body: Any, pieces: list[Solid]) -> pin.Inertia:
+    """Inertia of a moving body in its axes."""
+    shapes = uniform(pieces)
+    planar = isinstance(body, PlanarBodyParameters)
+    if body.inertia is not None:
+        centre = np.zeros(3) if shapes is None else np.array(shapes.lever)
+        if body.centre_of_mass is not None:
+            centre = np.array([*body.centre_of_mass, 0.0][:3])
+        # The other two moments do not matter in the plane; equal ones are those of a possible body.
+        moments = body.inertia * np.eye(3) if planar else tensor(body.inertia)
+        total = pin.Inertia(body.mass, centre, moments)
+    else:
+        assert shapes is not None  # moving bodies without inertia have shapes with volume
+        scale = body.density if body.mass is None else body.mass / shapes.mass
+        moments = np.array(shapes.inertia) * scale
+        total = pin.Inertia(
+            shapes.mass * scale, np.array(shapes.lever), moments[2, 2] * np.eye(3) if planar else moments
+        )
+    if planar:
+        total.lever = np.array([total.lever[0], total.lever[1], 0.0])
+    return total
+
+
+def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Link, pin.SE3]:
+    """The joint of a moving body, and the body's pose in its axes."""
+    centred = pin.SE3(np.eye(3), -inertia.lever)
+    if isinstance(body, FreeBodyParameters):
+        return _free_link(name, inertia, body.pose, np.array(body.velocity)), centred
+    parent, pose, X_JB = None, pin.SE3.Identity(), pin.SE3.Identity()
+    if isinstance(body, PlanarBodyParameters):
+        joint, X_JB = planar_joint(), centred
+        X_WB = placement((*body.position, 0.0), (0.0, 0.0, body.angle))
+        q = [*X_WB.act(np.array(inertia.lever))[:2], body.angle]
+        inertia = pin.Inertia(inertia.mass, np.zeros(3), inertia.inertia)
+    else:
+        pose = body.pose
+        if body.parent != WORLD:
+            place = plan.places[body.parent]
+            parent, pose = place.link, place.pose * body.pose
+        axis = np.array(body.axis) / np.linalg.norm(body.axis)
+        if isinstance(body, RevoluteBodyParameters):
+            joint, q = pin.JointModelRevoluteUnaligned(axis), [body.angle]
+        else:
+            joint, q = pin.JointModelPrismaticUnaligned(axis), [body.travel]
+    link = _Link(
+        name=name,
+        joint_name=name,
+        joint=joint,
+        parent=parent,
+        pose=pose,
+        inertia=inertia,
+        q=np.array(q, float),
+        v=np.array(body.velocity, float).reshape(-1),
+        parent_body=getattr(body, "parent", None),
+    )
+    return link, X_JB
+
+
+# Model
+
+
+def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
+    known = ", ".join(plan.places)
+    place = plan.places.get(parameters.tool)
+    if place is None:
+        yield f"tool = {parameters.tool}: unknown body (known: {known})"
+    elif place.link is None:
+        yield f"tool = {parameters.tool}: must be a body that moves"
+    for i, pair in enumerate(parameters.ignore):
+        for j, name in enumerate(pair):
+            if name not in plan.places and name not in parameters.files:
+                yield f"ignore[{i}][{j}] = {name}: unknown body (known: {', '.join([known, *parameters.files])})"
+    if not plan.links:
+        yield "bodies: none of them moves"
+
+
+def _assemble(plan: _Plan, gravity: Vector) -> tuple[pin.Model, np.ndarray, np.ndarray, list[_Link]]:
+    """The model, its configuration and velocity, and the links in the order of its joints."""
+    model = pin.Model()
+    model.name = WORLD
+    model.gravity.linear = np.array(gravity)
+    children: dict[int, list[_Link]] = {}
+    for link in plan.links:
+        children.setdefault(id(link.parent), []).append(link)
+    ordered: list[_Link] = []
+    # Depth first, so that the coordinates of a tree are consecutive.
+    stack = list(reversed(children.get(id(None), [])))
+    while stack:
+        link = stack.pop()
+        parent = link.parent.number if link.parent is not None else 0
+        link.number = model.addJoint(parent, link.joint, link.pose, link.joint_name)
+        model.addJointFrame(link.number)
+        model.appendBodyToJoint(link.number, link.inertia, pin.SE3.Identity())
+        if link.source is not None:
+            _copy_limits(*link.source, model, link.number)
+        ordered.append(link)
+        stack += reversed(children.get(id(link), []))
+    for name, place in plan.places.items():
+        number = place.link.number if place.link is not None else 0
+        model.addFrame(pin.Frame(name, number, place.pose, pin.FrameType.BODY))
+    q = np.concatenate([link.q for link in ordered])
+    v = np.concatenate([link.v for link in ordered])
+    return model, q, v, ordered
+
+
+def _copy_limits(source: pin.Model, i: int, model: pin.Model, k: int) -> None:
+    """What a model says of a joint in arrays beside it."""
+    a, b, n = source.idx_vs[i], model.idx_vs[k], source.nvs[i]
+    for name in (
+        "armature",
+        "damping",
+        "rotorInertia",
+        "rotorGearRatio",
+        "lowerDryFrictionLimit",
+        "upperDryFrictionLimit",
+        "lowerEffortLimit",
+        "upperEffortLimit",
+        "lowerVelocityLimit",
+        "upperVelocityLimit",
+    ):
+        getattr(model, name)[b : b + n] = getattr(source, name)[a : a + n]
+    a, b, n = source.idx_qs[i], model.idx_qs[k], source.nqs[i]
+    for name in ("lowerPositionLimit", "upperPositionLimit"):
+        getattr(model, name)[b : b + n] = getattr(source, name)[a : a + n]
+
+
+def _add_hand(model: pin.Model, plan: _Plan, parameters: WorldParameters) -> int:
+    place = plan.places[parameters.tool]
+    assert place.link is not None  # checked by _name_problems
+    point = place.centre if parameters.hold is None else place.pose.act(np.array(parameters.hold))
+    pose = pin.SE3(place.pose.rotation, point)
+    return int(model.addFrame(pin.Frame("hand", place.link.number, pose, pin.FrameType.OP_FRAME)))
+
+
+def _add_geometry(plan: _Plan, parameters: WorldParameters) -> tuple[pin.GeometryModel, list[tuple[int, int]]]:
+    """Shapes and collision pairs; the pairs also as numbers of shapes."""
+    geometry = pin.GeometryModel()
+    numbers = []
+    for shape in plan.shapes:
+        link = plan.places[shape.body].link
+        numbers.append(link.number if link is not None else 0)
+        geometry.addGeometryObject(pin.GeometryObject(shape.name, numbers[-1], 0, shape.pose, shape.geometry))
+    ignored = {frozenset(pair) for pair in parameters.ignore}
+    tool = plan.places[parameters.tool].link
+    pairs = []
+    for i, k in itertools.combinations(range(len(plan.shapes)), 2):
+        if _collide(plan, parameters, ignored, plan.shapes[i].body, plan.shapes[k].body):
+            # The second moves, and is the tool if one is.
+            place_of_i = plan.places[plan.shapes[i].body]
+            swap = numbers[k] == 0 or (place_of_i.link is tool and tool is not None)
+            pairs.append((k, i) if swap else (i, k))
+            geometry.addCollisionPair(pin.CollisionPair(*pairs[-1]))
+    return geometry, pairs
+
+
+def _collide(plan: _Plan, parameters: WorldParameters, ignored: set[frozenset[str]], a: str, b: str) -> bool:
+    """Whether two bodies do: not if neither moves, one hangs on the other, or the experiment says so."""
+    at_a, at_b = plan.places[a], plan.places[b]
+    if at_a.link is at_b.link:
+        return False
+    for one, other, name_of_other in ((at_a, at_b, b), (at_b, at_a, a)):
+        if one.link is None or one.link.parent is not other.link:
+            continue
+        if other.link is not None or one.link.parent_body == name_of_other:
+            return False
+    return not any(frozenset((x, y)) in ignored for x in (a, at_a.file) for y in (b, at_b.file) if x and y)
+
+
+def _material(
+    plan: _Plan, pair: tuple[int, int], restitution: float, friction: tuple[float, float]
+) -> tuple[float, float, float]:
+    """Restitution, static and kinetic friction of a pair of shapes, by the rule above."""
+    a, b = (plan.places[plan.shapes[i].body].material for i in pair)
+
+    def value(name: str, default: float) -> float:
+        own = [x for x in (getattr(a, name), getattr(b, name)) if x is not None]
+        if len(own) < 2:
+            return float(own[0] if own else default)
+        return max(own) if name == "restitution" else float(np.sqrt(own[0] * own[1]))
+
+    return (
+        value("restitution", restitution),
+        value("friction_static", friction[0]),
+        value("friction_kinetic", friction[1]),
+    )
+
+
+def _plane_problems(
+    model: pin.Model, plan: _Plan, ordered: list[_Link], q: np.ndarray, parameters: WorldParameters
+) -> Iterator[str]:
+    """What leaves the plane of x and y in a planar world."""
+    if parameters.gravity[2] != 0.0:
+        yield f"gravity[2] = {parameters.gravity[2]:g} m/s^2: must be 0 in a planar world (y is up)"
+    data = model.createData()
+    pin.computeJointJacobians(model, data, q)
+    out_of_plane = np.abs(data.J[2:5]).max(axis=0)
+    for link in ordered:
+        first = model.idx_vs[link.number]
+        if out_of_plane[first : first + model.nvs[link.number]].max() > 1e-9:
+            yield f"bodies.{link.name}: leaves the plane of x and y; must not in a planar world"
+    for shape in plan.shapes:
+        if isinstance(shape.geometry, coal.Halfspace):
+            normal = shape.pose.rotation @ shape.geometry.n  # a plane is fixed: its pose is in the world
+            if abs(normal[2]) > 1e-9:
+                yield f"bodies.{shape.body}: its plane must stand upright on the plane of x and y in a planar world"
+
+
+def _show(values: np.ndarray) -> str:
+    return "[" + ", ".join(f"{value:g}" for value in values) + "]"
