@@ -126,15 +126,16 @@ def _run_on_the_clock(
                     pass
             watch.skipped += deadlines.settle(tick)
             mark = (tick + 1).to_bytes(TICK.stop - TICK.start, "little")  # 0 is in what was not counted
+            data = state[: TICK.start] + mark + state[TICK.stop :]
             sent = time.monotonic_ns()
-            watch.begun[tick] = sent - started
-            publisher.publish(state[: TICK.start] + mark + state[TICK.stop :])
+            publisher.publish(data)
             answered = False
             while not answered and (left := deadlines.until(tick + 1)) > 0:
-                for _, data in inbox.wait(left * 1e-9):
-                    answered = data[TICK] == mark
+                for _, answer in inbox.wait(left * 1e-9):
+                    answered = answer[TICK] == mark
             if answered:
                 watch.round_trip[tick] = time.monotonic_ns() - sent
+            watch.begun[tick] = sent - started
     return watch.summary(ticks)
 
 

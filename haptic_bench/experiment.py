@@ -14,14 +14,16 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from haptic_control.four_channel import FourChannelParameters
-from haptic_drivers.driver import InertialParameters
+from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
+from haptic_drivers.driver import AnyDeviceParameters, InertialParameters
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity, variant_of
-from haptic_sim.scene import EnclosureParameters, PegParameters
+from haptic_sim.scene import WITH_PEG, AnySceneParameters, AnyToolParameters, NoToolParameters, PegParameters, build_world
+from haptic_sim.world_parameters import WorldParameters
+from haptic_sim.worlds import World, with_absolute_paths
 
 MAX_TICKS = 10_000_000
 
@@ -37,14 +39,18 @@ class Experiment(Parameters):
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0, le=20000.0)
     seed: int = quantity(0, description="Seed of everything random", ge=0)
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
-    device: InertialParameters = quantity(description="The haptic device")
-    controller: FourChannelParameters = quantity(description="Controller between device and tool")
-    tool: PegParameters = quantity(description="The virtual tool")
-    scene: EnclosureParameters = quantity(description="What surrounds it")
-    contact: ContactParameters = quantity(description="Material of the contacts")
-    environment: EnvironmentParameters = quantity(description="How the world is simulated")
-    local_model: LocalModelParameters = quantity(description="The local model of interaction")
-    analysis: Literal["trial", "corner_peg"] = quantity("trial", description="Which metrics and figures are made")
+    device: AnyDeviceParameters = quantity(description="The haptic device")
+    controller: AnyControllerParameters = quantity(
+        NoControllerParameters(), description="Controller between device and tool"
+    )
+    tool: AnyToolParameters = quantity(NoToolParameters(), description="The virtual tool, if the scene has none")
+    scene: AnySceneParameters = quantity(description="The virtual world")
+    contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
+    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
+    local_model: LocalModelParameters = quantity(LocalModelParameters(), description="The local model of interaction")
+    analysis: str = quantity(
+        "trial", description="Which metrics and figures are made", pattern=r"^[a-z][a-z0-9_]*$"
+    )
 
     @property
     def last_tick(self) -> int:
@@ -61,6 +67,19 @@ class Experiment(Parameters):
         """Whether a local model answers the controller."""
         return self.local_model.type != "none"
 
+    @property
+    def alone(self) -> bool:
+        """Whether the environment runs without a device, under the operator's wrench."""
+        return self.device.type == "none"
+
+    def world(self) -> World:
+        """The virtual world at its start.
+
+        Raises:
+            ParameterError: it cannot be built.
+        """
+        return build_world(self.tool, self.scene, self.contact, self.environment.method)
+
 
 def _joint_rules(experiment: Experiment) -> list[str]:
     """What the sections must satisfy together; one line for each breach."""
@@ -70,6 +89,26 @@ def _joint_rules(experiment: Experiment) -> list[str]:
         problems.append(
             f"duration = {experiment.duration:g} s at rate = {rate:g} Hz: must be at most {MAX_TICKS} ticks"
         )
+    if isinstance(experiment.scene, WITH_PEG) != isinstance(experiment.tool, PegParameters):
+        kind, needs = experiment.scene.type, isinstance(experiment.scene, WITH_PEG)
+        problems.append(f"tool.type = {experiment.tool.type}: " + (
+            f"the scene {kind} is around a tool; give tool.type=peg" if needs else
+            f"the scene {kind} has a tool of its own; leave tool out, or set tool.type=none"
+        ))
+    if experiment.alone:
+        for name in ("controller", "local_model"):
+            kind = getattr(experiment, name).type
+            if kind != "none":
+                problems.append(f"{name}.type = {kind}: without a device there is none; set {name}.type=none")
+    elif experiment.controller.type == "none":
+        problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
+    device = experiment.device
+    if isinstance(device, InertialParameters) and not isinstance(experiment.tool, PegParameters):
+        problems += [
+            f"device.{key} = null: the tool has none to take over; give device.{key}"
+            for key in ("mass", "inertia")
+            if getattr(device, key) is None
+        ]
     if not experiment.asynchronous:
         for key in ("rate", "delay"):
             value = getattr(environment, key)
@@ -268,6 +307,10 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
     problems = _joint_rules(experiment)
     if problems:
         raise ParameterError(problems)
+    if isinstance(experiment.scene, WorldParameters):
+        scene = with_absolute_paths(experiment.scene, path.parent)
+        experiment = experiment.model_copy(update={"scene": scene})
+    _check_world(experiment)
     wrenches = None
     if isinstance(experiment.operator, FileParameters):
         file = Path(experiment.operator.path)
@@ -280,6 +323,18 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
             reason = error.strerror if isinstance(error, OSError) else "not a text file"
             raise ParameterError([f"operator.path = {file}: cannot be read: {reason}"]) from error
     return Trial(experiment, wrenches, label)
+
+
+def _check_world(experiment: Experiment) -> None:
+    """Whether the world can be built, and run with the parts of the experiment."""
+    world = experiment.world()
+    if experiment.asynchronous and len(world.tree_start) > 1:
+        raise ParameterError(
+            [
+                f"local_model.type = {experiment.local_model.type}: knows a tool among fixed bodies, but "
+                f"{len(world.tree_start)} bodies or linkages move; set local_model.type=none"
+            ]
+        )
 
 
 def read_resolved(path: Path) -> Trial:

@@ -27,6 +27,7 @@ KEYS = (
     "missed",
     "skipped_periods",
     "lost_messages",
+    "unsent_messages",
     "saturations",
     "expired",
     "refused",
@@ -167,11 +168,12 @@ def table(health: Health) -> list[Row]:
         _counted(health, "expired", "Ticks without force", "the last command was older than the watchdog allows"),
         _counted(health, "saturations", "Saturations", "ticks whose wrench was clipped to the device's limits"),
         _counted(health, "refused", "Refused messages", "not finite, malformed or out of order"),
+        _counted(health, "lost_messages", "Lost messages", "were sent but did not reach the recorder"),
         _counted(
             health,
-            "lost_messages",
-            "Lost messages",
-            "did not reach the recorder, or were never sent, as for a tick that a node missed",
+            "unsent_messages",
+            "Messages not sent",
+            "a node saw the next message before it could answer the one before, and skipped that",
         ),
     ]
 
@@ -283,6 +285,11 @@ def _of_counts(health: Health) -> list[str]:
         "saturations": ("In {} the wrench was clipped to the device's limits.", "tick", "ticks"),
         "refused": ("{} refused; the log of the driver says why.", "message was", "messages were"),
         "lost_messages": ("{} did not reach the recorder.", "message", "messages"),
+        "unsent_messages": (
+            "{} never sent: a node saw only the message after the one to be answered.",
+            "message was",
+            "messages were",
+        ),
     }
     said = []
     for key, (text, one, many) in texts.items():
@@ -290,7 +297,7 @@ def _of_counts(health: Health) -> list[str]:
         if isinstance(value, int) and value:
             said.append(text.format(_count(value, one, many)))
         elif key == "lost_messages" and value == 0:
-            said.append("Every message reached the recorder.")
+            said.append("Every message that was sent reached the recorder.")
     return said
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from haptic_bench.experiment import Experiment, Trial
-from haptic_control.four_channel import FourChannel
+from haptic_control.controllers import build_controller
 from haptic_drivers.driver import build_driver
+from haptic_drivers.operators import build_operator
+from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
-from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
-from haptic_sim.scene import build_world
+from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
 from haptic_sim.tool_side import ToolSide, build_environment, build_local_model
 
 Sink = Callable[[str, int, bytes], object]
@@ -35,18 +36,20 @@ def simulate(
         stop: asked every 64 ticks; True ends the trial early.
     """
     experiment = trial.experiment
+    if experiment.alone:
+        return _simulate_alone(trial, sink, progress, stop)
     rate = experiment.rate
     driver = build_driver(experiment.device, experiment.operator, experiment.tool, rate, trial.wrenches)
-    controller = FourChannel(experiment.controller)
+    controller = build_controller(experiment.controller)
     device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
 
-    world = build_world(experiment.tool, experiment.scene)
+    world = experiment.world()
     arguments = (world, experiment.contact, experiment.environment, experiment.device, rate)
     tool_side: ToolSide
     surveys = None
     if experiment.asynchronous:
         tool_side = local_model = build_local_model(*arguments)
-        surveyor = Surveyor(world, experiment.local_model.epsilon, rate)
+        surveyor = Surveyor(world, experiment.contact, experiment.local_model.epsilon, rate)
         surveys = _Surveys(surveyor, local_model, experiment, sink)
     else:
         tool_side = build_environment(*arguments)
@@ -76,6 +79,33 @@ def simulate(
     driver.sense(done, device_state)
     sink("device_state", done, device_state.to_bytes())
     return done
+
+
+def _simulate_alone(
+    trial: Trial, sink: Sink, progress: Callable[[int], object] | None, stop: Callable[[], bool] | None
+) -> int:
+    """Without a device: the operator's wrench acts on the tool."""
+    experiment = trial.experiment
+    rate = experiment.rate
+    operator = build_operator(experiment.operator, trial.wrenches)
+    environment = build_environment(
+        experiment.world(), experiment.contact, experiment.environment, DeviceLimits(), rate
+    )
+    command, state = ToolCommand(), environment.tool_state()
+    sink("tool_state", -1, state.to_bytes())
+    for k in range(experiment.last_tick + 1):
+        command.stamp(k, tick_time(k, rate))
+        command.tool_tick = k - 1
+        operator.wrench(k / rate, command.wrench)
+        sink("tool_command", k, command.to_bytes())
+        environment.step(command, state)
+        sink("tool_state", k, state.to_bytes())
+        if not (k + 1) & 63:
+            if progress is not None:
+                progress(k + 1)
+            if stop is not None and stop():
+                return k + 1
+    return experiment.last_tick + 1
 
 
 class _Surveys:

@@ -21,10 +21,10 @@ class Recording:
         write: takes (topic, time [ns], bytes) in the order in which they are to be stored.
         rate: of the servo [Hz].
         schedule: of the surveys of an asynchronous environment, None if there is none or if they come when they come.
-        patience: a message that is this many ticks behind is given up as lost; None waits for ever.
+        patience: a message that is this many ticks behind is given up; None waits for ever.
 
     Attributes:
-        lost: messages that were given up.
+        absent: messages of earlier ticks than the last that never came: lost, or never sent.
         complete: all ticks before this one are stored entirely.
     """
 
@@ -36,7 +36,7 @@ class Recording:
         patience: int | None = None,
     ):
         self._write, self._rate, self._schedule, self._patience = write, rate, schedule, patience
-        self.lost = 0
+        self.absent = 0
         self._waiting: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
         self._initial_stored = False
         self._surveyed = -1  # tick of the last survey that was stored without a schedule
@@ -81,6 +81,8 @@ class Recording:
                 data = self._waiting[topic].pop(tick, None)
                 if data is not None:
                     self._write(topic, tick_time(max(tick, 0), self._rate), data)
+                elif 0 <= tick < ticks[-1]:
+                    self.absent += 1
 
     def _give_up_row(self) -> None:
         """Store what is there of the first incomplete tick and go on with the next."""
@@ -88,7 +90,7 @@ class Recording:
         for topic, tick in self._row():
             data = self._waiting[topic].pop(tick, None)
             if data is None:
-                self.lost += 1
+                self.absent += 1
             else:
                 self._write(topic, time, data)
         self._initial_stored = True

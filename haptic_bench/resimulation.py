@@ -6,15 +6,20 @@ tick depends on the clock: every core is given its recorded inputs, and must giv
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
+from haptic_bench.bag import message_types
 from haptic_bench.experiment import Trial
-from haptic_control.four_channel import FourChannel
+from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_drivers.driver import build_driver
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, ToolCommand, ToolState
+from haptic_sim.parameters import Parameters
 from haptic_sim.scene import build_world
 from haptic_sim.tool_side import ToolSide, build_environment, build_local_model
 
@@ -57,11 +62,51 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
         topic: {int.from_bytes(data[at : at + 8], "little", signed=True): data for data in messages.get(topic, ())}
         for topic, at in tick_at.items()
     }
+    tool_side = "local_model" if experiment.asynchronous else "environment"
+    events = messages.get("trial_events", ())
     verdict = Verdict()
     _driver(trial, recorded, verdict)
-    _tool_side(trial, recorded, verdict)
-    _controller(trial, recorded, tool_state(), verdict)
+    _tool_side(trial, recorded, Live(experiment.contact, tool_side, "contact", events), verdict)
+    _controller(trial, recorded, Live(experiment.controller, "controller", "controller", events), tool_state(), verdict)
     return verdict
+
+
+Section = TypeVar("Section", bound=Parameters)
+
+
+class Live(Generic[Section]):
+    """A section of an experiment as a node's parameters were changed in the course of a trial.
+
+    Args:
+        parameters: at the beginning.
+        node: whose they are; section: what their names begin with.
+        events: serialised TrialEvents.
+    """
+
+    def __init__(self, parameters: Section, node: str, section: str, events: Sequence[bytes]):
+        self.parameters = parameters
+        changes: list[tuple[int, list[str], Any]] = []  # from which tick on, where below the section, value
+        for data in events:
+            event: Any = message_types().deserialize_cdr(data, "haptics/msg/TrialEvent")
+            name, _, value = event.detail.partition("=")
+            first, *path = name.split(".")
+            if (event.name, event.node, first) == ("changed", node, section):
+                changes.append((event.tick, path, json.loads(value)))
+        self._changes = sorted(changes, key=lambda change: change[0])
+
+    def changed(self, tick: int) -> bool:
+        """Bring `parameters` up to what acts in a tick, later than that of the last call; whether they changed."""
+        due = [change for change in self._changes if change[0] <= tick]
+        if due:
+            del self._changes[: len(due)]
+            values = self.parameters.model_dump()
+            for _, path, value in due:
+                place = values
+                for key in path[:-1]:
+                    place = place[key]
+                place[path[-1]] = value
+            self.parameters = self.parameters.model_validate(values)
+        return bool(due)
 
 
 Recorded = Mapping[str, Mapping[int, bytes]]
@@ -93,7 +138,7 @@ def _driver(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
         driver.actuate(command)
 
 
-def _tool_side(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
+def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters], verdict: Verdict) -> None:
     """The tool from its commands and its surroundings."""
     experiment = trial.experiment
     world = build_world(experiment.tool, experiment.scene)
@@ -120,11 +165,15 @@ def _tool_side(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
                     return
                 geometry.load(surroundings)
                 core.update(geometry, tick)
+            if contact.changed(tick):
+                core.configure(contact.parameters)
             core.step(command, state)
         verdict.compare(state, data)
 
 
-def _controller(trial: Trial, recorded: Recorded, tool: ToolState, verdict: Verdict) -> None:
+def _controller(
+    trial: Trial, recorded: Recorded, gains: Live[FourChannelParameters], tool: ToolState, verdict: Verdict
+) -> None:
     """The controller from the states of device and tool."""
     controller = FourChannel(trial.experiment.controller)
     device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
@@ -140,6 +189,8 @@ def _controller(trial: Trial, recorded: Recorded, tool: ToolState, verdict: Verd
             continue
         device.load(states[0])
         tool.load(states[1])
+        if gains.changed(tick):
+            controller.configure(gains.parameters)
         controller.coordinate(device, tool, tool_command)
         verdict.compare(tool_command, data)
         for answered in sorted(answers.get(tick, ())):

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from haptic_bench.experiment import Trial
-from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolState, columns
+from haptic_sim.energy import TERMS
+from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, columns
 
 _POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 _TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
@@ -69,7 +70,7 @@ class Samples:
         with path.open(encoding="ascii") as file:
             names = file.readline().strip().split(",")
             values = np.array([line.split(",") for line in file], np.float64).reshape(-1, len(names))
-        integers = {"tick", "contacts", "colliding"}
+        integers = {"tick", "contacts", "colliding", "sliding_contacts"}
         return cls(
             {
                 name: values[:, i].astype(np.int64) if name in integers else values[:, i].copy()
@@ -88,28 +89,32 @@ class MessageStore:
         self.messages.setdefault(topic, []).append(data)
 
 
-def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float) -> Samples:
+def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float, *, alone: bool = False) -> Samples:
     """Samples from the messages of a trial.
 
     A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
-    the tick (ToolState k, DeviceCommand k) and what was rendered (DeviceState k+1).
+    the tick (ToolState k, DeviceCommand k) and what was rendered (DeviceState k+1). An environment that runs alone has
+    ToolCommand k for the operator's wrench instead, and no columns of a device.
 
     Args:
         messages: serialised messages by topic name, in any order.
-        nq, nv: sizes of the tool's configuration and velocity.
+        nq, nv: sizes of the configuration and velocity.
         rate: of the servo [Hz].
+        alone: whether there is no device.
     """
-    tool_layout = ToolState(q=nq, v=nv, constraint_directions=0)
-    device = columns(DeviceState(), messages.get("device_state", ()))
-    command = columns(DeviceCommand(), messages.get("device_command", ()))
-    tool = columns(tool_layout, messages.get("tool_state", ()))
-    at_device, at_command, at_tool = _by_tick(device), _by_tick(command), _by_tick(tool)
-    ticks = [
-        k for k in sorted(at_device) if k + 1 in at_device and k in at_command and k in at_tool and k - 1 in at_tool
-    ]
-    now = device[[at_device[k] for k in ticks]]
-    after = device[[at_device[k + 1] for k in ticks]]
-    asked = command[[at_command[k] for k in ticks]]
+    tool = columns(ToolState(q=nq, v=nv, constraint_directions=0), messages.get("tool_state", ()))
+    at_tool = _by_tick(tool)
+    answered = {k for k in at_tool if k - 1 in at_tool}
+    if alone:
+        asked = columns(ToolCommand(), messages.get("tool_command", ()))
+        at_asked = _by_tick(asked)
+        ticks = sorted(answered & at_asked.keys())
+    else:
+        device = columns(DeviceState(), messages.get("device_state", ()))
+        asked = columns(DeviceCommand(), messages.get("device_command", ()))
+        at_device, at_asked = _by_tick(device), _by_tick(asked)
+        ticks = sorted(k for k in answered & at_asked.keys() if k in at_device and k + 1 in at_device)
+    command = asked[[at_asked[k] for k in ticks]]
     before = tool[[at_tool[k - 1] for k in ticks]]
     during = tool[[at_tool[k] for k in ticks]]
 
@@ -117,23 +122,27 @@ def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float)
 
     def put(prefix: str, suffixes: Sequence[str], values: np.ndarray) -> None:
         for i, suffix in enumerate(suffixes):
-            table[f"{prefix}_{suffix}"] = np.ascontiguousarray(values[:, i])
+            table[f"{prefix}{suffix}"] = np.ascontiguousarray(values[:, i])
 
-    put("hand", _POSE, now["pose"])
-    put("hand", _TWIST, now["twist"])
-    put("operator", _WRENCH, now["operator_wrench"])
-    put("command", _WRENCH, asked["wrench"])
-    put("rendered", _WRENCH, after["rendered_wrench"])
-    put("tool", _POSE, before["pose"])
-    put("tool", _TWIST, before["twist"])
-    put("env", _WRENCH, during["wrench"])
+    if alone:
+        put("operator_", _WRENCH, command["wrench"])
+    else:
+        now = device[[at_device[k] for k in ticks]]
+        put("hand_", _POSE, now["pose"])
+        put("hand_", _TWIST, now["twist"])
+        put("operator_", _WRENCH, now["operator_wrench"])
+        put("command_", _WRENCH, command["wrench"])
+        put("rendered_", _WRENCH, device[[at_device[k + 1] for k in ticks]]["rendered_wrench"])
+    put("tool_", _POSE, before["pose"])
+    put("tool_", _TWIST, before["twist"])
+    put("env_", _WRENCH, during["wrench"])
     table["contacts"] = during["contacts"].astype(np.int64)
     table["colliding"] = (during["contact_state"] == COLLIDING).astype(np.int64)
     table["kinetic_energy"] = np.ascontiguousarray(before["kinetic_energy"])
-    for i in range(nq):
-        table[f"q{i}"] = np.ascontiguousarray(before["q"][:, i])
-    for i in range(nv):
-        table[f"v{i}"] = np.ascontiguousarray(before["v"][:, i])
+    put("q", [str(i) for i in range(nq)], before["q"] if nq else np.zeros((len(ticks), 0)))
+    put("v", [str(i) for i in range(nv)], before["v"] if nv else np.zeros((len(ticks), 0)))
+    table["sliding_contacts"] = during["sliding"].astype(np.int64)
+    put("energy_", TERMS, during["energy"])
     return Samples(table)
 
 
@@ -148,10 +157,9 @@ def simulated(trial: Trial) -> Samples:
 
 def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
-    from haptic_sim.scene import build_world
-
-    world = build_world(trial.experiment.tool, trial.experiment.scene)
-    return join(messages, world.model.nq, world.model.nv, trial.experiment.rate)
+    experiment = trial.experiment
+    model = experiment.world().model
+    return join(messages, model.nq, model.nv, experiment.rate, alone=experiment.alone)
 
 
 def _by_tick(rows: np.ndarray) -> dict[int, int]:

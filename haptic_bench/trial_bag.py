@@ -64,9 +64,9 @@ class TrialBag:
         return self._recording.complete
 
     @property
-    def lost(self) -> int:
-        """Messages that never came."""
-        return self._recording.lost
+    def absent(self) -> int:
+        """Messages that never came: lost, or never sent."""
+        return self._recording.absent
 
     def add(self, topic: str, tick: int, data: bytes) -> None:
         """Record a message."""
@@ -84,8 +84,12 @@ class TrialBag:
         """Record how the trial ended and close the bag; again has no effect."""
         self._recording.close()
         if event:
-            self._write(EVENTS, tick_time(tick, self._rate), self._event(event, tick, detail))
+            self.note("recorder", event, tick, detail)
         self._writer.close()
+
+    def note(self, node: str, event: str, tick: int, detail: str = "") -> None:
+        """Record a TrialEvent of a node."""
+        self._write(EVENTS, tick_time(max(tick, 0), self._rate), self._event(node, event, tick, detail))
 
     def _write(self, topic: str, time: int, data: bytes) -> None:
         self._writer.write(self._index[topic], time, data)
@@ -94,13 +98,13 @@ class TrialBag:
             if not self._rows % FLUSH:
                 self._writer.flush()
 
-    def _event(self, name: str, tick: int, detail: str) -> bytes:
+    def _event(self, node: str, name: str, tick: int, detail: str) -> bytes:
         store = message_types()
         kinds = store.types
-        sec, nanosec = divmod(tick_time(tick, self._rate), 1_000_000_000)
+        sec, nanosec = divmod(tick_time(max(tick, 0), self._rate), 1_000_000_000)
         stamp = kinds["builtin_interfaces/msg/Time"](sec, nanosec)
         header = kinds["std_msgs/msg/Header"](stamp, "world")
-        event = kinds["haptics/msg/TrialEvent"](header, tick, "recorder", name, detail)
+        event = kinds["haptics/msg/TrialEvent"](header, tick, node, name, detail)
         return bytes(store.serialize_cdr(event, "haptics/msg/TrialEvent"))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Annotated, Literal
 
 import numba
 import numpy as np
+from pydantic import Field
 
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import (
@@ -17,8 +19,8 @@ from haptic_drivers.operators import (
 )
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
-from haptic_sim.parameters import quantity
-from haptic_sim.scene import PegParameters
+from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.scene import NoToolParameters, PegParameters
 
 
 class InertialParameters(DeviceLimits):
@@ -36,6 +38,15 @@ class InertialParameters(DeviceLimits):
     inertia: float | None = quantity(
         None, unit="kg m^2", description="Inertia about the hand point; null: the tool's", gt=0.0, le=1e3
     )
+
+
+class NoDeviceParameters(Parameters):
+    """No device: the operator's wrench acts on the tool."""
+
+    type: Literal["none"] = "none"
+
+
+AnyDeviceParameters = Annotated[InertialParameters | NoDeviceParameters, Field(discriminator="type")]
 
 
 class Driver:
@@ -95,36 +106,41 @@ class Driver:
             self.expired += 1
             self._command_tick = -1
             self._rendered[:] = 0.0
-        elif command.mode != FORCE or not np.isfinite(command.wrench).all():
+        elif command.mode != FORCE or (clipped := _clip(command.wrench, self._limit, self._rendered)) < 0:
             self.refused += 1
             self._command_tick = -1
             self._rendered[:] = 0.0
         else:
             self._command_tick = command.tick
-            self.saturations += _clip(command.wrench, self._limit, self._rendered)
+            self.saturations += clipped
         self._device.step(self._wrench, self._rendered, self._period)
 
 
 def build_driver(
     device: InertialParameters,
     operator: ConstantParameters | SineParameters | FileParameters,
-    tool: PegParameters,
+    tool: PegParameters | NoToolParameters,
     rate: float,
     table: np.ndarray | None = None,
 ) -> Driver:
     """The driver of a simulated device; `table` holds the rows of a `file` operator."""
-    simulated = InertialDevice(
-        tool.mass if device.mass is None else device.mass,
-        tool.inertia if device.inertia is None else device.inertia,
-    )
+    mass, inertia = device.mass, device.inertia
+    if isinstance(tool, PegParameters):
+        mass, inertia = mass or tool.mass, inertia or tool.inertia
+    if mass is None or inertia is None:
+        raise TypeError("a device with the tool's inertia needs a tool that has one")
+    simulated = InertialDevice(mass, inertia)
     return Driver(simulated, build_operator(operator, table), device.limit(), rate, device.watchdog)
 
 
 @numba.njit(cache=True, nogil=True)
 def _clip(wrench, limit, rendered):
-    """Clip each direction to its limit; returns whether any was."""
-    clipped = False
+    """Clip each direction to its limit; returns 1 if any was, 0 if none, -1 if the wrench is not finite."""
+    clipped = 0
     for i in range(6):
+        if not math.isfinite(wrench[i]):
+            return -1
         rendered[i] = min(max(wrench[i], -limit[i]), limit[i])
-        clipped |= rendered[i] != wrench[i]
+        if rendered[i] != wrench[i]:
+            clipped = 1
     return clipped

@@ -11,14 +11,14 @@ from typing import Literal
 
 import numpy as np
 
-from haptic_sim.collision import CollisionDetector
+from haptic_sim.collide import CollisionDetector
 from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
 from haptic_sim.contact.rows import CAPACITY, ContactRows
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState, tick_time
 from haptic_sim.multibody import Multibody
 from haptic_sim.parameters import Parameters, quantity
-from haptic_sim.scene import World
 from haptic_sim.virtual_tool import VirtualTool
+from haptic_sim.worlds import World
 
 
 class EnvironmentParameters(Parameters):
@@ -67,6 +67,13 @@ class SurveySchedule:
         return surveyed if surveyed > 0 and self.surveys(surveyed) else None
 
 
+def detector(world: World, contact: ContactParameters) -> CollisionDetector:
+    """The collision detector of a world."""
+    return CollisionDetector(
+        world.model, world.geometry, world.restitution, world.friction, planar=world.planar, cluster=contact.cluster
+    )
+
+
 class Environment:
     """A synchronous environment: the virtual tool among the walls, at the servo rate."""
 
@@ -80,18 +87,18 @@ class Environment:
         rate: float,
     ):
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
-        self._detector = CollisionDetector(world)
+        self._detector = detector(world, contact)
         self.tool_state = self._tool.tool_state
         self.configure = self._tool.configure
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
-        self._detector.detect(self._tool.body, 1e3, self._tool.rows)
+        self._detector.detect(self._tool.body.data, 1e3, self._tool.rows)
         self._tool.step(ToolCommand(), self.tool_state())
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""
-        self._detector.detect(self._tool.body, 0.0, self._tool.rows)
+        self._detector.detect(self._tool.body.data, self._tool.contact.margin, self._tool.rows)
         self._tool.step(command, state)
 
 
@@ -100,13 +107,14 @@ class Surveyor:
 
     Args:
         world: what is surveyed.
+        contact: how contacts are clustered.
         epsilon: contacts up to this separation are reported [m] (THESIS 6.2.3); 0 reports those that overlap.
         rate: of the servo [Hz].
     """
 
-    def __init__(self, world: World, epsilon: float, rate: float):
+    def __init__(self, world: World, contact: ContactParameters, epsilon: float, rate: float):
         self._body = Multibody(world.model, world.hand, world.q, world.v)
-        self._detector = CollisionDetector(world)
+        self._detector = detector(world, contact)
         self._rows = ContactRows()
         self._epsilon, self._rate = epsilon, rate
 
@@ -117,14 +125,14 @@ class Surveyor:
 
     def rehearse(self) -> None:
         """As `Environment.rehearse`."""
-        self._detector.detect(self._body, 1e3, self._rows)
+        self._detector.detect(self._body.data, 1e3, self._rows)
 
     def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
         """Fill `geometry` with what surrounds the tool in the state after `tool.tick`."""
         body, rows = self._body, self._rows
         body.q[:], body.v[:] = tool.q, tool.v
         body.refresh()
-        self._detector.detect(body, max(self._epsilon, 0.0), rows)
+        self._detector.detect(body.data, max(self._epsilon, 0.0), rows)
         geometry.stamp(tool.tick + 1, tick_time(tool.tick + 1, self._rate))
         geometry.step, geometry.epsilon = step, self._epsilon
         geometry.pose[:] = body.pose

@@ -14,7 +14,7 @@ CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside t
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 Taken = Literal["convex", "pieces", "hull"]
-"""A mesh as a whole that must be convex; as connected pieces that must be; or the hull of each piece."""
+"""A mesh as a whole, which must be convex; as connected pieces that must be; or its hull, whatever it is like."""
 
 
 class MeshError(ValueError):
@@ -34,7 +34,7 @@ def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -
     if not path.is_file():
         raise MeshError("cannot be read: No such file or directory")
     try:
-        mesh = trimesh.load_mesh(path, process=True)
+        mesh = trimesh.load_mesh(path, process=False)
     except Exception as error:  # the parsers of trimesh's formats raise whatever they stumble over
         raise MeshError(f"cannot be read as a mesh: {str(error).splitlines()[0] if str(error) else error!r}") from error
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
@@ -57,14 +57,16 @@ def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
 
 
 def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
-    """Vertices [m] of each convex piece of a closed mesh.
+    """Vertices [m] of each convex piece of a mesh.
 
-    Pieces are what hangs together by edges. A piece counts as convex if its surface lies on its hull to within
-    CONVEX_TOLERANCE of its diagonal.
+    The mesh must be closed, unless its hull is asked for. Pieces are what hangs together by edges. A piece counts as
+    convex if its surface lies on its hull to within CONVEX_TOLERANCE of its diagonal.
 
     Raises:
         MeshError: not closed, without volume, or not convex as `taken` demands.
     """
+    if taken == "hull":
+        return [mesh.vertices[_hull(mesh.vertices).vertices]]
     edges, uses = np.unique(mesh.edges_sorted, axis=0, return_counts=True)
     wrong = int(np.count_nonzero(uses != 2))
     if wrong or len(edges) == 0:
@@ -77,22 +79,34 @@ def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
     corners = []
     for i, piece in enumerate(pieces):
         which = f"piece {i} of {len(pieces)} " if len(pieces) > 1 else ""
-        diagonal = float(np.linalg.norm(np.ptp(piece.vertices, axis=0)))
-        hull = _hull(piece.vertices)
-        if hull is None or not hull.volume > FLAT * diagonal**3:
-            raise MeshError(f"{which}has no volume".strip())
+        try:
+            hull = _hull(piece.vertices)
+        except MeshError as error:
+            raise MeshError(f"{which}{error}") from error
         dent = _dent(hull, piece.triangles_center)
-        if taken != "hull" and dent > CONVEX_TOLERANCE * diagonal:
+        if dent > CONVEX_TOLERANCE * _diagonal(piece.vertices):
             raise MeshError(f"{which}is not convex: its surface lies up to {dent:.3g} m inside its hull")
         corners.append(piece.vertices[hull.vertices])
     return corners
 
 
-def _hull(vertices: np.ndarray) -> ConvexHull | None:
+def _diagonal(vertices: np.ndarray) -> float:
+    return float(np.linalg.norm(np.ptp(vertices, axis=0)))
+
+
+def _hull(vertices: np.ndarray) -> ConvexHull:
+    """The hull of points in general position.
+
+    Raises:
+        MeshError: they are flat.
+    """
     try:
-        return ConvexHull(vertices)
-    except QhullError:  # flat
-        return None
+        hull = ConvexHull(vertices)
+    except (QhullError, ValueError) as error:  # flat, or too few
+        raise MeshError("has no volume") from error
+    if not hull.volume > FLAT * _diagonal(vertices) ** 3:
+        raise MeshError("has no volume")
+    return hull
 
 
 def _dent(hull: ConvexHull, centroids: np.ndarray) -> float:
@@ -110,11 +124,20 @@ def _dent(hull: ConvexHull, centroids: np.ndarray) -> float:
 
 
 def convex_shape(vertices: np.ndarray) -> coal.Convex:
-    """The convex hull of points [m] as a shape for collision detection."""
+    """The convex hull of points [m] as a shape for collision detection.
+
+    Raises:
+        MeshError: a corner has more neighbours than coal can count.
+    """
     points = coal.StdVec_Vec3s()
     for vertex in np.asarray(vertices, float):
         points.append(vertex)
-    return coal.Convex.convexHull(points, True, "Qt")  # Qt: triangles, also of faces with more corners
+    try:
+        return coal.Convex.convexHull(points, True, "Qt")  # Qt: triangles, also of faces with more corners
+    except (RuntimeError, ValueError) as error:
+        if "Too many neighbors" not in str(error):
+            raise
+        raise MeshError("has a corner with more than 255 neighbours; give it fewer triangles") from error
 
 
 def hull_mass(vertices: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

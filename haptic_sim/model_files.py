@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ from haptic_sim.shapes import impossible
 
 CONVEX = (coal.Box, coal.Sphere, coal.Cylinder, coal.Capsule, coal.Halfspace, coal.Convex)
 _ROOT = "root of the document"  # the empty body around each of an MJCF file; a name that no file has
+_NUMBERS = set(
+    "pos quat axisangle euler xyaxes zaxis size fromto mass density diaginertia fullinertia axis armature ref "
+    "xyz rpy radius length value ixx ixy ixz iyy iyz izz".split()
+)
 # Elements of MJCF that would change the world, were they not left out without a word.
 _NOT_READ = {"frame", "replicate", "attach", "composite", "flexcomp", "flex", "hfield", "tendon"}
 
@@ -84,7 +89,7 @@ class FileTree:
                 above = self.model.frames[frame.parentFrame]
                 while above.type != pin.FrameType.BODY and above.parentFrame != 0:
                     above = self.model.frames[above.parentFrame]
-                return above.name if above.type == pin.FrameType.BODY else None
+                return above.name if above.type == pin.FrameType.BODY and above.name != _ROOT else None
         return None
 
 
@@ -108,6 +113,11 @@ def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> list[FileTre
     root = _parse(path)
     if root.tag != kinds[path.suffix]:
         raise ModelFileError(f": must have the root element <{kinds[path.suffix]}>, has <{root.tag}>")
+    if root.tag == "mujoco":
+        _include(root, path.parent)
+    problems = list(_number_problems(root)) or list(_axis_problems(root))
+    if problems:
+        raise ModelFileError(*problems)
     trees = _load_urdf(path, root, meshes) if root.tag == "robot" else _load_mjcf(path, root, meshes)
     if free:
         if len(trees) != 1:
@@ -128,10 +138,12 @@ def _parse(path: Path) -> ElementTree.Element:
         raise ModelFileError(f": cannot be read: {error.strerror}") from error
     except ElementTree.ParseError as error:
         raise ModelFileError(f", line {error.position[0]}: not XML: {error}") from error
+    except (LookupError, ValueError) as error:  # its encoding
+        raise ModelFileError(f": not XML: {error}") from error
 
 
 def _tree_problems(tree: FileTree) -> Iterator[str]:
-    """What is wrong with moving links."""
+    """What is wrong with moving links; what is fixed together counts as one, under its first name."""
     names = {joint: name for name, joint, _ in reversed(list(tree.bodies()))}
     for joint in range(0 if tree.free else 1, tree.model.njoints):
         inertia = tree.model.inertias[joint]
@@ -159,34 +171,45 @@ def _load_urdf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[Fil
 
 
 def _link_problems(link: ElementTree.Element) -> Iterator[str]:
-    """What is wrong with the numbers of a link; Pinocchio adds up what is fixed together without looking."""
-    mass, inertia = link.find("inertial/mass"), link.find("inertial/inertia")
-    if mass is None or inertia is None:
-        return
-    name = link.get("name")
-    try:
-        value = float(mass.get("value", "nan"))
-        xx, xy, xz, yy, yz, zz = (float(inertia.get("i" + axes, "0")) for axes in "xx xy xz yy yz zz".split())
-    except ValueError as error:
-        yield f": link {name}: {error}"
-        return
-    if not 0.0 <= value < np.inf:
-        yield f": link {name}: mass = {value:g} kg: must be >= 0"
-    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    if tensor.any() and (reason := impossible(tensor)):
-        yield f": link {name}: no body has this inertia: {reason}"
+    """What is wrong with the mass of a link; Pinocchio adds up what is fixed together without looking."""
+    mass = link.find("inertial/mass")
+    if mass is not None and float(mass.get("value", "0")) < 0.0:
+        yield f": link {link.get('name')}: mass = {mass.get('value')} kg: must be >= 0"
 
 
 def _first_line(error: Exception, path: Path) -> str:
-    """The sentence of an exception of Pinocchio or coal, which may be wrapped in lines about their sources."""
-    for line in str(error).splitlines():
-        if line.startswith("message:"):
-            return line.removeprefix("message:").strip()
-    return str(error).splitlines()[0].replace(f"The file {path} does not", "does not") if str(error) else repr(error)
+    """The sentence of an exception of Pinocchio or coal, which may stand below lines about their sources."""
+    text = str(error).rpartition("message:")[2]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0].replace(f"The file {path} does not", "does not") if lines else repr(error)
+
+
+def _number_problems(root: ElementTree.Element) -> Iterator[str]:
+    """Attributes that should be numbers and are not; the loaders take what they cannot read for zero."""
+    for element in root.iter():
+        for key in sorted(_NUMBERS & set(element.attrib)):
+            text = element.attrib[key]
+            if key == "value" and element.tag != "mass":
+                continue
+            try:
+                values = np.array([float(word) for word in text.split()])
+            except ValueError:
+                values = np.array([])
+            if not (len(values) and np.all(np.isfinite(values))):
+                yield f": <{element.tag}> {key} = {text}: must be finite numbers"
+
+
+def _axis_problems(root: ElementTree.Element) -> Iterator[str]:
+    """Joints that turn or slide about nothing: Pinocchio makes them not a number."""
+    for joint in root.iter("joint"):
+        axis = joint.find("axis")
+        text = joint.get("axis", "") if axis is None else axis.get("xyz", "")
+        moves = joint.get("type") not in ("fixed", "floating", "free", "ball")
+        if moves and text and not any(float(word) for word in text.split()):
+            yield f": joint {joint.get('name', '')}: axis = {text}: must not be zero"
 
 
 def _load_mjcf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[FileTree]:
-    _include(root, path.parent)
     unread = sorted({element.tag for element in root.iter()} & _NOT_READ)
     if unread:
         raise ModelFileError(*(f": <{tag}> is not read" for tag in unread))
@@ -256,7 +279,8 @@ def _document(root: ElementTree.Element, path: Path, content: list[ElementTree.E
             document.append(copy.deepcopy(section))
     world = ElementTree.SubElement(document, "worldbody")
     empty = ElementTree.Element("body", name=_ROOT)
-    ElementTree.SubElement(empty, "inertial", pos="0 0 0", mass="0", diaginertia="0 0 0")
+    if settings.get("inertiafromgeom") == "false":  # then Pinocchio wants one
+        ElementTree.SubElement(empty, "inertial", pos="0 0 0", mass="0", diaginertia="0 0 0")
     bodies = [element for element in content if element.tag == "body"]
     world.extend(element for element in content if element.tag != "body")
     empty.extend(bodies)
@@ -300,15 +324,33 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Taken) -> Ite
             faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
             try:
                 pieces = convex_pieces(merged(np.array(mesh.vertices()), faces), meshes)
+                shapes = [convex_shape(piece) for piece in pieces]
             except MeshError as error:
-                advice = "; set meshes: hull to take the hull of it" if "not convex" in str(error) else ""
+                advice = (
+                    "; set meshes: hull to take its convex hull"
+                    if re.search("not closed|not convex", str(error))
+                    else ""
+                )
                 raise ModelFileError(f": link {body}: mesh {item.meshPath} {error}{advice}") from error
-            for piece in pieces:
-                yield FileShape(body, item.parentJoint, pose, convex_shape(piece))
+            for shape in shapes:
+                yield FileShape(body, item.parentJoint, pose, shape)
         elif isinstance(item.geometry, CONVEX):
+            if not _extent(item.geometry) > 0.0:
+                raise ModelFileError(f": link {body}: shape {type(item.geometry).__name__.lower()}: has no extent")
             yield FileShape(body, item.parentJoint, pose, item.geometry.clone())
         else:
             kind = type(item.geometry).__name__.lower()
             raise ModelFileError(
                 f": link {body}: shape {kind}: must be a box, sphere, cylinder, capsule, plane or mesh"
             )
+
+
+def _extent(geometry: coal.CollisionGeometry) -> float:
+    """The least of the numbers that give a shape its size; negative or NaN if one is wrong."""
+    sizes = [
+        value
+        for name in ("radius", "halfLength", "halfSide")
+        if (part := getattr(geometry, name, None)) is not None
+        for value in np.atleast_1d(part)
+    ]
+    return float(np.min(sizes)) if sizes else np.inf

@@ -144,7 +144,9 @@ class Multibody:
         self.W_H = np.zeros((6, nv))
         self._step = np.zeros(nv)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
-        self._M, self._nle, self.J_W = self.data.M, self.data.nle, self.data.J
+        self._M, self._nle, self.J_W = self.data.M.reshape(nv, nv), self.data.nle, self.data.J
+        if self.J_W.ndim == 1:  # a matrix of one column comes as a vector
+            self.J_W = self.J_W.reshape(6, 1)
         placement = self.data.oMf[hand]
         self.p_WH, self.R_WH = placement.translation, placement.rotation
         self.refresh()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -164,27 +164,45 @@ def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
     key = ""
     field: Any = None
     owner: Any = model
+    named = False  # whether the name of an entry comes next, the field being a mapping
     for part in loc:
         if isinstance(part, int):
             key += f"[{part}]"
+            continue
+        if named:
+            key += f".{part}"
+            named = False
             continue
         variants: dict[str, Any] = _variants(field) if field is not None else {}
         if part in variants:
             owner = variants[part]
             continue
         if field is not None and not variants:
-            owner = field.annotation
+            owner = _entry(field)[0]
         field = getattr(owner, "model_fields", {}).get(part)
+        named = field is not None and get_origin(field.annotation) is dict
         key += f".{part}" if key else str(part)
     return key, field, owner
 
 
+def _entry(field: Any) -> tuple[Any, str | None]:
+    """What a field takes, or each entry of its list or mapping, and the discriminator of that."""
+    annotation, discriminator = field.annotation, field.discriminator
+    while (origin := get_origin(annotation)) in (Annotated, dict, tuple, list):
+        if origin is Annotated:
+            for note in annotation.__metadata__:
+                discriminator = getattr(note, "discriminator", None) or discriminator
+        annotation = get_args(annotation)[1 if origin is dict else 0]
+    return annotation, discriminator
+
+
 def _variants(field: Any) -> dict[str, Any]:
-    """The variants of a discriminated field by tag; empty for other fields."""
-    if field.discriminator is None:
+    """The variants of a discriminated field, or of its entries, by tag; empty for other fields."""
+    annotation, discriminator = _entry(field)
+    if discriminator is None:
         return {}
-    members = getattr(field.annotation, "__args__", ())
-    return {tag: member for member in members for tag in _tags(member, field.discriminator)}
+    members = getattr(annotation, "__args__", ())
+    return {tag: member for member in members for tag in _tags(member, discriminator)}
 
 
 def _tags(member: Any, discriminator: str) -> tuple[str, ...]:

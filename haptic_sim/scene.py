@@ -1,17 +1,30 @@
-"""Scenes: the virtual tool and its surroundings, as parameters and as a world."""
+"""Scenes: worlds of experiments, as a few parameters each.
+
+A scene is turned into `WorldParameters`, which `worlds.build` turns into a model. `type: world` is that description
+itself: any bodies, linkages and files.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-import coal
-import numpy as np
-import pinocchio as pin
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
-from haptic_sim.multibody import planar_body
+from haptic_sim.contact.response import RIGID, ContactParameters, Method
 from haptic_sim.parameters import Parameters, PositivePair, quantity
+from haptic_sim.world_parameters import WorldParameters
+from haptic_sim.worlds import World, build
+
+GRAVITY = 9.81  # [m/s^2]
+
+
+class NoToolParameters(Parameters):
+    """The scene says which of its bodies is held."""
+
+    type: Literal["none"] = "none"
 
 
 class PegParameters(Parameters):
@@ -21,6 +34,9 @@ class PegParameters(Parameters):
     size: PositivePair = quantity((0.042, 0.021), unit="m", description="Extent along its own x and y")
     mass: float = quantity(2.0, unit="kg", description="Mass", gt=0.0, le=1e3)
     inertia: float = quantity(0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3)
+
+
+AnyToolParameters = Annotated[PegParameters | NoToolParameters, Field(discriminator="type")]
 
 
 def _outside_the_peg(gaps: tuple[float, float]) -> tuple[float, float]:
@@ -33,14 +49,6 @@ def _outside_the_peg(gaps: tuple[float, float]) -> tuple[float, float]:
 Gaps = Annotated[tuple[float, float], AfterValidator(_outside_the_peg)]
 
 
-class EnclosureParameters(Parameters):
-    """Four fixed walls around the peg, which starts at the origin, aligned."""
-
-    type: Literal["enclosure"] = "enclosure"
-    gap: Gaps = quantity((0.03, 0.06), unit="m", description="From the peg's faces to the right and to the lower wall")
-    far_gap: Gaps = quantity((0.1, 0.1), unit="m", description="From the peg's faces to the left and to the upper wall")
-
-
 @dataclass(frozen=True)
 class Wall:
     """A fixed half-space: solid where normal . p < offset."""
@@ -50,52 +58,260 @@ class Wall:
     offset: float  # [m]
 
 
-@dataclass(frozen=True)
-class World:
-    """A tool among fixed walls.
+class EnclosureParameters(Parameters):
+    """Four fixed walls around the peg, which starts at the origin, aligned."""
 
-    Attributes:
-        model, hand: Pinocchio model of the tool and its held frame.
-        geometry: coal shapes of tool and walls, one collision pair for each wall.
-        vertices: corners of the tool in the hand's axes [m], (n, 3).
-        walls: in the order of the collision pairs.
-        q, v: initial configuration and velocity.
-    """
+    type: Literal["enclosure"] = "enclosure"
+    gap: Gaps = quantity((0.03, 0.06), unit="m", description="From the peg's faces to the right and to the lower wall")
+    far_gap: Gaps = quantity((0.1, 0.1), unit="m", description="From the peg's faces to the left and to the upper wall")
 
-    model: pin.Model
-    hand: int
-    geometry: pin.GeometryModel
-    vertices: np.ndarray
-    walls: tuple[Wall, ...]
-    q: np.ndarray
-    v: np.ndarray
+    def world(self, tool: PegParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        walls = {wall.name: _plane(wall.normal, wall.offset) for wall in enclosure_walls(tool, self)}
+        peg = _planar(tool, {"type": "box", "size": [*tool.size, min(tool.size)]})
+        return {"planar": True, "gravity": [0, 0, 0], "bodies": {**walls, "tool": peg}, "tool": "tool"}
 
 
 def enclosure_walls(tool: PegParameters, scene: EnclosureParameters) -> tuple[Wall, ...]:
     """Right, lower, left and upper wall around a peg at the origin."""
     half_x, half_y = 0.5 * tool.size[0], 0.5 * tool.size[1]
     return (
-        Wall("right wall", (-1.0, 0.0, 0.0), -(half_x + scene.gap[0])),
-        Wall("lower wall", (0.0, 1.0, 0.0), -(half_y + scene.gap[1])),
-        Wall("left wall", (1.0, 0.0, 0.0), -(half_x + scene.far_gap[0])),
-        Wall("upper wall", (0.0, -1.0, 0.0), -(half_y + scene.far_gap[1])),
+        Wall("right_wall", (-1.0, 0.0, 0.0), -(half_x + scene.gap[0])),
+        Wall("lower_wall", (0.0, 1.0, 0.0), -(half_y + scene.gap[1])),
+        Wall("left_wall", (1.0, 0.0, 0.0), -(half_x + scene.far_gap[0])),
+        Wall("upper_wall", (0.0, -1.0, 0.0), -(half_y + scene.far_gap[1])),
     )
 
 
-def build_world(tool: PegParameters, scene: EnclosureParameters) -> World:
-    """The world of a peg in an enclosure."""
-    model, hand = planar_body(tool.mass, tool.inertia)
-    depth = min(tool.size)  # out of the plane; without effect
-    geometry = pin.GeometryModel()
-    peg = geometry.addGeometryObject(
-        pin.GeometryObject("tool", 1, 0, pin.SE3.Identity(), coal.Box(tool.size[0], tool.size[1], depth))
+class SlotParameters(Parameters):
+    """A peg in a slot along x that squeezes it: one contact at each wall, in the middle of the peg's rounded side."""
+
+    type: Literal["slot"] = "slot"
+    normal_force: float = quantity(0.175, unit="N", description="Of each wall on the peg", gt=0.0, le=1e3)
+
+    def world(self, tool: PegParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`; walls that overlap the peg by as much as their stiffness makes the normal force."""
+        radius = 0.25 * tool.size[1]
+        reach = 0.5 * tool.size[1] - self.normal_force / contact.stiffness
+        capsule = {"type": "capsule", "radius": radius, "length": 2.0 * radius, "rotation": [0.5 * math.pi, 0, 0]}
+        peg = {
+            "joint": "prismatic",
+            "axis": [1, 0, 0],
+            "mass": tool.mass,
+            "inertia": [tool.inertia] * 3,
+            "shapes": [capsule],
+        }
+        bodies = {"lower_wall": _plane((0, 1, 0), -reach), "upper_wall": _plane((0, -1, 0), -reach), "tool": peg}
+        return {"planar": True, "gravity": [0, 0, 0], "bodies": bodies, "tool": "tool"}
+
+
+class TwoLinksParameters(Parameters):
+    """A planar arm of two uniform rods, upright, whose left side touches an obstacle (THESIS figure 4.11)."""
+
+    type: Literal["two_links"] = "two_links"
+    lengths: PositivePair = quantity((1.0, 1.0), unit="m", description="Of the base and of the distal link")
+    masses: PositivePair = quantity((1.0, 1.0), unit="kg", description="Of the base and of the distal link")
+    angles: tuple[float, float] = quantity((0.5 * math.pi, 0.0), unit="rad", description="Of the joints")
+    rates: tuple[float, float] = quantity((1.0, 1.0), unit="rad/s", description="Of the joints, before the collision")
+    contact_height: float = quantity(0.7, unit="m", description="Of the obstacle, along the upright arm", gt=0.0)
+    restitutions: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = quantity(
+        tuple(i / 20 for i in range(21)), description="Coefficients of restitution to try", min_length=1
     )
-    walls = enclosure_walls(tool, scene)
-    for wall in walls:
-        shape = coal.Halfspace(np.array(wall.normal), wall.offset)
-        index = geometry.addGeometryObject(pin.GeometryObject(wall.name, 0, 0, pin.SE3.Identity(), shape))
-        geometry.addCollisionPair(pin.CollisionPair(peg, index))
-    # In the plane the corners at both depths are one contact: the peg has four.
-    half = 0.5 * np.array([tool.size[0], tool.size[1], 0.0])
-    vertices = half * np.array([[1, -1, 0], [1, 1, 0], [-1, 1, 0], [-1, -1, 0]], float)
-    return World(model, hand, geometry, vertices, walls, np.zeros(3), np.zeros(3))
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`; the obstacle is a small ball."""
+        thick, ball = 0.02, 0.01  # [m]
+        links: dict[str, Any] = {}
+        parent, where = "world", 0.0
+        for i, name in enumerate(("base_link", "distal_link")):
+            length, mass = self.lengths[i], self.masses[i]
+            links[name] = {
+                "joint": "revolute",
+                "parent": parent,
+                "position": [where, 0, 0],
+                "axis": [0, 0, 1],
+                "angle": self.angles[i],
+                "velocity": self.rates[i],
+                "mass": mass,
+                "centre_of_mass": [0.5 * length, 0, 0],
+                # of a rod about its middle; about its own axis it has to have something
+                "inertia": [1e-3 * mass * length**2 / 12, mass * length**2 / 12, mass * length**2 / 12],
+                "shapes": [{"type": "box", "size": [length, thick, thick], "position": [0.5 * length, 0, 0]}],
+            }
+            parent, where = name, length
+        near = -(0.5 * thick + ball) + 1e-9  # it just touches
+        obstacle = {
+            "joint": "fixed",
+            "position": [near, self.contact_height, 0],
+            "shapes": [{"type": "sphere", "radius": ball}],
+        }
+        return {"planar": True, "gravity": [0, 0, 0], "bodies": {"obstacle": obstacle, **links}, "tool": "distal_link"}
+
+
+class DropParameters(Parameters):
+    """A ball and a cube dropped on the floor."""
+
+    type: Literal["drop"] = "drop"
+    height: float = quantity(0.2, unit="m", description="Of the lowest point of each above the floor", ge=0.0, le=100.0)
+    radius: float = quantity(0.03, unit="m", description="Of the ball", gt=0.0, le=1.0)
+    side: float = quantity(0.05, unit="m", description="Of the cube", gt=0.0, le=1.0)
+    mass: float = quantity(0.2, unit="kg", description="Of each", gt=0.0, le=1e3)
+    tilt: float = quantity(0.3, unit="rad", description="Of the cube, about an edge of its lower side", ge=-1.6, le=1.6)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        half = 0.5 * self.side * (abs(math.cos(self.tilt)) + abs(math.sin(self.tilt)))
+        ball = {
+            "joint": "free",
+            "position": [0, 0, self.height + self.radius],
+            "mass": self.mass,
+            "shapes": [{"type": "sphere", "radius": self.radius}],
+        }
+        cube = {
+            "joint": "free",
+            "position": [4.0 * (self.radius + self.side), 0, self.height + half],
+            "rotation": [0, self.tilt, 0],
+            "mass": self.mass,
+            "shapes": [{"type": "box", "size": [self.side] * 3}],
+        }
+        return {"bodies": {"floor": _plane((0, 0, 1), 0.0), "ball": ball, "cube": cube}, "tool": "ball"}
+
+
+class SlopeParameters(Parameters):
+    """A block at rest on a slope that falls towards +x; with penalties it starts as deep as its weight presses it."""
+
+    type: Literal["slope"] = "slope"
+    angle: float = quantity(12.0, unit="deg", description="Of the slope", ge=0.0, lt=90.0)
+    size: tuple[float, float, float] = quantity((0.1, 0.1, 0.05), unit="m", description="Of the block")
+    mass: float = quantity(1.0, unit="kg", description="Of the block", gt=0.0, le=1e3)
+    gravity: float = quantity(GRAVITY, unit="m/s^2", description="Acceleration of free fall", ge=0.0, le=100.0)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        angle = math.radians(self.angle)
+        sine, cosine = math.sin(angle), math.cos(angle)
+        corners = 4 if contact.per == "point" else 1
+        depth = self.mass * self.gravity * cosine / (corners * contact.stiffness) if method not in RIGID else 0.0
+        middle = 0.5 * self.size[2] - depth
+        block = {
+            "joint": "free",
+            "position": [middle * sine, 0, middle * cosine],
+            "rotation": [0, angle, 0],
+            "mass": self.mass,
+            "shapes": [{"type": "box", "size": list(self.size)}],
+        }
+        bodies = {"slope": _plane((sine, 0, cosine), 0.0), "block": block}
+        gravity = [0, 0, -self.gravity]
+        return {"gravity": gravity, "bodies": bodies, "tool": "block", "allowed_overlap": max(1e-3, 2 * depth)}
+
+
+class StackParameters(Parameters):
+    """Boxes on top of each other on the floor; the uppermost is the tool."""
+
+    type: Literal["stack"] = "stack"
+    boxes: int = quantity(20, description="How many", ge=1, le=40)
+    side: float = quantity(0.1, unit="m", description="Of each", gt=0.0, le=10.0)
+    mass: float = quantity(1.0, unit="kg", description="Of each", gt=0.0, le=1e3)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        bodies: dict[str, Any] = {"floor": _plane((0, 0, 1), 0.0)}
+        for i in range(self.boxes):
+            bodies[f"box_{i}"] = {
+                "joint": "free",
+                "position": [0, 0, (i + 0.5) * self.side],
+                "mass": self.mass,
+                "shapes": [{"type": "box", "size": [self.side] * 3}],
+            }
+        return {"bodies": bodies, "tool": f"box_{self.boxes - 1}"}
+
+
+class StrikeParameters(Parameters):
+    """A ball with back-spin that falls on the floor at a slant, and a rod that strikes it with its end."""
+
+    type: Literal["strike"] = "strike"
+    radius: float = quantity(0.05, unit="m", description="Of the ball", gt=0.0, le=1.0)
+    speed: tuple[float, float] = quantity((1.0, 2.0), unit="m/s", description="Of the ball: forward and downward")
+    spin: float = quantity(60.0, unit="rad/s", description="Of the ball, backward")
+    length: float = quantity(0.3, unit="m", description="Of the rod", gt=0.0, le=10.0)
+    angle: float = quantity(60.0, unit="deg", description="Of the rod to the floor", gt=0.0, lt=90.0)
+    rod_speed: tuple[float, float] = quantity(
+        (0.1, 1.0), unit="m/s", description="Of the rod: forward (the way it leans) and downward"
+    )
+    mass: float = quantity(0.5, unit="kg", description="Of each", gt=0.0, le=1e3)
+    gap: float = quantity(0.01, unit="m", description="To the floor at the start", gt=0.0, le=1.0)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`; no gravity, so that nothing but the impact changes velocities."""
+        angle = math.radians(self.angle)
+        thick = 0.002  # [m]
+        half, inertia = 0.5 * self.length, self.mass * self.length**2 / 12
+        ball = {
+            "joint": "free",
+            "position": [0, 0, self.radius + self.gap],
+            "velocity": [self.speed[0], 0, -self.speed[1], 0, -self.spin, 0],
+            "mass": self.mass,
+            "shapes": [{"type": "sphere", "radius": self.radius}],
+        }
+        rod = {
+            "joint": "free",
+            "position": [0.0, 4.0 * self.radius + self.length, half * math.sin(angle) + thick + self.gap],
+            "rotation": [0, 0.5 * math.pi - angle, 0],
+            "velocity": [self.rod_speed[0], 0, -self.rod_speed[1], 0, 0, 0],
+            "mass": self.mass,
+            "inertia": [inertia, inertia, 1e-3 * inertia],
+            "shapes": [{"type": "sphere", "radius": thick, "position": [0, 0, -half]}],
+        }
+        bodies = {"floor": _plane((0, 0, 1), 0.0), "ball": ball, "rod": rod}
+        return {"gravity": [0, 0, 0], "bodies": bodies, "tool": "ball"}
+
+
+AnySceneParameters = Annotated[
+    EnclosureParameters
+    | SlotParameters
+    | TwoLinksParameters
+    | DropParameters
+    | SlopeParameters
+    | StackParameters
+    | StrikeParameters
+    | WorldParameters,
+    Field(discriminator="type"),
+]
+WITH_PEG = (EnclosureParameters, SlotParameters)
+"""Scenes around a tool of its own."""
+
+
+def build_world(
+    tool: PegParameters | NoToolParameters,
+    scene: Any,
+    contact: ContactParameters,
+    method: Method = "penalty",
+    folder: Path = Path(),
+) -> World:
+    """The world of a scene.
+
+    Args:
+        tool: goes into scenes `WITH_PEG`; the others have their own.
+        scene: one of AnySceneParameters.
+        contact: material of what has no own.
+        method: some scenes start in the equilibrium of its penalties.
+        folder: where paths of files start from.
+
+    Raises:
+        ParameterError: what cannot be built, one line for each problem.
+    """
+    parameters = (
+        scene
+        if isinstance(scene, WorldParameters)
+        else WorldParameters.model_validate({"type": "world", **scene.world(tool, contact, method)})
+    )
+    friction = (contact.friction.static, contact.friction.kinetic)
+    return build(parameters, folder, restitution=contact.restitution, friction=friction, prefix="scene.")
+
+
+def _plane(normal: tuple[float, float, float], offset: float) -> dict[str, Any]:
+    return {"joint": "fixed", "shapes": [{"type": "plane", "normal": list(normal), "offset": offset}]}
+
+
+def _planar(tool: PegParameters, shape: dict[str, Any]) -> dict[str, Any]:
+    return {"joint": "planar", "mass": tool.mass, "inertia": tool.inertia, "shapes": [shape]}

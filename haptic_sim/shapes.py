@@ -152,9 +152,9 @@ def solids(shape: AnyShapeParameters, folder: Path) -> list[Solid]:
     path = locate(shape.path, folder)
     try:
         pieces = convex_pieces(read_mesh(path, shape.scale), "convex" if shape.convex else "pieces")
+        return [Solid(convex_shape(piece), pose, pin.Inertia(*hull_mass(piece))) for piece in pieces]
     except MeshError as error:
         raise MeshError(f".path = {path}: {error}") from error
-    return [Solid(convex_shape(piece), pose, pin.Inertia(*hull_mass(piece))) for piece in pieces]
 
 
 def locate(path: str, folder: Path) -> Path:

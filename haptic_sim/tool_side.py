@@ -8,7 +8,7 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.environment import Environment, EnvironmentParameters
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import ToolCommand, ToolState
-from haptic_sim.scene import World
+from haptic_sim.worlds import World
 
 
 class ToolSide(Protocol):

@@ -10,7 +10,7 @@ from haptic_sim.contact.rows import ContactRows
 from haptic_sim.energy import EnergyBalance
 from haptic_sim.messages import FREE, ToolCommand, ToolState, tick_time
 from haptic_sim.multibody import Multibody
-from haptic_sim.scene import World
+from haptic_sim.worlds import World
 
 
 class VirtualTool:
@@ -59,9 +59,10 @@ class VirtualTool:
         np.add(body.u, self._external, out=u)
         u += contact.du
         self.energy.open(body.kinetic_energy[0], body.potential_energy, contact.stored)
-        state.contact_state, state.contacts = contact.state, contact.contacts
+        state.contact_state, state.contacts, state.sliding = contact.state, contact.contacts, contact.sliding
         state.command_tick, state.geometry_tick = command.tick, geometry_tick
         state.wrench[:] = contact.wrench
+        state.energy[:] = self.energy.values
         contact.book(self.rows, body, command.wrench, u, self.energy)
         body.move(u, self.period)
         tick = state.tick + 1

@@ -143,7 +143,7 @@ class FileParameters(Placed, Material):
     path: str = quantity(description=".urdf (URDF) or .xml (MJCF), here or in the experiment's folder")
     base: Literal["fixed", "free"] = quantity("fixed", description="Whether what the file does not move can move")
     meshes: Literal["pieces", "hull"] = quantity(
-        "pieces", description="Each connected piece of a mesh must be convex, or its hull is taken"
+        "pieces", description="Of a mesh, each connected piece, which must be convex; or the hull of all of it"
     )
     q: tuple[float, ...] | None = quantity(
         None,

@@ -29,7 +29,7 @@ import pinocchio as pin
 
 from haptic_sim.meshes import MeshError
 from haptic_sim.model_files import FileTree, ModelFileError, load_trees
-from haptic_sim.multibody import planar_joint
+from haptic_sim.multibody import free_joint, planar_joint
 from haptic_sim.parameters import ParameterError
 from haptic_sim.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
 from haptic_sim.world_parameters import (
@@ -45,6 +45,7 @@ from haptic_sim.world_parameters import (
 )
 
 QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
+MAX_COORDINATES = 240  # velocities: Pinocchio's data hold 8 tables of their cube, 0.9 GB for so many
 
 
 @dataclass(frozen=True)
@@ -125,14 +126,6 @@ class _Plan:
     places: dict[str, _Place] = field(default_factory=dict)
     links: list[_Link] = field(default_factory=list)
     shapes: list[_Shape] = field(default_factory=list)
-
-
-def free_joint() -> pin.JointModel:
-    """Translation in world axes, then rotation."""
-    joint = pin.JointModelComposite()
-    joint.addJoint(pin.JointModelTranslation())
-    joint.addJoint(pin.JointModelSpherical())
-    return joint
 
 
 def build(
@@ -294,46 +287,59 @@ def _add_tree(
     full = {body: f"{name}/{body}" for body, _, _ in tree.bodies()}
     full.setdefault(WORLD, f"{name}/{WORLD}")
     first = {joint: full[body] for body, joint, _ in reversed(list(tree.bodies()))}
+    # Joint axes J of the file become axes C of the model: those at the centre of mass for free bodies, which take other
+    # coordinates; the others stay. What the file fixes goes with joint 0.
     links: list[_Link | None] = [None]
-    X_RF = X_WF  # what the file fixes is in axes F; those of the joint or the world that carries it are R
+    X_CJ = [X_WF]
     if tree.free:
         X_FB = tree.root_pose()
         inertia = X_FB.actInv(model.inertias[0])
-        root = _free_link(first[0], inertia, X_WF * X_FB, v[:6])
-        X_RF = pin.SE3(np.eye(3), -inertia.lever) * X_FB.inverse()
+        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6])
+        X_CJ[0] = _to_centre(inertia) * X_FB.inverse()
         v = v[6:]
-        links[0] = root
-        plan.links.append(root)
     for joint in range(1, model.njoints):
-        pose = model.jointPlacements[joint].copy()
         above = tree.parent_body(joint)
+        parent, inertia = model.parents[joint], model.inertias[joint].copy()
         i, j = model.idx_qs[joint], model.idx_vs[joint]
+        q_J, v_J = q[i : i + model.nqs[joint]], v[j : j + model.nvs[joint]]
+        pose = X_CJ[parent] * model.jointPlacements[joint]
+        link_name = first.get(joint, f"{name}/{model.names[joint]}")
+        if links[parent] is None and model.joints[joint].shortname() == "JointModelFreeFlyer":
+            links.append(_free_link(link_name, inertia, pose * pin.XYZQUATToSE3(q_J), v_J))
+            X_CJ.append(_to_centre(inertia))
+            continue
         link = _Link(
-            name=first.get(joint, f"{name}/{model.names[joint]}"),
+            name=link_name,
             joint_name=f"{name}/{model.names[joint]}",
             joint=model.joints[joint],
-            parent=links[model.parents[joint]],
-            pose=X_RF * pose if model.parents[joint] == 0 else pose,
-            inertia=model.inertias[joint].copy(),
-            q=q[i : i + model.nqs[joint]],
-            v=v[j : j + model.nvs[joint]],
+            parent=links[parent],
+            pose=pose,
+            inertia=inertia,
+            q=q_J,
+            v=v_J,
             parent_body=None if above is None else full[above],
             source=(model, joint),
         )
         links.append(link)
-        plan.links.append(link)
+        X_CJ.append(pin.SE3.Identity())
+    plan.links += [link for link in links if link is not None]
     for body, joint, pose in tree.bodies():
         carrier = links[joint]
-        X_JB = X_RF * pose if joint == 0 else pose.copy()
-        centre = X_JB.translation.copy()
+        X_CB = X_CJ[joint] * pose
+        centre = X_CB.translation.copy()
         if carrier is not None and first[joint] == full[body]:
             centre = carrier.inertia.lever.copy()
-        plan.places[full[body]] = _Place(carrier, X_JB, centre, file, name)
+        plan.places[full[body]] = _Place(carrier, X_CB, centre, file, name)
     if full[WORLD] not in plan.places and any(shape.body == WORLD for shape in tree.shapes):
         plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
     for i, shape in enumerate(tree.shapes):
-        pose = X_RF * shape.pose if shape.joint == 0 else shape.pose
-        plan.shapes.append(_Shape(full[shape.body], f"{full[shape.body]}.{i}", pose, shape.geometry))
+        full_name = full[shape.body]
+        plan.shapes.append(_Shape(full_name, f"{full_name}.{i}", X_CJ[shape.joint] * shape.pose, shape.geometry))
+
+
+def _to_centre(inertia: pin.Inertia) -> pin.SE3:
+    """Pose of a body in axes at its centre of mass, parallel to its own."""
+    return pin.SE3(np.eye(3), -np.array(inertia.lever))
 
 
 def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray) -> _Link:
@@ -438,7 +444,7 @@ def _inertia(body: Any, pieces: list[Solid]) -> pin.Inertia:
 
 def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Link, pin.SE3]:
     """The joint of a moving body, and the body's pose in its axes."""
-    centred = pin.SE3(np.eye(3), -inertia.lever)
+    centred = _to_centre(inertia)
     if isinstance(body, FreeBodyParameters):
         return _free_link(name, inertia, body.pose, np.array(body.velocity)), centred
     parent, pose, X_JB = None, pin.SE3.Identity(), pin.SE3.Identity()
@@ -487,6 +493,9 @@ def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
                 yield f"ignore[{i}][{j}] = {name}: unknown body (known: {', '.join([known, *parameters.files])})"
     if not plan.links:
         yield "bodies: none of them moves"
+    count = sum(len(link.v) for link in plan.links)
+    if count > MAX_COORDINATES:
+        yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
 
 
 def _assemble(plan: _Plan, gravity: Vector) -> tuple[pin.Model, np.ndarray, np.ndarray, list[_Link]]:
@@ -608,7 +617,7 @@ def _plane_problems(
         yield f"gravity[2] = {parameters.gravity[2]:g} m/s^2: must be 0 in a planar world (y is up)"
     data = model.createData()
     pin.computeJointJacobians(model, data, q)
-    out_of_plane = np.abs(data.J[2:5]).max(axis=0)
+    out_of_plane = np.abs(data.J.reshape(6, model.nv)[2:5]).max(axis=0)
     for link in ordered:
         first = model.idx_vs[link.number]
         if out_of_plane[first : first + model.nvs[link.number]].max() > 1e-9:

@@ -7,9 +7,12 @@ samples, summary and report are written beside the bag.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -21,6 +24,7 @@ import yaml
 from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, RegisterEventHandler, Shutdown
 from launch.event_handlers import OnProcessExit, OnProcessIO
 from launch.events.process import ProcessExited, ProcessIO
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from haptic_bench import experiment
@@ -31,6 +35,7 @@ from haptic_sim.parameters import ParameterError
 from launch import Event, EventHandler, LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 BOOLEAN = ["true", "false"]
+PATIENCE = "15"  # [s] from SIGINT to SIGTERM: longer than a node takes, which ends itself 10 s after it is told to
 ARGUMENTS = [
     DeclareLaunchArgument(
         "experiment",
@@ -75,17 +80,22 @@ def generate_launch_description() -> LaunchDescription:
 
 def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Validate everything, make the trial's directory, start its nodes."""
-    try:
-        check_names(context)
-        values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
-        trial = load(values)
-        directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
-    except ParameterError as error:
-        for problem in error.problems:
-            logger().error(re.sub(r"--(set|out) ", r"\1:=", problem))
-        raise RuntimeError("bad input, nothing was started") from error
-    logger().info(f"the trial is in {directory}")
-    return Conductor(trial, values, directory, protect="launch-prefix" not in context.launch_configurations).start()
+    with contextlib.ExitStack() as stack:
+        interrupts = stack.enter_context(Interrupts())
+        try:
+            check_names(context)
+            values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
+            trial = load(values)
+            directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
+        except ParameterError as error:
+            for problem in error.problems:
+                logger().error(re.sub(r"--(set|out) ", r"\1:=", problem))
+            raise RuntimeError("bad input, nothing was started") from error
+        logger().info(f"the trial is in {directory}")
+        protect = "launch-prefix" not in context.launch_configurations
+        entities = Conductor(trial, values, directory, protect, interrupts).start()
+        stack.pop_all()  # the conductor ends it
+    return entities
 
 
 def check_names(context: LaunchContext) -> None:
@@ -116,10 +126,43 @@ def logger() -> Any:
     return launch.logging.get_logger("haptics")
 
 
+class Interrupts:
+    """While this is open, Ctrl-C does not raise KeyboardInterrupt; launch sees it in its event loop all the same.
+
+    The exception would come up anywhere: in the start of a process, whose end launch then awaits for ever, or while the
+    report is written.
+    """
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Interrupts:
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._previous = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+            self._previous = None
+
+    def _note(self, *_: object) -> None:
+        self.seen = True
+
+
 class Conductor:
     """Starts the nodes of a trial, brings all down when one ends, and concludes when all are down."""
 
-    def __init__(self, trial: experiment.Trial, values: dict[str, str], directory: Path, protect: bool):
+    def __init__(
+        self,
+        trial: experiment.Trial,
+        values: dict[str, str],
+        directory: Path,
+        protect: bool,
+        interrupts: Interrupts,
+    ):
         self.trial = trial
         self.mode = values["mode"]
         self.record = values["record"] == "true"
@@ -146,10 +189,12 @@ class Conductor:
                 output={"stdout": "log", "stderr": "screen"} if spec is specs[0] else "screen",
                 emulate_tty=False,
                 additional_env=environment,
+                sigterm_timeout=LaunchConfiguration("sigterm_timeout", default=PATIENCE),
             )
             for spec in specs
         ]
         self.running = len(self.nodes)
+        self.interrupts = interrupts
         self.down = Event()
         self.reason = ""
         self.called = time.monotonic()
@@ -175,7 +220,8 @@ class Conductor:
         self.running -= 1
         actions: list[LaunchDescriptionEntity] = []
         if not context.is_shutdown:
-            if event.action is not self.nodes[0] or event.returncode != 0:
+            # In a terminal Ctrl-C reaches the nodes too, and launch may hear of their end first.
+            if not self.interrupts.seen and (event.action is not self.nodes[0] or event.returncode != 0):
                 self.reason = f"{event.process_name} ended early (exit code {event.returncode})"
             actions.append(Shutdown(reason=self.reason or "the trial is over"))
         if self.running == 0:
@@ -184,19 +230,24 @@ class Conductor:
 
     def conclude(self, context: LaunchContext) -> None:
         """Write samples, summary and report; a trial that failed fails the launch."""
-        progress, reason = self.progress, self.reason
+        with self.interrupts:
+            self.write()
+        if self.reason:
+            raise RuntimeError(self.reason)
+
+    def write(self) -> None:
+        """Say how the trial ended, in the summary and on the screen."""
+        progress = self.progress
         started = progress.tick is not None
         whole = started and progress.tick > self.trial.experiment.last_tick
-        if reason and started:
-            reason = f"about tick {progress.tick}: {reason}"
+        if self.reason and started:
+            self.reason = f"about tick {progress.tick}: {self.reason}"
         outcome = Outcome(
-            "failed" if reason else "done" if whole else "interrupted",
-            reason,
+            "failed" if self.reason else "done" if whole else "interrupted",
+            self.reason,
             progress.first - self.called if started else None,
             progress.last - progress.first,
         )
         if self.record:
             summary = conclude(self.trial, self.mode, self.directory, outcome)
             logger().info(f"{outcome.status}, {summary['ticks']} ticks; report: {self.directory / 'report.html'}")
-        if reason:
-            raise RuntimeError(reason)

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+import haptic_bench
+
+ROOT = Path(__file__).resolve().parent.parent  # the checkout
+PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
 DEADLINE = 120.0  # [s] for anything that is waited for; long, because it decides nothing but a hang
 
@@ -56,7 +59,7 @@ class Haptics:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+            env=os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         )
         self.out = self.err = ""
 

@@ -35,6 +35,7 @@ from haptic_sim.contact.friction import (
     FrictionMemory,
     FrictionParameters,
     bond_energy,
+    damp,
     friction_forces,
     tangential_mobility,
 )
@@ -71,9 +72,12 @@ class Rows:
     period: float = 1 / 512
     kernel: Any = friction_forces
     bonds: Bonds = field(init=False)
+    viscosity: np.ndarray = field(init=False)
+    viscous_limit: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.bonds = Bonds.allocate(len(self.normal))
+        self.viscosity, self.viscous_limit = np.full((2, len(self.normal)), np.nan)
 
     def step(self, velocity: np.ndarray) -> np.ndarray:
         n = len(self.normal)
@@ -92,6 +96,8 @@ class Rows:
             self.period,
             self.bonds,
             force,
+            self.viscosity,
+            self.viscous_limit,
         )
         return force
 
@@ -136,16 +142,22 @@ def move_block(
         mobility=CONTACTS / mass if capped else 0.0,
         **law,
     )
+    contacts = ScaledContacts.allocate(CONTACTS, np.array([0]), np.array([1]))
+    contacts.tree[:, 1] = 0
+    contacts.W[:, 1, 1, 0] = 1 / math.sqrt(mass)
+    damping, blocks = np.zeros((CONTACTS, 2)), np.zeros((CONTACTS, 3))
     out = np.zeros((round(duration * rate) + 1, 6))
     x = 0.0
     out[0] = 0.0, x, v, 0.0, 0.0, 0.0
     for k in range(1, len(out)):
         t = (k - 1) / rate
         f = float(rows.step(np.tile(v * along, (CONTACTS, 1))).sum(axis=0) @ along)
-        out[k, 3:] = f, rows.bonds.sliding[0] != STICKS, rows.energy()
-        v += (load(t) + f) / mass / rate
+        u = np.array([math.sqrt(mass) * (v + (load(t) + f) / mass / rate)])
+        damp(contacts, CONTACTS, rows.viscosity, rows.viscous_limit, 1 / rate, u, damping, blocks)
+        v = u[0] / math.sqrt(mass)
         x += v / rate
-        out[k, :3] = k / rate, x, v
+        f += damping[:, 0].sum()
+        out[k] = k / rate, x, v, f, rows.bonds.sliding[0] != STICKS, rows.energy()
     return Motion(*out.T)
 
 
@@ -243,28 +255,35 @@ def test_118_is_critical_for_two_contacts_of_K_r() -> None:
         assert motion.x[-1] == pytest.approx(rest, rel=1e-3)
 
 
-def test_explicit_damping_of_1180_is_unstable_at_512_hz_and_the_cap_mends_it() -> None:
-    """v' = v - (h/m)(2 beta v + 2 K z) is stable for 4 - 2 d - s > 0 with d = 2 beta h/m, s = 2 K h^2/m.
+def test_damping_of_1180_needs_to_be_implicit_at_512_hz() -> None:
+    """Explicit, v' = v - (h/m)(2 beta v + 2 K z) is stable for 4 - 2 d - s > 0, d = 2 beta h/m, s = 2 K h^2/m.
 
-    Without spring that is beta < m/h = 1024; the bond takes K h/2 = 4.3 of it.
+    Without spring that is beta < m/h = 1024; the bond takes K h/2 = 4.3 of it. Implicit, a step from (z, v) is
+    v' = (v - (h/m) 2 K z) / (1 + d), z' = z + h v'.
     """
-    h = 1 / 512
+    h, k = 1 / 512, CONTACTS * STICTION_STIFFNESS
     assert MASS / h == 1024
     limit = MASS / h - STICTION_STIFFNESS * h / 2
     assert limit == pytest.approx(1019.7, abs=0.05)
 
-    def growth(beta: float, capped: bool) -> float:
-        motion = move_block(RESET_INTEGRATOR, no_load, 0.5, v=1e-9, damping=beta, capped=capped)
-        return float(np.abs(motion.v[-20:]).max() / 1e-9)
+    def radius(a: float, b: float) -> float:
+        """Spectral radius of v' = a v - b z, z' = z + h v'."""
+        return float(np.abs(np.linalg.eigvals([[1 - h * b, h * a], [-b, a]])).max())
 
-    assert growth(limit - 5, capped=False) < 1.0
-    assert growth(limit + 5, capped=False) > 1.0
-    assert growth(1180.0, capped=False) > 1e4  # all that static friction leaves room for
-    assert growth(1180.0, capped=True) < 0.1
-    capped = move_block(RESET_INTEGRATOR, no_load, 0.5, v=-1e-5, damping=1180.0)
-    as_512 = move_block(RESET_INTEGRATOR, no_load, 0.5, v=-1e-5, damping=512.0)
-    np.testing.assert_array_equal(capped.x, as_512.x)
-    assert (np.diff(capped.x[2:]) > 0).all()  # back, without oscillation, to where the bond is unstrained
+    assert (
+        radius(1 - 2 * (limit - 0.1) * h / MASS, k * h / MASS)
+        < 1
+        < radius(1 - 2 * (limit + 0.1) * h / MASS, k * h / MASS)
+    )
+    for beta in (0.0, 118.0, 1180.0, 5000.0):
+        d = CONTACTS * beta * h / MASS
+        motion = move_block(RESET_INTEGRATOR, no_load, 0.25, v=1e-5, damping=beta)
+        step = np.array([[1 - h * k * h / MASS / (1 + d), h / (1 + d)], [-k * h / MASS / (1 + d), 1 / (1 + d)]])
+        state = np.array([h * 1e-5, 1e-5])  # the kernel counts the displacement of the step before
+        for n in range(1, 129):
+            state = step @ state
+            assert motion.v[n] == pytest.approx(state[1], rel=1e-5, abs=1e-12)
+    assert (np.diff(move_block(RESET_INTEGRATOR, no_load, 0.5, v=-1e-5, damping=1180.0).x[8:]) > 0).all()
 
 
 @pytest.mark.parametrize("damping", [0.0, 118.0])
@@ -325,13 +344,14 @@ def test_a_block_put_on_a_slope_slides_above_the_friction_angle(model: int, degr
     slope = math.atan(STATIC) + math.radians(degrees)
     down, onto = g * math.sin(slope), g * math.cos(slope)
     critical = 2 * math.sqrt(STATIC * onto / BREAKAWAY) / CONTACTS
-    assert critical < 0.5 * rate * 1.0  # not capped: h w beta < 1 with w = 2 / kg
     motion = move_block(model, lambda t: down, 1.0, rate, mass=1.0, normal_force=onto / CONTACTS, damping=critical)
     if degrees < 0:
         assert not motion.sliding.any()
         rest = down / (STATIC * onto / BREAKAWAY)
-        assert motion.x[-1] == pytest.approx(rest if model == RESET_INTEGRATOR else 0.0, rel=1e-9, abs=2e-3)
-        assert abs(motion.v[-1]) < (1e-12 if model == RESET_INTEGRATOR else 5e-3)
+        assert motion.x[-1] == pytest.approx(
+            rest if model == RESET_INTEGRATOR else 0.0, rel=1e-9, abs=0.0 if model == RESET_INTEGRATOR else 3e-3
+        )
+        assert abs(motion.v[-1]) < (1e-12 if model == RESET_INTEGRATOR else 3e-3)
     else:
         begin = int(np.argmax(motion.sliding))
         assert 0 < begin < 100
@@ -349,9 +369,11 @@ def hold(t: float) -> float:
 def test_reset_integrator_does_not_creep_under_a_held_load(damping: float) -> None:
     motion = move_block(RESET_INTEGRATOR, hold, 10.0, damping=damping)
     held = motion.x[motion.t >= 2.0]
-    assert np.ptp(held) < (1e-15 if damping == 118.0 else 1e-9)
-    assert np.ptp(held[512:]) < 1e-13  # the overdamped one is still settling at 2 s
-    assert held[-1] == pytest.approx(0.05 / (CONTACTS * STICTION_STIFFNESS), rel=1e-9)
+    rest = 0.05 / (CONTACTS * STICTION_STIFFNESS)
+    slowest = STICTION_STIFFNESS / damping if damping == 1180.0 else math.inf  # [1/s]; K / beta, less a little
+    assert np.ptp(held) < 1e-15 + 2 * rest * math.exp(-slowest)  # the overdamped one settles until then
+    assert np.ptp(held[4 * 512 :]) < 1e-12
+    assert held[-1] == pytest.approx(rest, rel=1e-9)
     assert not motion.sliding.any()
 
 
@@ -516,6 +538,7 @@ def test_forces_turn_with_the_frame(model: int) -> None:
         expected = rows.step(v) @ TURN.T
         np.testing.assert_allclose(turned.step(v @ TURN.T), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
     np.testing.assert_array_equal(turned.bonds.sliding, rows.bonds.sliding)
+    np.testing.assert_array_equal(turned.viscosity, rows.viscosity)
 
 
 @all_models
@@ -555,6 +578,9 @@ def test_friction_is_bounded_and_tangential(
         v = random_velocity(rng, 12)
         force = rows.step(v)
         limit = static * rows.normal_force
+        sticks = (rows.bonds.sliding == STICKS) & (limit > 0)
+        np.testing.assert_array_equal(rows.viscous_limit, limit * (sticks & (model in (RESET_INTEGRATOR, COULOMB))))
+        assert (rows.viscosity[rows.viscous_limit == 0] == 0).all()
         assert (np.linalg.norm(force, axis=1) <= limit * (1 + 1e-12)).all()
         assert (np.abs(np.sum(force * rows.normal, axis=1)) <= 1e-14 * limit).all()
         assert (np.linalg.norm(rows.bonds.strain, axis=1) * rows.bonds.stiffness <= limit * (1 + 1e-12)).all()
@@ -567,7 +593,7 @@ def test_friction_is_bounded_and_tangential(
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
-@given(model=st.sampled_from(MODELS), seed=st.integers(0, 2**32 - 1), ratio=st.floats(0.0, 1.0))
+@given(model=st.sampled_from(BONDED), seed=st.integers(0, 2**32 - 1), ratio=st.floats(0.0, 1.0))
 def test_friction_takes_at_least_what_bonds_store(model: int, seed: int, ratio: float) -> None:
     """Along any path, in steps small against z0, the mean of the forces at both ends of a step is the friction:
     -f . ds >= d(1/2 K |z|^2), but where a bond breaks or sliding turns within the step, by f ds at most."""
@@ -583,7 +609,7 @@ def test_friction_takes_at_least_what_bonds_store(model: int, seed: int, ratio: 
     )
     d = np.diff(path, axis=0)
     period = step / 10.0 ** rng.uniform(-5, -3)  # slower and faster than the dead band
-    rows = one_row(model, mu=(STATIC, ratio * STATIC), damping=float(rng.choice([0.0, 10.0])), period=period)
+    rows = one_row(model, mu=(STATIC, ratio * STATIC), period=period)
     force = rows.step(np.zeros((1, 3)))[0]
     stored, taken, slack = 0.0, 0.0, 0.0
     for move in d:
@@ -594,10 +620,10 @@ def test_friction_takes_at_least_what_bonds_store(model: int, seed: int, ratio: 
         grown = rows.energy() - stored
         stored += grown
         changed = slid != (rows.bonds.sliding[0] != STICKS)
-        if model in BONDED and not changed and rows.damping == 0.0:
+        if not changed:
             assert work - grown >= -1e-3 * STATIC * NORMAL_FORCE * length
         taken += work
-        slack += (2 * STATIC * NORMAL_FORCE if changed or rows.damping > 0 else 1e-3 * STATIC * NORMAL_FORCE) * length
+        slack += (2 * STATIC * NORMAL_FORCE if changed else 1e-3 * STATIC * NORMAL_FORCE) * length
         assert taken >= stored - slack
 
 
@@ -617,6 +643,37 @@ def test_a_changing_normal_force_gives_no_energy(model: int) -> None:
         rows.step(np.array([[0.05 * BREAKAWAY * 512, 0.0, 0.0]]))
 
 
+@bonded_models
+def test_bonds_take_no_more_than_friction_does_while_the_normal_force_grows(model: int) -> None:
+    """Sliding slowly: the bond under the larger N holds more, which only displacement brings in."""
+    rows = one_row(model, deadband=1e-6)
+    ds = BREAKAWAY / 20
+    for _ in range(60):
+        rows.step(np.array([[ds * 512, 0.0, 0.0]]))
+    assert rows.bonds.sliding[0] == SLIDES
+    full = 0.5 * STICTION_STIFFNESS * (BREAKAWAY * KINETIC / STATIC) ** 2
+    assert rows.energy() == pytest.approx(full, rel=0.05)
+    rows.normal_force = np.array([10 * NORMAL_FORCE])
+    for _ in range(60):
+        before = rows.energy()
+        rows.step(np.array([[ds * 512, 0.0, 0.0]]))
+        assert rows.energy() <= before + STATIC * 10 * NORMAL_FORCE * ds
+        if rows.bonds.sliding[0]:
+            assert rows.energy() <= before + KINETIC * 10 * NORMAL_FORCE * ds * (1 + 1e-9)
+    assert rows.energy() == pytest.approx(10 * full, rel=0.05)
+
+
+@all_models
+def test_friction_alone_does_not_carry_a_light_block_through_the_dead_band(model: int) -> None:
+    """10 g: in a step friction changes v by 14 mm/s, 140 times the dead band. Uncapped, `coulomb` slides to and fro."""
+    assert KINETIC_LIMIT / 0.01 / 512 > 100 * DEADBAND
+    light = move_block(model, no_load, 1.0, mass=0.01, v=0.2)
+    assert not light.sliding[len(light.t) // 2 :].any()
+    if model == COULOMB:
+        uncapped = move_block(model, no_load, 1.0, mass=0.01, v=0.2, capped=False)
+        assert uncapped.sliding[len(light.t) // 2 :].all()
+
+
 @all_models
 def test_energy_of_a_sliding_block_balances(model: int) -> None:
     """What the load gives goes into motion, bonds and heat; heat only grows, but for sampling: 1/2 K |dz|^2 a step."""
@@ -630,10 +687,8 @@ def test_energy_of_a_sliding_block_balances(model: int) -> None:
     # bonds hold after step k what is stretched until then: stored[k + 1] follows dx[k]
     heat = -work[:-1] - np.diff(motion.stored[1:])
     sampling = 0.5 * CONTACTS * STICTION_STIFFNESS * dx[:-1] ** 2
-    if model == RESET_INTEGRATOR:
-        sampling += CONTACTS * 118.0 * np.abs(dx * np.diff(motion.v))[:-1]  # -beta v, held while v changes
     if model == COULOMB:
-        sampling = STATIC_LIMIT / DEADBAND * np.abs(dx * np.diff(motion.v))[:-1]
+        sampling[:] = 0.0  # implicit
     turned = motion.sliding[1:-1] + motion.sliding[2:] > 0
     assert (heat[~turned] >= -sampling[~turned] - 1e-18).all()
     assert heat.sum() == pytest.approx(KINETIC_LIMIT * np.abs(dx).sum(), rel=0.05)
@@ -684,6 +739,44 @@ def test_mobility_bounds_the_coupling_of_all_contacts() -> None:
         assert (np.abs(np.linalg.eigvals(rate[:, None] * (active @ active.T))) <= 1 + 1e-9).all()
 
 
+def test_implicit_damping_is_the_solution_of_the_linear_system() -> None:
+    """Unlimited: (1 + h W^T beta W) u' = u. In any order of the contacts."""
+    rng = np.random.default_rng(20292)
+    h = 1e-3
+    for _ in range(60):
+        trees, n = int(rng.integers(1, 4)), int(rng.integers(1, 6))
+        contacts = random_contacts(rng, trees, n)
+        W = tangential_jacobian(contacts, n).reshape(2 * n, -1)
+        beta = 10.0 ** rng.uniform(0, 3, n) * rng.integers(0, 2, n) / np.linalg.norm(W, 2) ** 2 * 10
+        u = rng.normal(size=W.shape[1])
+        expected = np.linalg.solve(np.eye(len(u)) + h * W.T @ (np.repeat(beta, 2)[:, None] * W), u)
+        after, force = u.copy(), np.full((n, 2), np.nan)
+        assert damp(contacts, n, beta, np.full(n, 1e9), h, after, force, np.zeros((n, 3))) < friction.DAMPING_SWEEPS
+        np.testing.assert_allclose(after, expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            force.ravel(), -np.repeat(beta, 2) * (W @ expected), rtol=0, atol=1e-4 * np.abs(force).max()
+        )
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1), infinite=st.booleans())
+def test_implicit_damping_takes_energy_and_keeps_its_limit(seed: int, infinite: bool) -> None:
+    rng = np.random.default_rng(seed)
+    trees, n, h = int(rng.integers(1, 4)), int(rng.integers(1, 9)), 1e-3
+    contacts = random_contacts(rng, trees, n)
+    W = tangential_jacobian(contacts, n)
+    beta = np.full(n, np.inf) if infinite else 10.0 ** rng.uniform(0, 6, n)
+    limit = 10.0 ** rng.uniform(-3, 3, n)
+    u, force = rng.normal(size=W.shape[2]), np.zeros((n, 2))
+    after = u.copy()
+    damp(contacts, n, beta, limit, h, after, force, np.zeros((n, 3)))
+    assert after @ after <= u @ u * (1 + 1e-12)
+    assert (np.linalg.norm(force, axis=1) <= limit * (1 + 1e-12)).all()
+    np.testing.assert_allclose(
+        after, u + h * np.einsum("idk,id->k", W, force), rtol=0, atol=1e-9 * (1 + h * limit.max())
+    )
+
+
 def test_mobility_is_exact_for_equal_contacts_on_one_body() -> None:
     """Two contacts on a mass of 2 kg that can only translate: W = 1 / sqrt(m), so 2 / m = 1 / kg."""
     contacts = ScaledContacts.allocate(2, np.array([0]), np.array([3]))
@@ -699,7 +792,7 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
     """Light bodies, stiff bonds and strong damping, far beyond the limits of explicit steps.
 
     What is left after 3 s is at most what the bonds can hold at breakaway, 1/2 mu_s N z0 each, and, as some motions
-    are seen by contacts only with a long lever, a fiftieth. Without the caps much goes on for ever.
+    are hardly seen by the contacts, 3 %. Without the caps much goes on for ever.
     """
     h = 1e-3
 
@@ -719,12 +812,16 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         flat = W.reshape(2 * n, -1)
         u = np.linalg.pinv(flat) @ (flat @ (0.02 * rng.normal(size=W.shape[2])))
         begin, most = 0.5 * float(u @ u), 0.0
-        force, v = np.zeros((n, 3)), np.zeros((n, 3))
+        force, v, blocks, beta, limit = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 3)), np.zeros(n), np.zeros(n)
+        viscous = np.zeros((n, 2))
         law = (BREAKAWAY, DEADBAND, rows.damping, h)
         for _ in range(3000):
             v[:, :2] = W @ u
-            friction_forces(model, n, rows.normal, v, rows.normal_force, mu, mobility, *law, rows.bonds, force)
+            friction_forces(
+                model, n, rows.normal, v, rows.normal_force, mu, mobility, *law, rows.bonds, force, beta, limit
+            )
             u = u + h * np.einsum("idk,id->k", W, force[:, :2])
+            damp(contacts, n, beta, limit, h, u, viscous, blocks)
             most = max(most, 0.5 * float(u @ u))
         return most / begin, 0.5 * float(u @ u) / begin, bonds / begin
 
@@ -732,7 +829,7 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
     for seed in range(20285, 20300):
         most, rest, bonds = left(seed, capped=True)
         assert most <= 1 + 2 * bonds
-        assert rest < 0.02 + (bonds if model in (KARNOPP, DAHL) else 0.0)
+        assert rest < 0.03 + (bonds if model in (KARNOPP, DAHL) else 0.0)
         worse += left(seed, capped=False)[1] > rest + 0.02
     assert worse >= 5
 
@@ -784,13 +881,24 @@ def test_forces_do_not_depend_on_the_order_of_contacts(model: int) -> None:
     id = rng.integers(-(2**62), 2**62, n)
     mu, w = np.tile((STATIC, KINETIC), (n, 1)), np.zeros(n)
     law = (BREAKAWAY, DEADBAND, rows.damping, 1 / 512)
-    force = np.zeros((n, 3))
+    force, beta, limit = np.zeros((n, 3)), np.zeros(n), np.zeros(n)
     for _ in range(40):
         v, order = random_velocity(rng, n), rng.permutation(n)
         expected = rows.step(v)
         shuffled.carry_over(n, id[order])
         friction_forces(
-            model, n, rows.normal[order], v[order], rows.normal_force[order], mu, w, *law, shuffled.bonds, force
+            model,
+            n,
+            rows.normal[order],
+            v[order],
+            rows.normal_force[order],
+            mu,
+            w,
+            *law,
+            shuffled.bonds,
+            force,
+            beta,
+            limit,
         )
         np.testing.assert_array_equal(force, expected[order])
 
@@ -870,6 +978,16 @@ def test_nothing_is_compiled_again() -> None:
         random_rows(rng, DAHL, max(n, 1)).step(random_velocity(rng, max(n, 1)))
         tangential_mobility(random_contacts(rng, 2, n), n, np.ones(n), np.zeros(2), np.zeros(n))
         bond_energy(n, memory.bonds, np.zeros(max(n, 1)))
+        damp(
+            random_contacts(rng, 2, n),
+            n,
+            np.ones(n),
+            np.ones(n),
+            1e-3,
+            np.zeros(12),
+            np.zeros((n, 2)),
+            np.zeros((n, 3)),
+        )
 
     use(3)
     kernels = [kernel for kernel in vars(friction).values() if isinstance(kernel, CPUDispatcher)]
@@ -879,4 +997,4 @@ def test_nothing_is_compiled_again() -> None:
         for model in range(5):
             random_rows(rng, model, max(n, 1)).step(random_velocity(rng, max(n, 1)))
     assert [len(kernel.signatures) for kernel in kernels] == before
-    assert len(kernels) == 7
+    assert len(kernels) == 12  # two of them are those of scaled.py

@@ -16,6 +16,7 @@ COUNTS = {
     "scheduler": "SCHED_FIFO 50",
     "skipped_periods": 1,
     "lost_messages": 6,
+    "unsent_messages": 4,
     "saturations": 0,
     "expired": 2,
     "refused": 1,
@@ -29,7 +30,9 @@ def measured(ticks=100, counts=None):
         np.arange(ticks, dtype=np.int64) * 1_000_000,
         np.full(ticks, 200_000, np.int64),
         np.zeros(ticks, np.int64),
-        dict(COUNTS, skipped_periods=0, lost_messages=0, expired=0, refused=0) if counts is None else counts,
+        dict(COUNTS, skipped_periods=0, lost_messages=0, unsent_messages=0, expired=0, refused=0)
+        if counts is None
+        else counts,
     )
 
 
@@ -76,6 +79,7 @@ def test_the_numbers():
     assert found["Saturations"] == ("0", "")
     assert found["Refused messages"] == ("1", "")
     assert found["Lost messages"] == ("6", "")
+    assert found["Messages not sent"] == ("4", "")
     assert all(row.meaning for row in health.table(troubled()))
 
 
@@ -89,6 +93,7 @@ def test_what_was_missed_and_why():
         "In 2 ticks the force was zero: the last command was older than the watchdog allows.",
         "1 message was refused; the log of the driver says why.",
         "6 messages did not reach the recorder.",
+        "4 messages were never sent: a node saw only the message after the one to be answered.",
     ]
 
 
@@ -96,7 +101,7 @@ def test_a_trial_on_time():
     assert health.sentences(measured()) == [
         "All 100 ticks were answered within their period.",
         "No period was skipped: the driver was never a whole period late.",
-        "Every message reached the recorder.",
+        "Every message that was sent reached the recorder.",
     ]
 
 

@@ -378,7 +378,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
                 part[index] = good
                 checked += 1
     assert message.is_finite()
-    floats = {DeviceState: 25, DeviceCommand: 25, ToolCommand: 6, ToolState: 1 + 6 + 7 + 6 + 36 + 4 + 3 + 18}
+    floats = {DeviceState: 25, DeviceCommand: 25, ToolCommand: 6, ToolState: 1 + 6 + 7 + 6 + 36 + 8 + 4 + 3 + 18}
     floats[LocalGeometry] = 1 + 7 + 4 + 3 + 9 + 3 + 7 * 10
     assert checked == floats[cls]
 

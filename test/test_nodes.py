@@ -21,6 +21,7 @@ from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
+from haptic_sim.nodes.inbox import Inbox  # noqa: E402
 from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
 
 KINDS = {
@@ -158,6 +159,71 @@ def test_changed_gains_act_from_the_next_message_on(bench: Bench) -> None:
     node.take("device_state", device_state(1, 0.0))
     force = [np.frombuffer(data[-48:])[0] for topic, data in bench.sent if topic == "tool_command"]
     assert force == pytest.approx([-0.1, -0.2], rel=1e-12)
+
+
+def test_a_change_of_parameters_is_said_with_the_tick_from_which_it_acts(bench: Bench) -> None:
+    controller = configured(bench.node("controller"))
+    said: list[tuple[str, int, str]] = []
+    controller.tell = lambda *event: said.append(event)
+    controller.take("tool_state", tool_state(-1))
+    controller.take("device_state", device_state(0))
+    controller.set_parameters([rclpy.Parameter("controller.stiffness", value=[200.0, 100.0, 0.5])])
+    controller.set_parameters([rclpy.Parameter("controller.force_scale", value=0.1)])
+    assert not said, "it acts between messages only"
+    controller.take("tool_state", tool_state(0))
+    assert said == [
+        ("changed", 1, "controller.stiffness=[200.0, 100.0, 0.5]"),
+        ("changed", 1, "controller.force_scale=0.1"),
+    ]
+    assert controller.config.controller.force_scale == 0.1
+    assert controller.config.controller.stiffness[0] == 200.0
+    said.clear()
+    rclpy.try_shutdown()
+    environment = configured(bench.node("environment"))
+    environment.tell = lambda *event: said.append(event)
+    environment.take("tool_command", tool_command(0))
+    environment.set_parameters([rclpy.Parameter("contact.stiffness", value=3000.0)])
+    environment.take("tool_command", tool_command(1))
+    assert said == [("changed", 1, "contact.stiffness=3000.0")]
+
+
+def test_what_was_sent_again_is_not_refused(bench: Bench) -> None:
+    """A state that is sent again for the environment's survey, and the survey of a state that was sent again."""
+    controller = configured(bench.node("controller"))
+    for tick in range(4):
+        controller.take("tool_state", tool_state(tick - 1))
+        controller.take("device_state", device_state(tick))
+    sent = len(bench.sent)
+    controller.take("tool_state", tool_state(1))
+    assert (controller.refused, len(bench.sent)) == (0, sent)
+    rclpy.try_shutdown()
+    environment = configured(bench.node("environment", *ASYNCHRONOUS))
+    environment.take("tool_state", tool_state(-1))
+    survey = bench.sent.pop()[1]
+    rclpy.try_shutdown()
+    local_model = configured(bench.node("local_model", *ASYNCHRONOUS, change={"mode": "realtime"}))
+    for _ in range(2):
+        local_model.take("local_geometry", survey)
+    assert local_model.refused == 0
+    rclpy.try_shutdown()
+    controller = configured(bench.node("controller", change={"mode": "realtime"}))
+    for tick in range(4):
+        controller.take("tool_state", tool_state(tick - 1))
+        controller.take("device_state", device_state(tick))
+    for stale in (-1, 1):
+        controller.take("tool_state", tool_state(stale))
+    assert controller.refused == 2, "in realtime nothing is sent again"
+
+
+def test_numbers_of_messages_tell_what_was_lost() -> None:
+    inbox = Inbox.__new__(Inbox)
+    inbox.lost, inbox._next = {}, {}
+    for topic, number in (("tool_state", 7), ("tool_state", 8), ("device_state", 1), ("tool_state", 11)):
+        inbox._count(topic, number)
+    assert inbox.lost == {"tool_state": 2}
+    inbox._count("device_state", None)  # a middleware that does not number them
+    inbox._count("device_state", 5)
+    assert inbox.lost is None
 
 
 def test_the_environment_steps_once_for_a_repeated_command(bench: Bench) -> None:

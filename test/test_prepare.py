@@ -9,10 +9,11 @@ import subprocess
 import sys
 
 import pytest
+from conftest import ROOT
 
 from haptic_bench import prepare
 
-LAUNCHER = prepare.ROOT / "haptics"
+LAUNCHER = ROOT / "haptics"  # of the checkout, where `prepare` may be of an installed package
 
 
 @pytest.fixture(autouse=True)
@@ -440,7 +441,7 @@ def test_stamp_is_unique_to_an_environment(whole):
 
 
 def test_lock_file_pins_everything_and_names_no_index():
-    lines = [line for line in (prepare.ROOT / "requirements.lock").read_text().splitlines() if line[0] != "#"]
+    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line[0] != "#"]
     assert len(lines) > 100
     for line in lines:
         name, pin, version = line.partition(" ")[0].partition("==")

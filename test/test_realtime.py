@@ -17,7 +17,10 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
+from graph_checks import ask  # noqa: E402
 from haptics.msg import DeviceCommand  # noqa: E402
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue  # noqa: E402
+from rcl_interfaces.srv import SetParameters  # noqa: E402
 from test_graph import ASYNCHRONOUS, LONG, observer, settings, started, topics  # noqa: E402, F401
 
 from haptic_bench import experiment  # noqa: E402
@@ -153,6 +156,46 @@ def trial_tool_offset(name: str) -> int:
     from haptic_sim.messages import ToolState
 
     return ToolState(q=3, v=3, constraint_directions=36).offsets[name][0]
+
+
+@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+def test_a_trial_whose_parameters_were_changed_simulates_again(
+    haptics: Callable[..., Haptics],
+    tmp_path: Path,
+    observer: Any,  # noqa: F811
+    flags: list[str],
+) -> None:
+    diagnostics = Diagnostics(observer)
+    out = tmp_path / "out"
+    slow = settings("rate=200")
+    run = haptics("run", "corner_peg", "--mode", "realtime", *flags, *LONG, *slow, "--out", str(out))
+    wait_until(started(out), "the first chunk")
+    wait_until(lambda: diagnostics.name, "the driver's diagnostics")
+    namespace = diagnostics.name.partition(":")[0].rpartition("/")[0]
+    changes = {
+        "environment": Parameter(
+            name="contact.stiffness", value=ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=2500.1)
+        ),
+        "controller": Parameter(
+            name="controller.damping",
+            value=ParameterValue(type=ParameterType.PARAMETER_DOUBLE_ARRAY, double_array_value=[60.0, 65.0, 0.3]),
+        ),
+    }
+    for node, parameter in changes.items():
+        request = SetParameters.Request(parameters=[parameter])
+        assert ask(observer, SetParameters, f"{namespace}/{node}/set_parameters", request).results[0].successful
+    size = (out / "bag" / "bag_0.mcap").stat().st_size
+    wait_until(lambda: (out / "bag" / "bag_0.mcap").stat().st_size > size + 100_000, "ticks after it")
+    run.interrupt()
+    assert run.wait() == 130, run.err
+    recorded = read_messages(out)
+    trial = experiment.read_resolved(out / "experiment.yaml")
+    verdict = resimulate(trial, recorded)
+    assert verdict.difference == "" and verdict.compared > 100
+    del recorded["trial_events"][:2]
+    assert resimulate(trial, recorded).difference, "the changes were seen"
+    verify = haptics("replay", str(out), "--verify")
+    assert verify.wait() == 0, verify.out
 
 
 class Diagnostics:

@@ -172,7 +172,7 @@ def test_without_a_schedule_repeated_surveys_are_stored_once() -> None:
 
 
 def test_a_message_that_never_comes_is_given_up() -> None:
-    """With a patience of 5 ticks: the rest of its tick is stored, and everything after it; one is lost."""
+    """With a patience of 5 ticks: the rest of its tick is stored, and everything after it; one is absent."""
     store = Store(patience=5)
     rows = [row for row in canonical(40) if row[:2] != ("tool_state", 7)]
     for topic, tick, _ in rows:
@@ -180,7 +180,19 @@ def test_a_message_that_never_comes_is_given_up() -> None:
         assert tick <= store.recording.complete + 6
     store.recording.close()
     assert store.written == as_stored(rows)
-    assert store.recording.lost == 1
+    assert store.recording.absent == 1
+
+
+def test_what_is_absent_from_the_last_ticks_is_counted_at_the_end() -> None:
+    """Within the patience; the state after the last tick is the only message of its tick."""
+    store = Store(patience=64)
+    for topic, tick, _ in canonical(9):
+        if (topic, tick) not in (("tool_command", 4), ("device_command", 9)):
+            store.add(topic, tick)
+    store.add("device_state", 10)
+    store.recording.close()
+    store.recording.close()
+    assert store.recording.absent == 2
 
 
 def test_without_patience_nothing_is_given_up() -> None:
@@ -188,6 +200,6 @@ def test_without_patience_nothing_is_given_up() -> None:
     rows = [row for row in canonical(400) if row[:2] != ("tool_state", 7)]
     for topic, tick, _ in rows:
         store.add(topic, tick)
-    assert (store.recording.complete, store.recording.lost) == (7, 0)
+    assert (store.recording.complete, store.recording.absent) == (7, 0)
     store.add("tool_state", 7)
     assert store.written == as_stored(canonical(400))

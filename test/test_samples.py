@@ -9,6 +9,7 @@ import pytest
 
 from haptic_bench import experiment
 from haptic_bench.samples import MessageStore, Samples, join, of_trial, simulated
+from haptic_sim.energy import TERMS
 from haptic_sim.messages import COLLIDING, RESTING, DeviceCommand, DeviceState, ToolState
 
 RATE = 512.0
@@ -39,10 +40,11 @@ class Trial:
         for k in range(-1, last + 1):
             tool = ToolState(q=NQ, v=NV, constraint_directions=36)
             tool.stamp(k, max(k, 0))
-            for view in (tool.wrench, tool.pose, tool.twist, tool.inverse_inertia, tool.q, tool.v):
+            for view in (tool.wrench, tool.pose, tool.twist, tool.inverse_inertia, tool.q, tool.v, tool.energy):
                 view[:] = rng.normal(size=view.size)
             tool.kinetic_energy = rng.uniform()
             tool.contacts = int(rng.integers(0, 5))
+            tool.sliding = int(rng.integers(0, 5))
             tool.contact_state = int(rng.integers(0, 3))
             tool.resize(6 * int(rng.integers(0, 3)))
             self.tool[k] = tool
@@ -69,7 +71,9 @@ def header(nq: int, nv: int) -> list[str]:
     groups += [("tool", pose), ("tool", twist), ("env", wrench)]
     names = ["tick", "time", *(f"{prefix}_{suffix}" for prefix, suffixes in groups for suffix in suffixes)]
     names += ["contacts", "colliding", "kinetic_energy"]
-    return [*names, *(f"q{i}" for i in range(nq)), *(f"v{i}" for i in range(nv))]
+    names += [*(f"q{i}" for i in range(nq)), *(f"v{i}" for i in range(nv))]
+    terms = ["kinetic", "potential", "elastic", "injected", "damping", "friction", "impact", "numerical"]
+    return [*names, "sliding_contacts", *(f"energy_{term}" for term in terms)]
 
 
 def test_columns_are_those_of_the_contract_in_their_order() -> None:
@@ -97,6 +101,8 @@ def test_a_row_holds_the_states_at_its_time_and_the_wrenches_of_its_tick() -> No
         assert samples["kinetic_energy"][k] == before.kinetic_energy
         np.testing.assert_array_equal([samples[f"q{i}"][k] for i in range(NQ)], before.q)
         np.testing.assert_array_equal([samples[f"v{i}"][k] for i in range(NV)], before.v)
+        assert samples["sliding_contacts"][k] == during.sliding
+        np.testing.assert_array_equal([samples[f"energy_{term}"][k] for term in TERMS], during.energy)
     assert {tool.contact_state for tool in trial.tool.values()} >= {COLLIDING, RESTING}
 
 

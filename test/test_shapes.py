@@ -184,6 +184,11 @@ def test_the_hull_is_taken_where_asked() -> None:
     (hull,) = convex_pieces(l_shape(), "hull")
     assert hull_mass(hull)[0] == pytest.approx(3.5)  # four unit cubes less half of one
     assert convex_shape(hull).num_points == 10
+    whole = l_shape()
+    (again,) = convex_pieces(trimesh.Trimesh(whole.vertices, whole.faces[:-3]), "hull")  # it need not be closed
+    np.testing.assert_array_equal(again, hull)
+    with pytest.raises(MeshError, match=r"^has no volume$"):
+        convex_pieces(trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), "hull")
 
 
 @pytest.mark.parametrize("factor", [0.5, 20.0])
@@ -203,6 +208,12 @@ def test_a_dent_counts_from_the_tolerance_on(factor: float) -> None:
         # the surface above the dented triangles is one third in at their centroids, which bounds three times that
         with pytest.raises(MeshError, match=re.escape(f"its surface lies up to {depth:.3g} m inside its hull")):
             convex_pieces(dented, "convex")
+
+
+def test_a_mesh_with_more_neighbours_than_coal_can_count(tmp_path: Path) -> None:
+    name = export(tmp_path, trimesh.creation.cone(radius=1.0, height=1.0, sections=300))
+    message = said(tmp_path, name)
+    assert message == f".path = {tmp_path / name}: has a corner with more than 255 neighbours; give it fewer triangles"
 
 
 def said(folder: Path, path: str, **more: Any) -> str:

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+from conftest import ROOT
 
 from haptic_bench import prepare, sourced_ros
 from haptic_bench.sourced_ros import PACKAGES, Found, Ros, SourcedPreparation
@@ -409,7 +410,7 @@ def test_versions_within_the_bounds(version):
 
 
 def test_bounds_are_those_of_setup():
-    setup = ast.parse((prepare.ROOT / "setup.py").read_text())
+    setup = ast.parse((ROOT / "setup.py").read_text())
     lists = {
         node.arg: ast.literal_eval(node.value)
         for node in ast.walk(setup)

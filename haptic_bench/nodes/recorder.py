@@ -6,6 +6,7 @@ complete, and closes it when the driver says that the trial has ended.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
+from haptic_bench.recording import ROW
 from haptic_bench.trial_bag import TrialBag
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.messages import TOPICS, MessageError
 from haptic_sim.nodes.process import run
-from haptic_sim.nodes.realtime import prioritise_delivery
+from haptic_sim.nodes.realtime import PRIORITY, prioritise_delivery
 from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
@@ -74,6 +76,8 @@ class RecorderNode(ServoNode):
             event = deserialize_message(data, TrialEvent)
             if event.name in ("finished", "interrupted"):
                 self._end = event
+            elif event.name == "changed":
+                self._bag.note(event.node, event.name, event.tick, event.detail)
             return
         at = self._tick_at[topic]
         if len(data) < at + 8:
@@ -85,7 +89,9 @@ class RecorderNode(ServoNode):
     def serve(self) -> None:
         """Record until the trial ends."""
         if self.config.realtime:
-            prioritise_delivery()  # its own thread has time: the queues are deep
+            # Above whatever else runs, or the middleware's own queue overflows; below the servo threads, or each
+            # message interrupts the tick that it is of. The recorder's own thread has time: its queues are deep.
+            prioritise_delivery(PRIORITY - 1)
         announced = False
         deadline = time.monotonic() + READY_TIMEOUT
         acknowledged = 0
@@ -107,7 +113,18 @@ class RecorderNode(ServoNode):
         whole = self._end is None or self._end.name != "finished" or self._bag.complete >= self._end.tick
         if not whole and not self.config.realtime:
             raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {missing} was lost")
-        self.tell("closed", self._bag.complete, str(self._bag.lost))
+        self.tell("closed", self._bag.complete, json.dumps(self._counts()))
+
+    def _counts(self) -> dict[str, int]:
+        """What the bag lacks: messages that were sent but did not come, and those that were never sent.
+
+        Where the middleware does not number its messages, all count as lost.
+        """
+        absent, lost = self._bag.absent, self.inbox.lost if self.inbox is not None else {}
+        if lost is None:
+            return {"lost_messages": absent, "unsent_messages": 0}
+        of_ticks = sum(count for topic, count in lost.items() if topic in ROW)
+        return {"lost_messages": sum(lost.values()), "unsent_messages": max(0, absent - of_ticks)}
 
     def _drain(self) -> None:
         """Take what is still under way: up to the trial's end, or for a moment when stopped first."""

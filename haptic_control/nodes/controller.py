@@ -38,11 +38,11 @@ class ControllerNode(ServoNode):
         nq, nv = self.config.tool_dof
         FourChannel(self.config.controller).rehearse(nq, nv)
         self._core = FourChannel(self.config.controller)
-        self._device, self._tool = DeviceState(), ToolState(q=nq, v=nv, constraint_directions=36)
+        self._received = DeviceState()
+        self._tool, self._answered = (ToolState(q=nq, v=nv, constraint_directions=36) for _ in range(2))
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
-        self._device.tick = self._device_command.tick = -1
-        self._tool.tick = -2  # no state yet
-        self._received, self._answered = DeviceState(), ToolState(q=nq, v=nv, constraint_directions=36)
+        self._device_tick = self._device_command.tick = -1
+        self._tool_tick = -2  # no state yet
 
     def reconfigure(self) -> None:
         """See ServoNode."""
@@ -50,7 +50,11 @@ class ControllerNode(ServoNode):
 
     def prepared(self) -> bool:
         """See ServoNode."""
-        return self._tool.tick >= -1
+        return self._tool_tick >= -1
+
+    def next_tick(self) -> int:
+        """See ServoNode."""
+        return self._device_tick + 1
 
     def receive(self, topic: str, data: bytes) -> None:
         """See ServoNode."""
@@ -60,40 +64,41 @@ class ControllerNode(ServoNode):
             self._command(data)
 
     def _coordinate(self, data: bytes) -> None:
-        received = self._received
-        received.load(data)
-        if received.tick > self.config.last_tick:
+        device = self._received
+        device.load(data)
+        tick, last, realtime = device.tick, self._device_tick, self.config.realtime
+        if tick > self.config.last_tick:
             return  # the device's state after the trial
-        if not self.config.realtime and received.tick == self._device.tick and received.tick >= 0:
-            if self._device_command.tick == received.tick:
+        if not realtime and tick == last and tick >= 0:
+            if self._device_command.tick == tick:
                 self.send("device_command", self._device_command.to_bytes())
             else:
                 self.send("tool_command", self._tool_command.to_bytes())
             return
-        if received.tick <= self._device.tick or (not self.config.realtime and received.tick != self._device.tick + 1):
-            raise MessageError(f"device_state {received.tick}: must be {self._device.tick + 1}")
-        if not received.is_finite():
-            raise MessageError(f"device_state {received.tick}: not finite")
-        if self._tool.tick < -1 or (not self.config.realtime and self._tool.tick != received.tick - 1):
+        if tick <= last or (not realtime and tick != last + 1):
+            raise MessageError(f"device_state {tick}: must be {last + 1}")
+        if not device.is_finite():
+            raise MessageError(f"device_state {tick}: not finite")
+        if self._tool_tick < -1 or (not realtime and self._tool_tick != tick - 1):
             return  # the tool's state has not arrived: the driver will ask again
-        self._device.copy_from(received)
-        self._core.coordinate(self._device, self._tool, self._tool_command)
+        self._device_tick = tick
+        self._core.coordinate(device, self._tool, self._tool_command)
         self.send("tool_command", self._tool_command.to_bytes())
 
     def _command(self, data: bytes) -> None:
-        answered = self._answered
-        answered.load(data)
-        if answered.tick == self._tool.tick:
-            return  # an answer that was sent again
-        if not self._tool.tick < answered.tick <= self._device.tick and answered.tick >= 0:
-            raise MessageError(f"tool_state {answered.tick}: must be {self._device.tick}")
-        if not answered.is_finite():
-            raise MessageError(f"tool_state {answered.tick}: not finite")
-        self._tool.copy_from(answered)
-        if answered.tick < 0:
-            return
-        self._core.command(self._tool, self._device_command)
-        self.send("device_command", self._device_command.to_bytes())
+        tool = self._answered
+        tool.load(data)
+        tick, last = tool.tick, self._tool_tick
+        if tick == last or (tick < last and not self.config.realtime):
+            return  # an answer that was sent again, for whoever may have lost it
+        if not last < tick <= self._device_tick:
+            raise MessageError(f"tool_state {tick}: must be {self._device_tick}")
+        if not tool.is_finite():
+            raise MessageError(f"tool_state {tick}: not finite")
+        self._tool, self._answered, self._tool_tick = tool, self._tool, tick
+        if tick >= 0:
+            self._core.command(tool, self._device_command)
+            self.send("device_command", self._device_command.to_bytes())
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from haptic_drivers.driver import InertialParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_sim.messages import DeviceCommand, DeviceState, MessageError
 from haptic_sim.nodes.process import run
-from haptic_sim.nodes.realtime import Deadlines, Stopwatch, without_collector
+from haptic_sim.nodes.realtime import Deadlines, Stopwatch
 from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
@@ -61,12 +61,12 @@ class DriverNode(ServoNode):
             table = read_table(path.read_text(encoding="utf-8").splitlines(), str(path))
         build_driver(config.device, config.operator, config.tool, config.rate, table).rehearse()
         self._core = build_driver(config.device, config.operator, config.tool, config.rate, table)
-        self._state, self._command = DeviceState(), DeviceCommand()
-        self._received = DeviceCommand()
-        self._command.tick = self._state.tick = -1
-        self._watch, self._done, self._lost = Stopwatch(config.last_tick + 1, config.rate), 0, 0
+        self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
+        self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
+        self._watch, self._done = Stopwatch(config.last_tick + 1, config.rate), 0
         self._ready: set[str] = set()
         self._recorded, self._closed = 0, "recorder" not in config.nodes
+        self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
     def receive(self, topic: str, data: bytes) -> None:
         """See ServoNode."""
@@ -78,19 +78,20 @@ class DriverNode(ServoNode):
                 self._recorded = event.tick
             elif event.name == "closed":
                 self._closed = True
-                self._lost = int(event.detail or 0)
+                self._lacking |= json.loads(event.detail or "{}")
             return
         received = self._received
         received.load(data)
-        if received.tick <= self._command.tick:
+        tick, last = received.tick, self._commanded
+        if tick <= last:
             if not self.config.realtime:
                 return  # an answer that was sent again
-            raise MessageError(f"device_command {received.tick}: is of the past, after {self._command.tick}")
-        if received.tick > self._state.tick:
-            raise MessageError(f"device_command {received.tick}: is of the future, at {self._state.tick}")
+            raise MessageError(f"device_command {tick}: is of the past, after {last}")
+        if tick > self._sensed:
+            raise MessageError(f"device_command {tick}: is of the future, at {self._sensed}")
         if not received.is_finite():
-            raise MessageError(f"device_command {received.tick}: not finite")
-        self._command.copy_from(received)
+            raise MessageError(f"device_command {tick}: not finite")
+        self._command, self._received, self._commanded = received, self._command, tick
 
     def serve(self) -> None:
         """Run the trial."""
@@ -99,8 +100,7 @@ class DriverNode(ServoNode):
             return
         self._report(0)
         tick = self._run_on_the_clock() if self.config.realtime else self._run_in_lockstep()
-        self._core.sense(tick, self._state)
-        self.send("device_state", self._state.to_bytes())
+        self.send("device_state", self._sense(tick))
         self._report(tick)
         finished = tick > self.config.last_tick
         self.tell("finished" if finished else "interrupted", tick)
@@ -133,34 +133,33 @@ class DriverNode(ServoNode):
 
     def _run_on_the_clock(self) -> int:
         """Execute the ticks at their times with the latest command; returns the first that was not executed."""
-        last, state, command, watch = self.config.last_tick, self._state, self._command, self._watch
+        last, watch = self.config.last_tick, self._watch
         second = round(self.config.rate)
-        with without_collector():
-            deadlines = Deadlines(self.config.rate)
-            started = time.monotonic_ns()
-            for tick in range(last + 1):
-                while (left := deadlines.until(tick)) > 0:
-                    self.listen(left * 1e-9)
-                if self.stopping:
-                    return tick
-                watch.skipped += deadlines.settle(tick)
-                self._done = tick
-                self._core.sense(tick, state)
-                sent = time.monotonic_ns()
-                watch.begun[tick] = sent - started
-                self.send("device_state", state.to_bytes())
-                while command.tick != tick and (left := deadlines.until(tick + 1)) > 0:
-                    self.listen(left * 1e-9)
-                if command.tick == tick:
-                    watch.round_trip[tick] = time.monotonic_ns() - sent
-                if command.tick >= 0:
-                    watch.command_age[tick] = tick - command.tick
-                self._core.actuate(command)
-                self.flush()
-                if tick == second:
-                    self._complain(tick)
-                if not tick & 63:
-                    self._report(tick)
+        deadlines = Deadlines(self.config.rate)
+        started = time.monotonic_ns()
+        for tick in range(last + 1):
+            while (left := deadlines.until(tick)) > 0:
+                self.listen(left * 1e-9)
+            if self.stopping:
+                return tick
+            watch.skipped += deadlines.settle(tick)
+            self._done = tick
+            data = self._sense(tick)
+            sent = time.monotonic_ns()
+            self.send("device_state", data)
+            while self._commanded != tick and (left := deadlines.until(tick + 1)) > 0:
+                self.listen(left * 1e-9)
+            if self._commanded == tick:
+                watch.round_trip[tick] = time.monotonic_ns() - sent
+            self._core.actuate(self._command)
+            watch.begun[tick] = sent - started
+            if self._commanded >= 0:
+                watch.command_age[tick] = tick - self._commanded
+            self.flush()
+            if tick == second:
+                self._complain(tick)
+            if not tick & 63:
+                self._report(tick)
         return last + 1
 
     def _complain(self, ticks: int) -> None:
@@ -185,7 +184,7 @@ class DriverNode(ServoNode):
         )
         core = self._core
         figures = watch.summary(ticks) | {
-            "lost_messages": self._lost,
+            **self._lacking,
             "scheduler": self.scheduler,
             "saturations": core.saturations,
             "expired": core.expired,
@@ -202,7 +201,7 @@ class DriverNode(ServoNode):
             p50, missed = figures["period_p50"], figures["missed"] or 0
             values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "missed ticks": missed}
             values |= {"period p99 [s]": figures["period_p99"], "skipped periods": figures["skipped_periods"]}
-            values["age of the last command [ticks]"] = done - self._command.tick
+            values["age of the last command [ticks]"] = done - self._commanded
             if missed or figures["skipped_periods"]:
                 trouble = trouble or f"{missed} ticks missed, {figures['skipped_periods']} periods skipped"
         if core.expired:
@@ -230,11 +229,10 @@ class DriverNode(ServoNode):
 
     def _tick(self, tick: int) -> bool:
         """Execute a tick; False if interrupted before its command came."""
-        self._core.sense(tick, self._state)
-        data = self._state.to_bytes()
+        data = self._sense(tick)
         self.send("device_state", data)
         silent_since = time.monotonic()
-        while self._command.tick != tick:
+        while self._commanded != tick:
             if self.stopping:
                 return False
             if not self.listen(RESEND):
@@ -244,6 +242,12 @@ class DriverNode(ServoNode):
         self._core.actuate(self._command)
         self.flush()
         return True
+
+    def _sense(self, tick: int) -> bytes:
+        """The message with the device's state."""
+        self._core.sense(tick, self._state)
+        self._sensed = tick
+        return self._state.to_bytes()
 
     def _report(self, tick: int) -> None:
         if self.config.progress:

@@ -12,7 +12,7 @@ import numba
 from haptic_sim.collide.features import HALFSPACE
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def find_near(placement, shapes, pairs, margin, bounds, active, near, changed):
     """List the pairs that may be nearer than `margin` [m].
 
@@ -77,7 +77,7 @@ def find_near(placement, shapes, pairs, margin, bounds, active, near, changed):
     return count, changes, measured
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _nearer_to_plane(placement, shapes, bounds, plane, g, margin):
     """Whether the bounding box of shape g, in its own axes, comes within `margin` of a half-space."""
     s = -bounds[plane, 3]

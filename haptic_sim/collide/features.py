@@ -71,10 +71,10 @@ def convex_faces(points: np.ndarray) -> list[np.ndarray]:
         members, n = [seed], normals[seed]
         for triangle in members:  # grows while it is walked
             for neighbour in hull.neighbors[triangle]:
-                if face[neighbour] < 0 and np.linalg.norm(np.cross(n, normals[neighbour])) < COPLANAR:
-                    if n @ normals[neighbour] > 0.0:
-                        face[neighbour] = seed
-                        members.append(neighbour)
+                other = normals[neighbour]
+                if face[neighbour] < 0 and n @ other > 0.0 and np.linalg.norm(np.cross(n, other)) < COPLANAR:
+                    face[neighbour] = seed
+                    members.append(neighbour)
         around = np.unique(hull.simplices[members])
         rest = points[around] - points[around].mean(axis=0)
         x = rest[np.argmax((rest**2).sum(axis=1))]

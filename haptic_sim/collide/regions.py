@@ -2,8 +2,8 @@
 
 A contact manifold has a reference: a flat piece of one shape (a face, the cap of a cylinder, a half-space) whose
 normal is the contact normal. Above it lies the incident shape: a face clipped against the planes through the
-reference's edges (Sutherland and Hodgman 1974), the axis of a capsule, the lowest points of a cylinder. What is left of the
-incident shape and is nearer to the reference plane than the margin are contacts.
+reference's edges (Sutherland and Hodgman 1974), the axis of a capsule, the lowest points of a cylinder. What is left
+of the incident shape and is nearer to the reference plane than the margin are contacts.
 
 Features on the border are told apart with a tolerance, within which an incident vertex counts as above the region:
 equal boxes on top of each other keep the identities of their corners, whatever rounding does to them.
@@ -17,9 +17,22 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.collide.features import EDGE, FACE, OTHER, POLYTOPE, VERTEX
+from haptic_sim.collide.features import EDGE, FACE, OTHER, VERTEX
 from haptic_sim.collide.sink import put
-from haptic_sim.collide.vectors import act, along, column, cross, dot, length, minus, times, triple, turn, turn_back
+from haptic_sim.collide.vectors import (
+    act,
+    along,
+    column,
+    corner,
+    cross,
+    dot,
+    length,
+    minus,
+    times,
+    triple,
+    turn,
+    turn_back,
+)
 
 BORDER = 2e-4  # tolerance at the border of a region, relative to the smaller shape
 FLAT_CAP = math.cos(math.radians(15.0))  # a cylinder stands on its cap up to this tilt, beyond it on its rim
@@ -29,7 +42,7 @@ LOWER = 1e-5  # the lowest point of a rim counts when it is lower by this part o
 # a rim; a cap that an incident point is above; crossings of a rim.
 RIM, FIXED, CAP, CROSSING = OTHER, OTHER + 2, OTHER + 16, OTHER + 32
 
-UNBOUNDED, POLYGON, DISC = 0, 1, 2
+POLYGON, DISC = 0, 1
 
 
 class Work(NamedTuple):
@@ -60,7 +73,7 @@ class Work(NamedTuple):
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def facing(shapes, placement, g, d):
     """The face of a polytope that faces direction d (unit) best, and the cosine between its normal and d."""
     e = turn_back(placement, g, d)
@@ -74,7 +87,7 @@ def facing(shapes, placement, g, d):
     return face, best
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def corners_of(shapes, placement, g, face, work):
     """Put the corners of a face into the first polygon; returns how many."""
     begin = shapes.loop[face]
@@ -90,18 +103,18 @@ def corners_of(shapes, placement, g, face, work):
     return m
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def sides_of(work, m, n):
     """Planes through the edges of the first polygon and along n; m corners, anticlockwise about n or clockwise."""
     turned = 0.0
     for k in range(1, m - 1):
-        u = minus(triple(work.polygon[0], k), triple(work.polygon[0], 0))
-        v = minus(triple(work.polygon[0], k + 1), triple(work.polygon[0], 0))
+        u = minus(corner(work.polygon, 0, k), corner(work.polygon, 0, 0))
+        v = minus(corner(work.polygon, 0, k + 1), corner(work.polygon, 0, 0))
         turned += dot(cross(u, v), n)
     sign = 1.0 if turned >= 0.0 else -1.0
     for k in range(m):
-        u = triple(work.polygon[0], k)
-        v = triple(work.polygon[0], (k + 1) % m)
+        u = corner(work.polygon, 0, k)
+        v = corner(work.polygon, 0, (k + 1) % m)
         side = times(sign, cross(minus(v, u), n))
         size = length(side)
         if size > 0.0:
@@ -111,51 +124,51 @@ def sides_of(work, m, n):
         work.sides[k, 3] = dot(side, u)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def above(work, m, x, tolerance):
     """Whether x is within the m sides."""
+    outside = 0
     for k in range(m):
         if dot(triple(work.sides, k), x) - work.sides[k, 3] > tolerance:
-            return False
-    return True
+            outside += 1
+    return outside == 0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _clip(shapes, g, face, work, m, sides, tolerance):
-    """Clip the first polygon (m corners) by the sides of a face of g; returns which polygon it is then, and its corners."""
-    source = 0
+    """Clip the first polygon (m corners) by the sides of a face of g; returns which polygon it is then, and m."""
+    x, code, source = work.polygon, work.code, 0
     first_vertex, first_edge = shapes.first[g, 0], shapes.first[g, 2]
     begin = shapes.loop[face]
     for i in range(sides):
         side = triple(work.sides, i)
         offset = work.sides[i, 3]
-        x, code = work.polygon[source], work.code[source]
-        y, out = work.polygon[1 - source], work.code[1 - source]
+        to = 1 - source
         count = 0
         for k in range(m):
             j = k + 1 if k + 1 < m else 0
-            p, q = triple(x, k), triple(x, j)
+            p, q = corner(x, source, k), corner(x, source, j)
             dp, dq = dot(side, p) - offset, dot(side, q) - offset
             if dp <= tolerance:
                 for c in range(3):
-                    y[count, c] = p[c]
-                    out[count, c] = code[k, c]
+                    x[to, count, c] = p[c]
+                    code[to, count, c] = code[source, k, c]
                 count += 1
             if (dp <= tolerance) == (dq <= tolerance):
                 continue
             leaves = dp <= tolerance
             if leaves and dp > -tolerance:
-                out[count - 1, 2] = -1 - i  # the corner itself is where the polygon crosses the side
+                code[to, count - 1, 2] = -1 - i  # the corner itself is where the polygon crosses the side
                 continue
             if not leaves and dq > -tolerance:
                 continue
             z = along(p, dp / (dp - dq), minus(q, p))
-            edge = code[k, 2]
+            edge = code[source, k, 2]
             for c in range(3):
-                y[count, c] = z[c]
+                x[to, count, c] = z[c]
             if edge >= 0:
-                out[count, 0] = EDGE + shapes.loops[begin + i, 1] - first_edge
-                out[count, 1] = EDGE + edge
+                code[to, count, 0] = EDGE + shapes.loops[begin + i, 1] - first_edge
+                code[to, count, 1] = EDGE + edge
             else:  # two sides of the reference meet: a vertex of it, below the incident face
                 other = -1 - edge
                 at = i
@@ -164,21 +177,21 @@ def _clip(shapes, g, face, work, m, sides, tolerance):
                 elif (other + 1) % sides != i:
                     at = -1
                 if at >= 0:
-                    out[count, 0] = VERTEX + shapes.loops[begin + at, 0] - first_vertex
+                    code[to, count, 0] = VERTEX + shapes.loops[begin + at, 0] - first_vertex
                 else:
-                    out[count, 0] = OTHER + other * sides + i
-                out[count, 1] = FACE
-            out[count, 2] = -1 - i if leaves else edge
+                    code[to, count, 0] = OTHER + other * sides + i
+                code[to, count, 1] = FACE
+            code[to, count, 2] = -1 - i if leaves else edge
             count += 1
-        source = 1 - source
+        source = to
         m = count
         if m == 0:
             break
     return source, m
 
 
-@numba.njit(cache=True, nogil=True)
-def face_on_face(shapes, placement, a, face, n, offset, b, work, sink, pairs, pair, planar, margin, swap, tolerance):
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def face_on_face(shapes, placement, a, face, n, offset, b, work, sink, pair, planar, margin, swap, tolerance):
     """Contacts of the face of polytope b that faces -n best, above `face` of polytope a, whose normal is n."""
     other, _ = facing(shapes, placement, b, times(-1.0, n))
     sides = corners_of(shapes, placement, a, face, work)
@@ -192,18 +205,34 @@ def face_on_face(shapes, placement, a, face, n, offset, b, work, sink, pairs, pa
             reference += face - shapes.first[a, 1]
         if incident == FACE:
             incident += other - shapes.first[b, 1]
-        x = triple(work.polygon[source], k)
-        found += put(sink, pairs, pair, planar, margin, swap, n, x, dot(n, x) - offset, reference, incident)
+        x = corner(work.polygon, source, k)
+        found += put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, reference, incident)
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def segment_on(
-    region, work, sides, centre, radius, feature, n, offset, x0, x1, r, sink, pairs, pair, planar, margin, swap, tolerance
+    region,
+    work,
+    sides,
+    centre,
+    radius,
+    feature,
+    n,
+    offset,
+    x0,
+    x1,
+    r,
+    sink,
+    pair,
+    planar,
+    margin,
+    swap,
+    tolerance,
 ):
     """Contacts of a segment of thickness r above a region in the plane n . x = offset.
 
-    The region is UNBOUNDED, a POLYGON with so many `sides`, or a DISC about `centre`; `feature` is its feature.
+    The region is a POLYGON with so many `sides`, or a DISC about `centre`; `feature` is its feature.
     """
     low, high = 0.0, 1.0
     if region == POLYGON:
@@ -216,7 +245,7 @@ def segment_on(
                 low = max(low, d0 / (d0 - d1))
             elif d1 > tolerance:
                 high = min(high, max(d0 / (d0 - d1), 0.0))
-    elif region == DISC:
+    else:
         u, e = minus(x0, centre), minus(x1, x0)
         low, high = crossings(along(u, -dot(n, u), n), along(e, -dot(n, e), n), radius + tolerance)
         low, high = max(low, 0.0), min(high, 1.0)
@@ -228,11 +257,11 @@ def segment_on(
         if end == 1 and (high - low) * length(e) <= tolerance:
             break  # one point
         x = along(along(x0, low if end == 0 else high, e), -r, n)
-        found += put(sink, pairs, pair, planar, margin, swap, n, x, dot(n, x) - offset, feature, RIM + end)
+        found += put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, feature, RIM + end)
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def crossings(u, e, radius):
     """Range of t in which |u + t e| <= radius; empty (1, 0) if there is none."""
     a, b, c = dot(e, e), dot(u, e), dot(u, u) - radius * radius
@@ -245,7 +274,7 @@ def crossings(u, e, radius):
     return (-b - root) / a, (-b + root) / a
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def rim_point(shapes, placement, g, end, n):
     """The point of a cylinder's rim (end 0: that at +z) that is farthest along -n."""
     axis = column(placement, g, 2)
@@ -256,7 +285,7 @@ def rim_point(shapes, placement, g, end, n):
     return along(x, shapes.size[g, 0] / sine, down) if sine > 1e-12 else x
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fixed_point(shapes, placement, g, end, j):
     """One of four points fixed to a cylinder's rim."""
     half = shapes.size[g, 1] if end == 0 else -shapes.size[g, 1]
@@ -264,42 +293,39 @@ def fixed_point(shapes, placement, g, end, j):
     return along(along(column(placement, g, 3), half, column(placement, g, 2)), r, column(placement, g, j % 2))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def cap_facing(placement, g, d):
     """End of a cylinder whose cap faces direction d best, and the cosine between its normal and d."""
     cosine = dot(column(placement, g, 2), d)
     return (0, cosine) if cosine >= 0.0 else (1, -cosine)
 
 
-@numba.njit(cache=True, nogil=True)
-def rim_on(
-    region, work, sides, centre, radius, feature, n, offset, shapes, placement, g, end,
-    sink, pairs, pair, planar, margin, swap, tolerance,
-):  # fmt: skip
-    """Contacts of the rim of a cylinder's cap above a region: four fixed points, and the lowest if it is lower."""
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def rim_on(centre, radius, feature, n, offset, shapes, placement, g, end, sink, pair, planar, margin, swap, tolerance):
+    """Contacts of the rim of a cylinder's cap above a disc or, if its radius is infinite, a plane.
+
+    They are four fixed points, and the lowest if it is lower.
+    """
     lowest = rim_point(shapes, placement, g, end, n)
     least = math.inf
     found = 0
     for j in range(5):
         x = lowest if j == 4 else fixed_point(shapes, placement, g, end, j)
         s = dot(n, x) - offset
-        if region == POLYGON and not above(work, sides, x, tolerance):
+        u = minus(x, centre)
+        if length(along(u, -dot(n, u), n)) > radius + tolerance:
             continue
-        if region == DISC:
-            u = minus(x, centre)
-            if length(along(u, -dot(n, u), n)) > radius + tolerance:
-                continue
         if j == 4 and not s < least - LOWER * shapes.size[g, 0]:
             continue
         least = min(least, s)
         code = RIM + end if j == 4 else FIXED + 4 * end + j
-        found += put(sink, pairs, pair, planar, margin, swap, n, x, s, feature, code)
+        found += put(sink, pair, planar, margin, swap, n, x, s, feature, code)
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def polygon_and_cap(
-    shapes, placement, g, face, c, end, cap_is_reference, n, work, sink, pairs, pair, planar, margin, swap, tolerance
+    shapes, placement, g, face, c, end, cap_is_reference, n, work, sink, pair, planar, margin, swap, tolerance
 ):
     """Contacts where the face of polytope g and the cap of cylinder c lie above each other along n.
 
@@ -313,11 +339,10 @@ def polygon_and_cap(
     centre = along(column(placement, c, 3), shapes.size[c, 1], cap)
     radius = shapes.size[c, 0]
     slope = 1.0 / dot(n, cap)
-    sign = -1.0 if cap_is_reference else 1.0
     found = 0
     for k in range(m):
         # x on the face, y = x + h n on the plane of the cap
-        x, e = triple(work.polygon[0], k), minus(triple(work.polygon[0], (k + 1) % m), triple(work.polygon[0], k))
+        x, e = corner(work.polygon, 0, k), minus(corner(work.polygon, 0, (k + 1) % m), corner(work.polygon, 0, k))
         h, rise = -slope * dot(minus(x, centre), cap), -slope * dot(e, cap)
         u, ue = minus(along(x, h, n), centre), along(e, rise, n)
         v = along(u, 1.0, ue)
@@ -337,9 +362,9 @@ def polygon_and_cap(
             z = along(x, t, e)
             s = h + t * rise
             if cap_is_reference:
-                found += put(sink, pairs, pair, planar, margin, swap, n, z, -s, cap_code, face_code)
+                found += put(sink, pair, planar, margin, swap, n, z, -s, cap_code, face_code)
             else:
-                found += put(sink, pairs, pair, planar, margin, swap, n, along(z, s, n), s, face_code, cap_code)
+                found += put(sink, pair, planar, margin, swap, n, along(z, s, n), s, face_code, cap_code)
     up = turn(placement, g, triple(shapes.faces, face))
     steep = dot(n, up)
     if abs(steep) < 0.1:
@@ -347,28 +372,26 @@ def polygon_and_cap(
     for j in range(4):
         y = fixed_point(shapes, placement, c, end, j)
         if above(work, m, y, tolerance):
-            h = -dot(minus(y, triple(work.polygon[0], 0)), up) / steep  # y + h n on the face
+            h = -dot(minus(y, corner(work.polygon, 0, 0)), up) / steep  # y + h n on the face
             reference, incident = FACE + face - shapes.first[g, 1], FIXED + 4 * end + j
             if cap_is_reference:
-                found += put(sink, pairs, pair, planar, margin, swap, n, along(y, h, n), h, incident, reference)
+                found += put(sink, pair, planar, margin, swap, n, along(y, h, n), h, incident, reference)
             else:
-                found += put(sink, pairs, pair, planar, margin, swap, n, y, -h, reference, incident)
-    if sign > 0.0:  # the rim's lowest point, where it is above the face
+                found += put(sink, pair, planar, margin, swap, n, y, -h, reference, incident)
+    if not cap_is_reference:  # the rim's lowest point, where it is above the face
         y = rim_point(shapes, placement, c, end, n)
-        s = dot(n, minus(y, triple(work.polygon[0], 0)))
+        s = dot(n, minus(y, corner(work.polygon, 0, 0)))
         for j in range(4):
             z = fixed_point(shapes, placement, c, end, j)
-            if not s < dot(n, minus(z, triple(work.polygon[0], 0))) - LOWER * radius:
+            if not s < dot(n, minus(z, corner(work.polygon, 0, 0))) - LOWER * radius:
                 return found
         if above(work, m, y, tolerance):
-            found += put(sink, pairs, pair, planar, margin, swap, n, y, s, FACE + face - shapes.first[g, 1], RIM + end)
+            found += put(sink, pair, planar, margin, swap, n, y, s, FACE + face - shapes.first[g, 1], RIM + end)
     return found
 
 
-@numba.njit(cache=True, nogil=True)
-def cap_on_cap(
-    shapes, placement, a, end_a, b, end_b, n, offset, work, sink, pairs, pair, planar, margin, swap, tolerance
-):
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def cap_on_cap(shapes, placement, a, end_a, b, end_b, n, offset, sink, pair, planar, margin, swap, tolerance):
     """Contacts of two caps that lie above each other along n, the normal of the cap of a.
 
     Rim points of b above a; if part of b's rim is not above a, rim points of a below b, and where the rims cross.
@@ -378,8 +401,8 @@ def cap_on_cap(
     centre_b = along(column(placement, b, 3), shapes.size[b, 1], n_b)
     r_a, r_b = shapes.size[a, 0], shapes.size[b, 0]
     found = rim_on(
-        DISC, work, 0, centre_a, r_a, CAP + end_a, n, offset, shapes, placement, b, end_b,
-        sink, pairs, pair, planar, margin, swap, tolerance,
+        centre_a, r_a, CAP + end_a, n, offset, shapes, placement, b, end_b,
+        sink, pair, planar, margin, swap, tolerance,
     )  # fmt: skip
     u = minus(centre_b, centre_a)
     u = along(u, -dot(n, u), n)
@@ -396,17 +419,13 @@ def cap_on_cap(
             if not e > tolerance or not abs(r_a - r_b) < e < r_a + r_b:
                 break
             d = 0.5 * (e * e + r_a * r_a - r_b * r_b) / e
-            x = along(along(centre_a, d / e, u), (9.0 - 2.0 * j) * math.sqrt(max(r_a * r_a - d * d, 0.0)) / e, cross(n, u))
-            code = CROSSING + 4 + j - 4
+            x = along(
+                along(centre_a, d / e, u), (9.0 - 2.0 * j) * math.sqrt(max(r_a * r_a - d * d, 0.0)) / e, cross(n, u)
+            )
+            code = CROSSING + j
         h = -slope * dot(minus(x, centre_b), n_b)
         y = along(x, h, n)
         if j < 4 and length(minus(y, centre_b)) > r_b + tolerance:
             continue
-        found += put(sink, pairs, pair, planar, margin, swap, n, y, h, code, CAP + end_b)
+        found += put(sink, pair, planar, margin, swap, n, y, h, code, CAP + end_b)
     return found
-
-
-@numba.njit(cache=True, nogil=True)
-def is_polytope(shapes, g):
-    """Whether shape g has vertices."""
-    return shapes.kind[g] == POLYTOPE

@@ -1,4 +1,4 @@
-"""Where contacts go: rows, the deepest of them when there are more than rows."""
+"""Where contacts go: a compact list, the deepest of them when there are more than it has room for, and then rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from haptic_sim.collide.features import FEATURE_BITS
 from haptic_sim.collide.vectors import dot, times
-from haptic_sim.contact.rows import ContactRows
 
 COINCIDENT = 1e-8  # [m] points of a pair that are one in the plane
 
@@ -31,59 +30,49 @@ class Pairs(NamedTuple):
 
 
 class Sink(NamedTuple):
-    """The arrays of `ContactRows` for kernels; counts: rows in use, contacts dropped, first row of the pair at work."""
+    """A list of contacts for kernels.
+
+    Few arrays: reference counts of nine made `put` three times as slow.
+
+    Attributes:
+        id: identity and pair of each, (C, 2) int64.
+        value: point of B [m], normal, separation [m], (C, 7).
+        counts: contacts in use, contacts dropped, first contact of the pair at work, (3,) int64.
+    """
 
     id: np.ndarray
-    body: np.ndarray
-    point: np.ndarray
-    normal: np.ndarray
-    separation: np.ndarray
-    velocity: np.ndarray
-    wall: np.ndarray
-    restitution: np.ndarray
-    friction: np.ndarray
+    value: np.ndarray
     counts: np.ndarray
 
     @classmethod
-    def of(cls, rows: ContactRows) -> Sink:
-        """A sink into `rows`, whose count is the caller's to set."""
-        return cls(
-            rows.id,
-            rows.body,
-            rows.point,
-            rows.normal,
-            rows.separation,
-            rows.velocity,
-            rows.wall,
-            rows.restitution,
-            rows.friction,
-            np.zeros(3, np.int64),
-        )
+    def allocate(cls, capacity: int) -> Sink:
+        """Room for so many contacts."""
+        return cls(np.zeros((capacity, 2), np.int64), np.zeros((capacity, 7)), np.zeros(3, np.int64))
 
 
-@numba.njit(cache=True, nogil=True)
-def free_row(sink, separation):
-    """A row for a contact of that separation: a new one, or that of the shallowest contact; -1 if this is it."""
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def free_place(sink, separation):
+    """A place for a contact of that separation: a new one, or that of the shallowest contact; -1 if this is it."""
     count = sink.counts[0]
     if count < sink.id.shape[0]:
         sink.counts[0] = count + 1
         return count
     sink.counts[1] += 1
     shallowest = -1
+    most = separation
     for i in range(count):
-        if sink.separation[i] > separation and (
-            shallowest < 0 or sink.separation[i] > sink.separation[shallowest]
-        ):
+        if sink.value[i, 6] > most:
+            most = sink.value[i, 6]
             shallowest = i
     return shallowest
 
 
-@numba.njit(cache=True, nogil=True)
-def put(sink, pairs, pair, planar, margin, swap, n, x, s, reference, incident):
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def put(sink, pair, planar, margin, swap, n, x, s, reference, incident):
     """Add a contact between a reference plane and a point of an incident shape, if nearer than the margin.
 
     Args:
-        sink, pairs: of type `Sink` and `Pairs`.
+        sink: a `Sink`.
         pair: number of the pair.
         planar: whether to put the contact into the x-y plane.
         margin: [m].
@@ -105,6 +94,7 @@ def put(sink, pairs, pair, planar, margin, swap, n, x, s, reference, incident):
         point = (x[0] - s * n[0], x[1] - s * n[1], x[2] - s * n[2])
         normal = (-n[0], -n[1], -n[2])
     identity = (pair << (2 * FEATURE_BITS)) | (first << FEATURE_BITS) | second
+    ids, value = sink.id, sink.value
     if planar:
         point = (point[0], point[1], 0.0)
         normal = (normal[0], normal[1], 0.0)
@@ -115,25 +105,39 @@ def put(sink, pairs, pair, planar, margin, swap, n, x, s, reference, incident):
         begin = sink.counts[2] if sink.counts[1] == 0 else 0
         for i in range(begin, sink.counts[0]):
             if (
-                sink.wall[i] == pair
-                and abs(sink.point[i, 0] - point[0]) < COINCIDENT
-                and abs(sink.point[i, 1] - point[1]) < COINCIDENT
+                ids[i, 1] == pair
+                and abs(value[i, 0] - point[0]) < COINCIDENT
+                and abs(value[i, 1] - point[1]) < COINCIDENT
             ):
-                sink.id[i] = min(sink.id[i], identity)
-                sink.separation[i] = min(sink.separation[i], s)
+                ids[i, 0] = min(ids[i, 0], identity)
+                value[i, 6] = min(value[i, 6], s)
                 return 1
-    row = free_row(sink, s)
-    if row < 0:
-        return 1
-    sink.id[row] = identity
-    sink.separation[row] = s
-    sink.velocity[row] = 0.0
-    sink.wall[row] = pair
-    sink.restitution[row] = pairs.restitution[pair]
-    for k in range(2):
-        sink.body[row, k] = pairs.body[pair, k]
-        sink.friction[row, k] = pairs.friction[pair, k]
-    for k in range(3):
-        sink.point[row, k] = point[k]
-        sink.normal[row, k] = normal[k]
+    i = free_place(sink, s)
+    if i >= 0:
+        ids[i, 0], ids[i, 1] = identity, pair
+        value[i, 0], value[i, 1], value[i, 2] = point
+        value[i, 3], value[i, 4], value[i, 5] = normal
+        value[i, 6] = s
     return 1
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def write_rows(
+    sink, pairs, ids, body, point, normal, separation, velocity, wall, restitution, friction
+):  # the arrays of `ContactRows`
+    """Copy the contacts of a sink into rows; returns how many."""
+    count = sink.counts[0]
+    for i in range(count):
+        pair = sink.id[i, 1]
+        ids[i] = sink.id[i, 0]
+        wall[i] = pair
+        separation[i] = sink.value[i, 6]
+        velocity[i] = 0.0
+        restitution[i] = pairs.restitution[pair]
+        for k in range(2):
+            body[i, k] = pairs.body[pair, k]
+            friction[i, k] = pairs.friction[pair, k]
+        for k in range(3):
+            point[i, k] = sink.value[i, k]
+            normal[i, k] = sink.value[i, 3 + k]
+    return count

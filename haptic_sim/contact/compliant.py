@@ -14,12 +14,20 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from haptic_sim.contact.friction import NONE, FrictionMemory, bond_energy, friction_forces, tangential_mobility
+from haptic_sim.contact.friction import (
+    COULOMB,
+    NONE,
+    FrictionMemory,
+    bond_energy,
+    damp,
+    friction_forces,
+    tangential_mobility,
+)
 from haptic_sim.contact.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
 from haptic_sim.contact.impulses import NOT_CONVERGED, ImpulseWorkspace, resolve_collisions
 from haptic_sim.contact.response import ContactParameters, ContactResponse, ImpulseRendering, Method
 from haptic_sim.contact.rows import ContactRows
-from haptic_sim.contact.scaled import ScaledContacts, contact_velocity
+from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, contact_velocity
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.multibody import Multibody
 from haptic_sim.parameters import ParameterError
@@ -62,12 +70,14 @@ class CompliantContact(ContactResponse):
         self._memory = FrictionMemory(capacity)
         self._normal_force, self._mobility = np.zeros(capacity), np.zeros(capacity)
         self._slip, self._friction = np.zeros((capacity, 3)), np.zeros((capacity, 3))
+        self._viscosity, self._viscous_limit = np.zeros(capacity), np.zeros(capacity)
+        self._viscous, self._blocks, self._u = np.zeros((capacity, 2)), np.zeros((capacity, 3)), np.zeros(body.nv)
         self._wrenches = np.zeros((3, 6))
         self._sums, self._energy = np.zeros(max(trees, 1)), np.zeros(capacity)
         if self.frictional:
             self._some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
             self._impact = FrictionalWorkspace.allocate(self._some, body.nv)
-            self._u, self._p = np.zeros(body.nv), np.zeros((capacity, 3))
+            self._p = np.zeros((capacity, 3))
             self._slip_state = np.zeros(capacity, np.int8)
 
     def _resolve(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
@@ -111,7 +121,7 @@ class CompliantContact(ContactResponse):
                 if part == 0.0:  # the device renders nothing in a direction that is needed
                     collisions = self._penalize(rows, body, period, False)
         self.state = (COLLIDING if collisions else RESTING) if self.contacts else FREE
-        self._rub(rows, body, period)
+        self._rub(rows, body, external, period)
 
     def _penalize(self, rows: ContactRows, body: Multibody, period: float, impulsive: bool) -> bool:
         """Fill in penalties, and whether there are collisions in whose groups they do not act."""
@@ -138,7 +148,7 @@ class CompliantContact(ContactResponse):
         )
         return bool(collisions)
 
-    def _rub(self, rows: ContactRows, body: Multibody, period: float) -> None:
+    def _rub(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
         """Friction of the contacts with penalties."""
         friction, memory, n = self.parameters.friction, self._memory, rows.count
         self.sliding, self.bonded = 0, 0.0
@@ -162,6 +172,8 @@ class CompliantContact(ContactResponse):
             period,
             memory.bonds,
             self._friction,
+            self._viscosity,
+            self._viscous_limit,
         )
         self.sliding = _add_friction(
             n,
@@ -173,6 +185,19 @@ class CompliantContact(ContactResponse):
             period,
             self.impulses.p,
         )
+        if friction.damping > 0.0 or friction.code == COULOMB:
+            np.add(body.u, external, out=self._u)
+            _damp(
+                n,
+                self.scaled,
+                self._viscosity,
+                self._viscous_limit,
+                period,
+                self._u,
+                self._viscous,
+                self._blocks,
+                self.impulses.p,
+            )
         self.stored += before
         self.bonded = bond_energy(n, memory.bonds, self._energy) - before
 
@@ -413,6 +438,19 @@ def _add_friction(count, rows, tangent, force, slides, normal_force, period, p):
         if slides[i] != 0:
             sliding += 1
     return sliding
+
+
+@numba.njit(cache=True, nogil=True)
+def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
+    """Add the viscous part of friction, which sees all other impulses, to `p`; `u`: as without contacts."""
+    for i in range(count):
+        for d in range(3):
+            if p[i, d] != 0.0:
+                apply_impulse(contacts, i, d, p[i, d], u)
+    damp(contacts, count, viscosity, limit, period, u, force, blocks)
+    for i in range(count):
+        p[i, 1] += period * force[i, 0]
+        p[i, 2] += period * force[i, 1]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,8 +1,9 @@
 """Friction of sustained contact: bonds between touching points that stretch, break and form again (THESIS 4.3.1).
 
-Four models share one kernel over contact rows. They see the sliding velocity v (of B relative to A, in the tangent
-plane), the normal force N and the coefficients, and give the force on B; A gets the opposite. All vectors are in
-world axes and laid into the tangent plane of their row, so no tangent basis exists and nothing depends on one.
+Four models share one kernel over contact rows, `friction_forces`. It sees the sliding velocity v (of B relative to A,
+in the tangent plane), the normal force N and the coefficients, and gives the force on B; A gets the opposite. All
+vectors are in world axes and laid into the tangent plane of their row, so no tangent basis exists and nothing depends
+on one. What is viscous it only names, as a coefficient for each row: `damp` then does that for all contacts together.
 
 A *bond* is a spring from A to B with the strain z, stretched by v. It breaks at the breakaway distance z0, where it
 carries the static friction, so its stiffness is K = mu_s N / z0. Sliding, it carries the kinetic friction mu_k N,
@@ -17,8 +18,8 @@ then jumps by a K_r z0, and the energy 1/2 a K_r z0^2 comes from nowhere. Here t
   printed, the bond pushes a point back until it is as fast as v_min, without becoming shorter.
 - `karnopp` (Nahvi's finger pad; 4.9-4.10). Sticking: f = -K z. Sliding: f = -mu_k N v/|v|, and the centre of the
   bond follows so that sticking begins with that force: (4.10) with mu_d |n| / k_f for its radius, k_f = K. Sticks when
-  the speed falls below the dead band. Undamped. (A slide that never was faster than the dead band ends when v
-  turns against it.)
+  the speed falls below the dead band or, so that a step across the dead band does not miss it, v turns against z.
+  Undamped.
 - `dahl` (driftless, Hayward and Armstrong; 4.11-4.12). f = -K z throughout, z_k is z_max, and only displacements
   matter, not their speed. Sticking: dz = ds, so no drift. Sliding: dz = ds - |ds| z / z_max, integrated exactly
   instead of by Euler; the friction falls from static to kinetic over some z_max. Sticks when ds turns against z.
@@ -27,7 +28,9 @@ then jumps by a K_r z0, and the energy 1/2 a K_r z0^2 comes from nowhere. Here t
 
 **Guarantees**, for coefficients 0 <= mu_k <= mu_s: |f| <= mu_s N, f . n = 0; a row with N = 0 has no force and no
 bond; sliding steadily, |f| = mu_k N against v. What is not a finite number in velocity or normal force counts as N = 0.
-The damping is limited, not the sum of damping and spring, so that the bound costs no passivity.
+The viscous force is at most mu_s N by itself and acts only while a contact sticks; it is not counted towards breakaway
+(4.6 limits the strain). Were the sum limited, a load put on at once would break bonds well below the static friction,
+as nothing could catch the mass before the bond is at its end.
 
 **Energy.** A bond stores 1/2 K |z|^2 (`bond_energy`); what friction takes beyond is dissipated. No bond gains energy
 other than by being stretched: as its normal force grows, the bond keeps its force and gets shorter (new asperities
@@ -37,12 +40,11 @@ the price of a creep by a part of z0 for each cycle of the normal force.
 **Sampling.** The caller steps by semi-implicit Euler: the velocity given is the one that moved the bodies in the step
 before, so z follows their displacement exactly (forward Euler for z, as in 4.12, amplifies the stiction oscillation).
 The force is then held for a step; doing so, a sticking bond returns up to 1/2 K |dz|^2 too much, which for an isolated
-bond evens out over an oscillation. Explicit steps of length h are stable where h^2 K w + 2 h beta w < 4, with w [1/kg]
-the velocity that unit impulses at all contacts cause. For two contacts on 2 kg at 1/512 s (w = 1/kg), beta = 1180 N s/m
-is beyond that limit, 1024 less a little. So the kernel takes a bound of w for each row, its *mobility*, and keeps
-beta <= 1/(h w), K <= 1/(h^2 w) (by a larger z0), and the dead bands of `coulomb` and `karnopp` wide enough that
-friction alone cannot carry a point through them in a step. Under these caps every system of contacts is stable, beta =
-1180 acts like 512 (still overdamped), and experiments with smaller values are not touched. Mobility 0 means no caps.
+bond evens out over an oscillation. Explicit damping is unstable where 2 h beta w + h^2 K w > 4, with w [1/kg] the
+velocity that unit impulses at all contacts cause: for two contacts on 2 kg at 1/512 s (w = 1/kg), beta = 1180 N s/m
+is, the limit being 1024 less a little. So damping is implicit, and stable at any size. Bonds are stable where
+h^2 K w <= 4; the kernel takes a bound of w for each row, its *mobility*, and keeps h^2 K w <= 2 (by a larger z0) and
+the dead band of `coulomb` so wide that friction alone cannot carry a point through it in a step. Mobility 0: no caps.
 
 Limits: bonds are kept in world axes and do not turn with bodies that turn together about the normal. In a step in
 which N grows faster than the bond is dragged along, `reset_integrator` and `dahl` slide with less than mu_k N.
@@ -58,6 +60,7 @@ import numpy as np
 from pydantic import model_validator
 
 from haptic_sim.contact.rows import CAPACITY
+from haptic_sim.contact.scaled import apply_impulse, contact_velocity
 from haptic_sim.parameters import Parameters, quantity
 
 FrictionModel = Literal["none", "reset_integrator", "karnopp", "dahl", "coulomb"]
@@ -70,6 +73,8 @@ MODEL_CODES: dict[FrictionModel, int] = {
     "dahl": DAHL,
     "coulomb": COULOMB,
 }
+
+DAMPING_SWEEPS, DAMPING_TOLERANCE = 50, 1e-8  # of the largest impulse
 
 STICKS, BREAKS_AWAY, SLIDES = 0, 1, 2  # sliding: slower than the dead band ever since it broke away, or faster once
 
@@ -211,8 +216,12 @@ def friction_forces(
     period,
     bonds,
     force,
+    viscosity,
+    viscous_limit,
 ):
     """Move `bonds` on by a step and fill `force` (C, 3) with the friction on body B [N], in world axes.
+
+    The viscous part of friction is not in it: fills `viscosity` (C,) [N s/m] and `viscous_limit` (C,) [N] for `damp`.
 
     Args:
         model: NONE, RESET_INTEGRATOR, KARNOPP, DAHL or COULOMB.
@@ -226,11 +235,11 @@ def friction_forces(
             `tangential_mobility`. 0: nothing is capped.
         breakaway: z0 [m]. deadband: v_min [m/s]. damping: beta [N s/m]. period: h [s].
         bonds: `Bonds` of these rows, changed in place.
-        force: (C, 3), filled.
+        force, viscosity, viscous_limit: filled.
     """
     h = period
     for i in range(count):
-        force[i, 0] = force[i, 1] = force[i, 2] = 0.0
+        force[i, 0] = force[i, 1] = force[i, 2] = viscosity[i] = viscous_limit[i] = 0.0
         nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
         vx, vy, vz = slip_velocity[i, 0], slip_velocity[i, 1], slip_velocity[i, 2]
         v_n = vx * nx + vy * ny + vz * nz
@@ -244,19 +253,19 @@ def friction_forces(
             continue
         if model == COULOMB:
             _release(bonds, i)
-            band = max(deadband, h * w * static)
+            band = max(deadband, h * w * kinetic)
             if speed > band:
                 bonds.sliding[i] = SLIDES
                 scale = -kinetic / speed
+                force[i, 0], force[i, 1], force[i, 2] = scale * vx, scale * vy, scale * vz
             else:
-                scale = -static / band if band > 0.0 else 0.0
-            force[i, 0], force[i, 1], force[i, 2] = scale * vx, scale * vy, scale * vz
+                viscosity[i] = static / band if band > 0.0 else math.inf
+                viscous_limit[i] = static
             continue
 
-        z0 = max(breakaway, h * h * w * static)
+        z0 = max(breakaway, 0.5 * h * h * w * static)
         K = static / z0
         z_k = z0 * (kinetic / static)
-        band = max(deadband, h * w * kinetic) if model == KARNOPP else deadband
 
         # the bond in today's tangent plane, under today's normal force; neither can raise its energy
         zx, zy, zz = bonds.strain[i, 0], bonds.strain[i, 1], bonds.strain[i, 2]
@@ -267,10 +276,10 @@ def friction_forces(
 
         sliding = bonds.sliding[i]
         if sliding != STICKS:
-            if speed > band:
+            if speed > deadband:
                 sliding = SLIDES
             turned = zx * vx + zy * vy + zz * vz < 0.0 or speed == 0.0
-            slowed = sliding == SLIDES and speed <= band and model != DAHL
+            slowed = sliding == SLIDES and speed <= deadband and model != DAHL
             if turned or slowed:
                 sliding = STICKS
         if sliding == STICKS:
@@ -278,7 +287,7 @@ def friction_forces(
             if x * x + y * y + z * z <= z0 * z0:
                 zx, zy, zz = x, y, z
             else:
-                sliding = SLIDES if speed > band else BREAKS_AWAY
+                sliding = SLIDES if speed > deadband else BREAKS_AWAY
         if sliding != STICKS:
             if model == RESET_INTEGRATOR:
                 zx, zy, zz = zx + dx, zy + dy, zz + dz
@@ -305,20 +314,104 @@ def friction_forces(
             fx, fy, fz = -kinetic * (vx / speed), -kinetic * (vy / speed), -kinetic * (vz / speed)
         else:
             fx, fy, fz = -K * zx, -K * zy, -K * zz
-            if model == RESET_INTEGRATOR and sliding == STICKS and damping > 0.0 and speed > 0.0:
-                beta = damping if h * w * damping <= 1.0 else 1.0 / (h * w)
-                # the largest g <= 1 for which |-K z - g beta v| <= mu_s N, so that only the damping gives way
-                bx, by, bz = -beta * vx, -beta * vy, -beta * vz
-                ab = fx * bx + fy * by + fz * bz
-                bb = bx * bx + by * by + bz * bz
-                room = max(static * static - (fx * fx + fy * fy + fz * fz), 0.0)
-                if bb + 2.0 * ab > room:
-                    root = math.sqrt(ab * ab + bb * room)
-                    g = room / (ab + root) if ab > 0.0 else (root - ab) / bb
-                    g = min(g, 1.0)
-                    bx, by, bz = g * bx, g * by, g * bz
-                fx, fy, fz = fx + bx, fy + by, fz + bz
+            if model == RESET_INTEGRATOR and sliding == STICKS:
+                viscosity[i] = damping
+                viscous_limit[i] = static
         force[i, 0], force[i, 1], force[i, 2] = fx, fy, fz
+
+
+@numba.njit(cache=True, nogil=True)
+def _side_block(contacts, i, side):
+    """Entries 11, 12 and 22 of W W^T for the two tangential rows of one side of contact i [1/kg]."""
+    a = b = c = 0.0
+    if contacts.tree[i, side] >= 0:
+        for k in range(contacts.size[contacts.tree[i, side]]):
+            x, y = contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
+            a += x * x
+            b += x * y
+            c += y * y
+    return a, b, c
+
+
+@numba.njit(cache=True, nogil=True)
+def _tangential_block(contacts, i):
+    """Entries 11, 12 and 22 of the tangential block of contact i with itself [1/kg]."""
+    a, b, c = _side_block(contacts, i, 0)
+    d, e, f = _side_block(contacts, i, 1)
+    return a + d, b + e, c + f
+
+
+@numba.njit(cache=True, nogil=True)
+def _tangential_norm(contacts, i, side):
+    """Largest singular value of the two tangential rows of a side [kg^-1/2]."""
+    a, b, c = _side_block(contacts, i, side)
+    return math.sqrt(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b))
+
+
+@numba.njit(cache=True, nogil=True)
+def damp(contacts, count, viscosity, limit, period, u, force, blocks):
+    """Let the viscous friction of all contacts act on the scaled velocity `u` of the end of the step, in place.
+
+    Implicit: f_i = -viscosity_i v_i with the sliding velocities v after it, or |f_i| = limit_i against v_i where that
+    is less. This is the minimum over the impulses p = h f, |p_i| <= h limit_i, of the strictly convex
+        1/2 |u + W^T p|^2 + sum_i |p_i|^2 / (2 h viscosity_i),
+    found by projected Gauss-Seidel from p = 0. Every sweep lowers it, so kinetic energy is only ever taken (where the
+    contacts have no velocity of their own), no matter how many sweeps there are; the solution depends on no order.
+
+    Args:
+        contacts: `ScaledContacts` of the rows.
+        count: number of rows.
+        viscosity: [N s/m], (C,); infinite: sticks within the limit. 0: the row has none.
+        limit: [N], (C,).
+        period: h [s].
+        u: scaled velocity with all other forces of the step in it, (nv,), changed.
+        force: along tangent 1 and tangent 2 [N], (C, 2), filled.
+        blocks: work space, (C, 3).
+
+    Returns:
+        The number of sweeps, at most DAMPING_SWEEPS.
+    """
+    for i in range(count):
+        force[i, 0] = force[i, 1] = 0.0  # impulses, until the end
+        if viscosity[i] > 0.0 and limit[i] > 0.0:
+            blocks[i, 0], blocks[i, 1], blocks[i, 2] = _tangential_block(contacts, i)
+    sweeps = 0
+    while sweeps < DAMPING_SWEEPS:
+        sweeps += 1
+        change, largest = 0.0, 0.0
+        for i in range(count):
+            if not (viscosity[i] > 0.0 and limit[i] > 0.0):
+                continue
+            compliance = 1.0 / (period * viscosity[i])
+            a, b, c = blocks[i, 0] + compliance, blocks[i, 1], blocks[i, 2] + compliance
+            determinant = a * c - b * b
+            p1, p2 = force[i, 0], force[i, 1]
+            g1 = contact_velocity(contacts, i, 1, u) + compliance * p1
+            g2 = contact_velocity(contacts, i, 2, u) + compliance * p2
+            most = period * limit[i]
+            inside = False
+            q1, q2 = p1, p2
+            if determinant > 1e-12 * a * c:
+                q1, q2 = p1 - (c * g1 - b * g2) / determinant, p2 - (a * g2 - b * g1) / determinant
+                inside = q1 * q1 + q2 * q2 <= most * most
+            if not inside:  # down the gradient by what the largest curvature allows, and back onto the limit
+                curvature = 0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b)
+                if curvature <= 0.0:
+                    continue
+                q1, q2 = p1 - g1 / curvature, p2 - g2 / curvature
+                length = math.sqrt(q1 * q1 + q2 * q2)
+                if length > most:
+                    q1, q2 = q1 * (most / length), q2 * (most / length)
+            apply_impulse(contacts, i, 1, q1 - p1, u)
+            apply_impulse(contacts, i, 2, q2 - p2, u)
+            force[i, 0], force[i, 1] = q1, q2
+            change = max(change, abs(q1 - p1), abs(q2 - p2))
+            largest = max(largest, abs(q1), abs(q2))
+        if change <= DAMPING_TOLERANCE * largest:
+            break
+    for i in range(count):
+        force[i, 0], force[i, 1] = force[i, 0] / period, force[i, 1] / period
+    return sweeps
 
 
 @numba.njit(cache=True, nogil=True)
@@ -346,25 +439,13 @@ def bond_energy(count, bonds, energy):
 
 
 @numba.njit(cache=True, nogil=True)
-def _tangential_norm(contacts, i, side):
-    """Largest singular value of the two tangential rows of a side, [kg^-1/2]."""
-    a = b = c = 0.0
-    for k in range(contacts.size[contacts.tree[i, side]]):
-        x, y = contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
-        a += x * x
-        b += x * y
-        c += y * y
-    return math.sqrt(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b))
-
-
-@numba.njit(cache=True, nogil=True)
 def tangential_mobility(contacts, count, normal_force, sums, mobility):
     """Fill `mobility` (C,) [1/kg] with bounds under which `friction_forces` keeps any system of contacts stable.
 
     For row i that is a bound of sum_j |W_i W_j^T| over the tangential blocks of the rows with a normal force, namely
-    the sum over its sides of |W_i| sum_j |W_j| in the same tree, in time linear in the rows. If beta_i h times it is
-    at most 1, so is the spectral radius of h diag(beta) W W^T (its block row sums are); the same for h^2 K. Exact for
-    contacts that push in the same way on one body.
+    the sum over its sides of |W_i| sum_j |W_j| in the same tree, in time linear in the rows. If h^2 K_i times it is at
+    most 2, so is the spectral radius of h^2 diag(K) W W^T (its block row sums are). Exact for contacts that push in the
+    same way on one body.
 
     Args:
         contacts: `ScaledContacts` of the rows.

@@ -15,12 +15,16 @@ others are held. For one contact, with q its velocity without its impulse and A 
     mu q_n / A_nn < 0: there always is a root, whatever A and mu (compare Bonnefon and Daviet 2011, a quartic).
 Tangents are first turned to the principal axes of A_tt - A_tn A_nt / A_nn, in which all this is diagonal.
 
-If sweeps alone are slow, as in tall stacks, their iterates are extrapolated (Anderson 1965, safeguarded: an
-extrapolation that does not bring the residual down is dropped).
+Sweeps alone are slow where contacts hang together, as in a stack. So after a few pairs of sweeps each pair is
+followed by a step for all pushing contacts at once, with the sets that stick and slide as the sweeps left them: a
+linear system in the coordinates, as sparse as the trees that touch (see _solve_together). It is cut short where that
+brings the residual further down, the sweeps that follow correct the sets, and what has not helped after some tries is
+undone. Near the solution this is Newton's method, and converges as fast.
 
 Guarantees, converged or not: p lies in the cones, u = u_free + W^T p, both are finite if the input is, and contacts
 add no energy: the work p . (offset + b n + W (u_free + u) / 2) <= 0. So with offset = 0 and b >= 0 the kinetic energy
-1/2 |u|^2 does not rise. The cost of a sweep is linear in the contacts.
+1/2 |u|^2 does not rise. The cost of a sweep is linear in the contacts, that of a step for all is linear in them too at
+a fixed number of coordinates.
 """
 
 from __future__ import annotations
@@ -31,26 +35,21 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from .impulses import cholesky, cholesky_solve
 from .scaled import ScaledContacts, coupling
 
 SOLVED, NOT_CONVERGED = 0, 1
 
 TOLERANCE = 1e-9  # [m/s]
-MAX_SWEEPS = 500
+MAX_SWEEPS = 300
 
 _IMMOBILE = 1e-20  # a contact whose A_nn is below this part of the largest has no mobility of its own
 _PROXIMAL = 1e-10  # relative to the trace of A, see _prepare
 _LARGEST_FRICTION = 1e9  # stands for all larger ones, infinity included
-_FIRST_EXTRAPOLATION = 6  # sweeps; what converges by then needs none
-_DEPTH = 6  # iterates that an extrapolation uses
-_REGULAR = 1e-12
-DEBUG = False
-_DELTA = 1e-6
-_LEAST_PIVOT = 1e-3
-FIRST = 6
-GAIN = 1.0
-BURST = 10
+_FIRST_JUMP = 6  # sweeps before the first step for all contacts; what is all but solved needs none
+_TRIES = 20  # steps for all without a new best before they are undone
+_LONGEST_REST = 64  # sweeps between being undone and trying again
+_SOFTEST, _HARDEST = 1e-3, 1e-6  # see _solve_together; soft steps are safer, hard ones converge faster
+_LEAST_PIVOT = 1e-3  # of a matrix that is 1 plus, but for friction, something positive
 
 
 class GaussSeidelMemory(NamedTuple):
@@ -59,11 +58,11 @@ class GaussSeidelMemory(NamedTuple):
     Attributes:
         V: rows of W with turned tangents, (C, 2, w, 3): what a visit reads lies together.
         block: what _prepare finds of each contact, (C, 15).
-        p: impulses along the turned axes, (C, 3).
-        u_free: (nv,).
-        before: impulses before a pair of sweeps, (C, 3).
-        history, step: the impulses after them and the difference, of the last pairs, (_DEPTH, C, 3).
-        gram, weight: products of the steps and their Cholesky factor, (2, _DEPTH, _DEPTH); (_DEPTH,).
+        p, u_free: impulses along the turned axes, (C, 3), and free velocity, (nv,).
+        before, target, winner, best: impulses where a step for all begins, where it leads to, as far as it is best
+            taken, and with the least residual so far, (C, 3).
+        place, envelope: order of the coordinates in K, (3, trees) and (nv,) int64.
+        K, x, H, e: the system of a step for all, (2, nv, nv), (nv,), (C, 6), (C, 3).
     """
 
     V: np.ndarray
@@ -71,7 +70,9 @@ class GaussSeidelMemory(NamedTuple):
     p: np.ndarray
     u_free: np.ndarray
     before: np.ndarray
-    saved: np.ndarray
+    target: np.ndarray
+    winner: np.ndarray
+    best: np.ndarray
     place: np.ndarray
     envelope: np.ndarray
     K: np.ndarray
@@ -91,6 +92,8 @@ class GaussSeidelMemory(NamedTuple):
             np.zeros(nv),
             np.zeros((capacity, 3)),
             np.zeros((capacity, 3)),
+            np.zeros((capacity, 3)),
+            np.zeros((capacity, 3)),
             np.zeros((3, len(contacts.size)), np.int64),
             np.zeros(nv, np.int64),
             np.zeros((2, nv, nv)),
@@ -100,7 +103,8 @@ class GaussSeidelMemory(NamedTuple):
         )
 
 
-# Columns of `block`
+# Columns of `block`: 1 / A_nn (0: no mobility), A_nn, a, s, mu, mobility of the tangents inverted, turn of the
+# tangents, velocity that is not due to u, 1 / s.
 _G, _ANN, _A1, _A2, _S1, _S2, _MU, _RATE, _COS, _SIN, _C0, _C1, _C2, _I1, _I2 = range(15)
 
 
@@ -139,7 +143,7 @@ def _prepare(n, contacts, friction, bias, p_in, V, block, p):
         block[i, _A1], block[i, _A2] = cos * A_n1 + sin * A_n2, cos * A_n2 - sin * A_n1
         block[i, _S1], block[i, _S2], block[i, _I1], block[i, _I2] = s_1, s_2, 1.0 / s_1, 1.0 / s_2
         block[i, _MU] = min(friction[i], _LARGEST_FRICTION) if friction[i] > 0.0 else 0.0
-        block[i, _RATE] = 1.0 / (A_11 + A_22) if A_11 + A_22 > eps else g
+        block[i, _RATE] = 1.0 / (A_11 + A_22) if eps < A_11 + A_22 else g
         block[i, _COS], block[i, _SIN] = cos, sin
         o = contacts.offset
         block[i, _C0] = o[i, 0] + bias[i]
@@ -273,9 +277,19 @@ def _residual(n, tree, start, size, V, block, u, p):
     worst = 0.0
     for i in range(n):
         r = _visit(i, tree, start, size, V, block, u, p, False)
-        if not r <= worst:
+        if r > worst or math.isnan(r):
             worst = r
     return worst
+
+
+@numba.njit(cache=True, nogil=True)
+def _merit(n, tree, start, size, V, block, u, p):
+    """Sum of the squares of the residuals, each with the mass that the contact feels."""
+    total = 0.0
+    for i in range(n):
+        r = _visit(i, tree, start, size, V, block, u, p, False)
+        total += r * r * block[i, _G]
+    return total
 
 
 @numba.njit(cache=True, nogil=True)
@@ -284,7 +298,7 @@ def _sweep(n, tree, start, size, V, block, u, p, backwards):
     for a in range(n):
         i = n - 1 - a if backwards else a
         r = _visit(i, tree, start, size, V, block, u, p, True)
-        if not r <= worst:
+        if r > worst or math.isnan(r):
             worst = r
     return worst
 
@@ -310,13 +324,13 @@ def _velocity(n, tree, start, size, V, block, u_free, p, u):
 def _order(n, tree, start, size, block, place, envelope):
     """Place the trees so that those in contact are near each other: Cuthill and McKee (1969), breadth first.
 
-    Fills place[t] with the first coordinate of tree t in that order, and envelope[k] with the first column of row k of
-    a matrix that couples trees in contact; returns the number of coordinates.
+    Fills place[0, t] with the first coordinate of tree t in that order, -1 without contacts, and envelope[k] with the
+    first column of row k of a matrix that couples trees in contact; returns the number of coordinates.
     """
     trees = start.shape[0]
     for t in range(trees):
-        place[0, t] = -1  # coordinates before it
-        place[1, t] = 0  # contacts, then the queue
+        place[0, t] = -1
+        place[1, t] = 0  # number of contacts; place[2] is the queue
     for i in range(n):
         if block[i, _G] > 0.0:
             for side in range(2):
@@ -393,13 +407,17 @@ def _envelope_solve(K, envelope, n, x):
 
 
 @numba.njit(cache=True, nogil=True)
-def _newton(n, tree, start, size, V, block, u, p, place, envelope, K, x, H, e, dimension):
-    """One step of Newton's method on the laws of all pushing contacts at once, with the sets that stick and slide.
+def _solve_together(n, tree, start, size, V, block, u, p, place, envelope, K, x, H, e, dimension, secant, softness):
+    """Step p by a linearisation of the laws of all pushing contacts at once, with the sets that stick and slide now.
 
-    Sticking: c + delta dp = -dc, sliding: c_n + delta dp_n = -dc_n and p_t = -mu p_n c_t / |c_t| to first order, so
-        dp = e - H dc,    du = V^T dp,    (1 + V^T H V) du = V^T e.
-    delta is a proximal term, with which contacts that depend on each other do no harm. The matrix is of the size of
-    the coordinates and as sparse as the trees that touch. Returns False if it could not be factored.
+    With delta = softness A_nn, a proximal term with which contacts that depend on each other do no harm,
+        normal:    c_n + dc_n + delta dp_n = 0,
+        sticking:  c_t + dc_t + delta dp_t = 0,
+        sliding:   p_t + dp_t = mu (p_n + dp_n) d - mu p_n (1 - d d^T) dc_t / |c_t|,  d = -c_t / |c_t|   (Newton)
+        or with `secant`, alpha = |c_t| / mu p_n as it is,  c_t + dc_t + alpha (p_t + dp_t) + delta dp_t = 0,
+    which lets those that slide come to rest and is better far from the solution. All have the form dp = e - H dc with
+    dc = V du, du = V^T dp, hence (1 + V^T H V) du = V^T e, as large as the coordinates. Returns whether
+    it could be solved.
     """
     for k in range(dimension):
         for j in range(envelope[k], k):
@@ -419,13 +437,17 @@ def _newton(n, tree, start, size, V, block, u, p, place, envelope, K, x, H, e, d
                     c_n += V[i, side, k, 0] * y
                     c_1 += V[i, side, k, 1] * y
                     c_2 += V[i, side, k, 2] * y
-        stiff = 1.0 / (_DELTA * block[i, _ANN])
+        stiff = 1.0 / (softness * block[i, _ANN])
         limit = block[i, _MU] * p[i, 0]
         H_1n = H_2n = H_12 = 0.0
         H_nn = H_11 = H_22 = stiff
         e[i, 0] = -stiff * c_n
         if math.sqrt(p[i, 1] * p[i, 1] + p[i, 2] * p[i, 2]) < limit * (1.0 - 1e-12):
             e[i, 1], e[i, 2] = -stiff * c_1, -stiff * c_2
+        elif secant and limit > 0.0:
+            alpha = math.sqrt(c_1 * c_1 + c_2 * c_2) / limit
+            H_11 = H_22 = 1.0 / (alpha + 1.0 / stiff)
+            e[i, 1], e[i, 2] = -H_11 * (c_1 + alpha * p[i, 1]), -H_11 * (c_2 + alpha * p[i, 2])
         else:
             slip = math.sqrt(c_1 * c_1 + c_2 * c_2)
             d_1, d_2 = (-c_1 / slip, -c_2 / slip) if slip > 0.0 else (0.0, 0.0)
@@ -478,16 +500,6 @@ def _newton(n, tree, start, size, V, block, u, p, place, envelope, K, x, H, e, d
 
 
 @numba.njit(cache=True, nogil=True)
-def _distance(n, block, p, q):
-    """Square of q - p in the measure of the energy."""
-    s = 0.0
-    for i in range(n):
-        for d in range(3):
-            s += block[i, _ANN] * (q[i, d] - p[i, d]) ** 2
-    return s
-
-
-@numba.njit(cache=True, nogil=True)
 def _copy(n, source, target):
     for i in range(n):
         for d in range(3):
@@ -495,11 +507,69 @@ def _copy(n, source, target):
 
 
 @numba.njit(cache=True, nogil=True)
-def _passive_part(n, tree, start, size, V, block, u_free, u, p):
+def _jump(n, tree, start, size, V, block, u, memory, dimension, softness):
+    """Step for all contacts at once, of the kind and length that bring the residual down most; returns systems solved.
+
+    It may leave the residual larger, for a while: cutting it shorter than a half would slow down finding the sets.
+    """
+    p, before, target, winner = memory.p, memory.before, memory.target, memory.winner
+    _copy(n, p, before)
+    _copy(n, p, winner)
+    enough = 0.5 * _merit(n, tree, start, size, V, block, u, p)
+    least = math.inf
+    solves = 0
+    for secant in (True, False):
+        if solves > 0:
+            _copy(n, before, p)
+            _velocity(n, tree, start, size, V, block, memory.u_free, p, u)
+        solves += 1
+        place, envelope = memory.place, memory.envelope
+        if not _solve_together(
+            n,
+            tree,
+            start,
+            size,
+            V,
+            block,
+            u,
+            p,
+            place,
+            envelope,
+            memory.K,
+            memory.x,
+            memory.H,
+            memory.e,
+            dimension,
+            secant,
+            softness,
+        ):
+            continue
+        _copy(n, p, target)
+        for part in (1.0, 0.5):
+            for i in range(n):
+                for d in range(3):
+                    p[i, d] = before[i, d] + part * (target[i, d] - before[i, d])
+            _velocity(n, tree, start, size, V, block, memory.u_free, p, u)
+            merit = _merit(n, tree, start, size, V, block, u, p)
+            if merit < least:
+                least = merit
+                _copy(n, p, winner)
+            if least <= enough:
+                break
+        if least <= enough:
+            break
+    _copy(n, winner, p)
+    _velocity(n, tree, start, size, V, block, memory.u_free, p, u)
+    return solves
+
+
+@numba.njit(cache=True, nogil=True)
+def _passive_part(n, block, u_free, u, p):
     """Part of p, in [0, 1], with which the contacts add no energy: 1 unless p is not converged.
 
-    The part s does the work s p . c + 1/2 s^2 |W^T p|^2 with c the velocity before, offset and bias included. It is
-    convex in s; where s = 1 adds energy, the s that takes most is -p . c / |W^T p|^2, or 0.
+    The part s does the work s p . c + 1/2 s^2 |W^T p|^2 with c the velocity before, offset and bias included. At a
+    solution p . (c + A p) <= 0, so s = 1 takes energy. Where it would add some, the s that takes most is
+    -p . c / |W^T p|^2, or 0.
     """
     work = 0.0
     square = 0.0
@@ -516,7 +586,7 @@ def _passive_part(n, tree, start, size, V, block, u_free, u, p):
 
 @numba.njit(cache=True, nogil=True)
 def gauss_seidel(n, contacts, friction, bias, u, p, memory, tolerance, max_sweeps):
-    """Find the impulses p[:n] of n contacts and add what they do to u; returns (code, sweeps, residual).
+    """Find the impulses p[:n] of n contacts and add what they do to u; returns (code, sweeps, solves, residual).
 
     Args:
         contacts: ScaledContacts.
@@ -530,65 +600,65 @@ def gauss_seidel(n, contacts, friction, bias, u, p, memory, tolerance, max_sweep
         max_sweeps: sweeps after which to give up.
 
     Returns:
-        code: SOLVED, or NOT_CONVERGED with the last iterate, reduced to where it adds no energy.
+        code: SOLVED, or NOT_CONVERGED with the best found, reduced to where it adds no energy.
         sweeps: number of sweeps done, 0 if p was a solution.
-        residual: of the result [m/s].
+        solves: number of systems solved for all contacts at once.
+        residual: largest of the result [m/s].
     """
-    V, block, x, u_free = memory.V, memory.block, memory.p, memory.u_free
-    before = memory.before
+    V, block, x, u_free, best = memory.V, memory.block, memory.p, memory.u_free, memory.best
     tree, start, size = contacts.tree, contacts.start, contacts.size
     for k in range(u.shape[0]):
         u_free[k] = u[k]
     _prepare(n, contacts, friction, bias, p, V, block, x)
     _velocity(n, tree, start, size, V, block, u_free, x, u)
     residual = _residual(n, tree, start, size, V, block, u, x)
-    sweeps = 0
-    solves = dimension = 0
-    wait, patience, least, tries, saved = FIRST, FIRST, math.inf, 0, memory.saved
-    while not residual <= tolerance and sweeps < max_sweeps:
-        _copy(n, x, before)
+    sweeps = solves = dimension = tries = rest = 0
+    least = math.inf
+    softness = _SOFTEST
+    next_jump = _FIRST_JUMP
+    while residual > tolerance and sweeps < max_sweeps:  # not for NaN
         _sweep(n, tree, start, size, V, block, u, x, False)
         residual = _sweep(n, tree, start, size, V, block, u, x, True)
         sweeps += 2
-        if residual <= tolerance:
+        if residual <= tolerance:  # of each contact when it was visited; now of all at once
             residual = _residual(n, tree, start, size, V, block, u, x)
             if residual <= tolerance:
                 break
-        if sweeps < wait:
+        if sweeps < next_jump:
             continue
-        square = residual
-        if square < GAIN * least:
-            least = square
+        merit = _merit(n, tree, start, size, V, block, u, x)
+        if merit < least:
+            if least < math.inf:
+                softness = max(0.1 * softness, _HARDEST)
+            least = merit
             tries = 0
-            _copy(n, x, saved)
-        elif tries >= BURST:
-            if DEBUG: print(sweeps, solves, residual, square, least, "REVERT")
-            _copy(n, saved, x)
+            _copy(n, x, best)
+        elif tries >= _TRIES:
+            _copy(n, best, x)
             _velocity(n, tree, start, size, V, block, u_free, x, u)
-            patience = min(2 * patience, 64)
-            wait = sweeps + patience
+            rest = min(max(2 * rest, 8), _LONGEST_REST)
+            next_jump = sweeps + rest
             least = math.inf
+            softness = _SOFTEST
             continue
+        else:
+            softness = min(2.0 * softness, _SOFTEST)
         if solves == 0:
             dimension = _order(n, tree, start, size, block, memory.place, memory.envelope)
         tries += 1
-        solves += 1
-        if _newton(n, tree, start, size, V, block, u, x, memory.place, memory.envelope, memory.K, memory.x, memory.H, memory.e, dimension):
-            _velocity(n, tree, start, size, V, block, u_free, x, u)
-        else:
-            if DEBUG: print("FAILED")
-            tries = BURST
-        if DEBUG: print(sweeps, solves, tries, residual, _distance(n, block, before, x), _residual(n, tree, start, size, V, block, u, x))
+        solves += _jump(n, tree, start, size, V, block, u, memory, dimension, softness)
+    if not residual <= tolerance and least < math.inf:
+        _velocity(n, tree, start, size, V, block, u_free, x, u)
+        if not _merit(n, tree, start, size, V, block, u, x) <= least:
+            _copy(n, best, x)
     _velocity(n, tree, start, size, V, block, u_free, x, u)
-    part = _passive_part(n, tree, start, size, V, block, u_free, u, x)
+    part = _passive_part(n, block, u_free, u, x)
     if part < 1.0:
         for i in range(n):
             for d in range(3):
-                x[i, d] *= part
+                x[i, d] = part * x[i, d] if part > 0.0 else 0.0  # not finite, part is 0
         _velocity(n, tree, start, size, V, block, u_free, x, u)
-        residual = _residual(n, tree, start, size, V, block, u, x)
-    elif not residual <= tolerance:
-        residual = _residual(n, tree, start, size, V, block, u, x)
+    residual = _residual(n, tree, start, size, V, block, u, x)
     for i in range(n):
         cos, sin = block[i, _COS], block[i, _SIN]
         p[i, 0] = x[i, 0]

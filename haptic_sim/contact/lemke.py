@@ -117,7 +117,7 @@ def _comes_first(n, T, place, column, i, k):
             b = 1.0 if place[j] == -1 - k else 0.0
         a *= T[k, column]
         b *= T[i, column]
-        if abs(a - b) > _TIE * (abs(a) + abs(b)):
+        if abs(a - b) > _TIE * (1.0 + abs(a) + abs(b)):
             return a < b
     return i < k
 
@@ -215,17 +215,22 @@ def solve_lcp(n, M, q, memory, most, z):
     m = 0.0
     s = 0.0
     negative = False
+    bounded = True
     for i in range(n):
         z[i] = 0.0
-        negative = negative or not q[i] >= 0.0
+        negative = negative or q[i] < 0.0
+        bounded = bounded and abs(q[i]) < 1.0 / _LEAST
         s = max(s, abs(q[i]))
         for j in range(n):
+            bounded = bounded and abs(M[i, j]) < 1.0 / _LEAST
             m = max(m, abs(M[i, j]))
+    if not bounded:
+        return INACCURATE
     if not negative:
         return SOLVED
     if m == 0.0:
         return RAY  # no z changes a negative w
-    if not (_LEAST < m < 1.0 / _LEAST and _LEAST < s < 1.0 / _LEAST):
+    if not (m > _LEAST and s > _LEAST):
         return INACCURATE
     m = 1.0 / m
     s = 1.0 / s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from haptic_sim.contact.compliant import CompliantContact
-from haptic_sim.contact.response import ContactParameters, ContactResponse, ImpulseRendering, Method
+from haptic_sim.contact.response import RIGID, ContactParameters, ContactResponse, ImpulseRendering, Method
 from haptic_sim.contact.rigid import RigidContact
 from haptic_sim.multibody import Multibody
 
@@ -29,6 +29,6 @@ def build_response(
         wrench_limit: of the device, (6,) [N, N m].
         capacity: contacts at most.
     """
-    if method in ("constraint", "hybrid"):
+    if method in RIGID:
         return RigidContact(body, parameters, capacity, method)
     return CompliantContact(body, parameters, capacity, method, rendering, wrench_limit)

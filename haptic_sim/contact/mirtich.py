@@ -52,7 +52,7 @@ class MirtichWorkspace:
         self.vectors = np.zeros((2, 3))  # velocity before and impulses
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _rates(A, c, mu, p0, p1, p2):
     """dp_n, dp_1, dp_2 and dW by ds while sliding."""
     v0 = c[0] + A[0, 0] * p0 + A[0, 1] * p1 + A[0, 2] * p2
@@ -62,7 +62,7 @@ def _rates(A, c, mu, p0, p1, p2):
     return slip, -mu * v1, -mu * v2, v0 * slip
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _runge_kutta(A, c, mu, p, h):
     """Increments of p_n, p_1, p_2 and W over h of s: a mean, with positive weights, of points of the cone."""
     a0, a1, a2, a3 = _rates(A, c, mu, p[0], p[1], p[2])
@@ -79,7 +79,7 @@ def _runge_kutta(A, c, mu, p, h):
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _direction_after_stop(A, mu):
     """Tangential impulse per normal impulse once slip has stopped, and whether slip stays zero."""
     least = _LEAST_MOBILITY * (A[0, 0] + A[1, 1] + A[2, 2])
@@ -114,7 +114,7 @@ def _direction_after_stop(A, mu):
     return -mu * d1 / length, -mu * d2 / length, False
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _normal_length(v_n, slope, work, goal, phase):
     """Normal impulse to the end of the phase where c_n changes by `slope`, inf if it is not reached so."""
     if phase == _COMPRESSION:
@@ -128,7 +128,7 @@ def _normal_length(v_n, slope, work, goal, phase):
     return 2.0 * lack / (v_n + root) if v_n + root > 0.0 else math.inf
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _shrink(A, c, mu, p):
     """Take back what rounding and integration leave outside the cone and of energy."""
     length = math.hypot(p[1], p[2])
@@ -143,10 +143,10 @@ def _shrink(A, c, mu, p):
     if not work + 0.5 * square <= 0.0:
         part = max(0.0, -2.0 * work / square)
         for i in range(3):
-            p[i] = part * p[i] if math.isfinite(part) else 0.0
+            p[i] = part * p[i] if math.isfinite(part * p[i]) else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def collide(A, c, e, mu, p):
     """Fill p with the impulses [N s] in (normal, tangent 1, tangent 2) of a collision at one contact.
 
@@ -259,7 +259,7 @@ def collide(A, c, e, mu, p):
     return code
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def resolve_one_at_a_time(n, contacts, u, restitution, friction, approach_tolerance, max_collisions, A, vectors, p):
     """Treat the contact that approaches fastest until none does; allocates and raises nothing.
 

@@ -25,6 +25,8 @@ from haptic_sim.multibody import Multibody
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 
 Method = Literal["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"]
+RIGID: tuple[Method, ...] = ("constraint", "hybrid")
+"""Methods in which contacts do not overlap."""
 ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
 
 

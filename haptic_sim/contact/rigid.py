@@ -27,6 +27,7 @@ from haptic_sim.contact.friction import NONE
 from haptic_sim.contact.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
 from haptic_sim.contact.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
 from haptic_sim.contact.lemke import SOLVED
+from haptic_sim.contact.mirtich import MirtichWorkspace, resolve_one_at_a_time
 from haptic_sim.contact.response import ContactParameters, ContactResponse, Method
 from haptic_sim.contact.rows import ContactRows
 from haptic_sim.contact.scaled import ScaledContacts, contact_velocity
@@ -52,9 +53,7 @@ class RigidContact(ContactResponse):
         self._gauss_seidel = GaussSeidelMemory.allocate(self.scaled)
         self._some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
         if self.hybrid:
-            from haptic_sim.contact.mirtich import MirtichWorkspace
-
-            self._mirtich = MirtichWorkspace.allocate(self._some, body.nv)
+            self._mirtich = MirtichWorkspace()
         else:
             self._impacts = FrictionalWorkspace.allocate(self._some, body.nv)
         self._index, self._slip_state = np.zeros(capacity, np.int64), np.zeros(capacity, np.int8)
@@ -131,10 +130,9 @@ class RigidContact(ContactResponse):
     def _collide(self, m: int) -> None:
         """Resolve the impacts of the first m contacts of `_some`."""
         if self.hybrid:
-            from haptic_sim.contact.mirtich import resolve_one_at_a_time
-
+            w = self._mirtich
             code, _ = resolve_one_at_a_time(
-                m, self._some, self._u, self._e, self._mu, self.parameters.bounce, 20 * m, self._mirtich, self._p
+                m, self._some, self._u, self._e, self._mu, self.parameters.bounce, 20 * m, w.A, w.vectors, self._p
             )
         else:
             code = resolve_frictional_impacts(
@@ -154,7 +152,7 @@ class RigidContact(ContactResponse):
             if code == SOLVED:
                 return
         self._p[:n] = self._start[:n]
-        code, _, _ = gauss_seidel(
+        code, _, _, _ = gauss_seidel(
             n,
             self.scaled,
             self._mu,

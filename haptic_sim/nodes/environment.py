@@ -62,6 +62,10 @@ class EnvironmentNode(ToolNode):
         if not self.asynchronous:
             super().reconfigure()
 
+    def next_tick(self) -> int:
+        """See ServoNode: no tick's computation is a survey's."""
+        return 0 if self.asynchronous else super().next_tick()
+
     def idle(self) -> bool:
         """See ServoNode."""
         return self.asynchronous or super().idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -44,6 +45,10 @@ class Inbox:
         ]
         self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
         self.contested: dict[str, int] = {}  # messages refused on topics with a publisher too many
+        # Messages of deep queues that were sent after the first that came, but did not come themselves, by topic;
+        # None if the middleware does not number messages.
+        self.lost: dict[str, int] | None = {}
+        self._next: dict[str, int] = {}  # number of the message that is to come
 
     def close(self) -> None:
         """Let go of the subscriptions, which can only then be destroyed."""
@@ -53,8 +58,11 @@ class Inbox:
         """End a wait from another thread."""
         self._guard.trigger()
 
-    def wait(self, timeout: float | None) -> list[tuple[str, bytes]]:
-        """Wait up to `timeout` [s] (None: for ever) and give all messages that are there."""
+    def wait(self, timeout: float | None) -> Iterator[tuple[str, bytes]]:
+        """Wait up to `timeout` [s] (None: for ever) and give all messages that are there.
+
+        One by one: a message can be answered before it is known whether a deep queue holds another.
+        """
         wait_set = self._wait_set
         wait_set.clear_entities()
         for _, handle, _, _, _ in self._subscriptions:
@@ -62,13 +70,23 @@ class Inbox:
         wait_set.add_guard_condition(self._guard.handle)
         wait_set.wait(-1 if timeout is None else round(timeout * 1e9))
         ready = wait_set.get_ready_entities("subscription")
-        messages = []
         for topic, handle, kind, pointer, deep in self._subscriptions:
             more = pointer in ready
             while more and (taken := handle.take_message(kind, True)) is not None:
                 if topic == EVENTS or handle.get_publisher_count() <= 1:
-                    messages.append((topic, taken[0]))
+                    yield topic, taken[0]
+                    if deep and topic != EVENTS:
+                        self._count(topic, taken[1]["publication_sequence_number"])
                 else:
                     self.contested[topic] = self.contested.get(topic, 0) + 1
                 more = deep
-        return messages
+
+    def _count(self, topic: str, number: int | None) -> None:
+        """Count the messages that are missing before the one that came."""
+        if number is None or self.lost is None:
+            self.lost = None
+            return
+        missing = number - self._next.get(topic, number)
+        self._next[topic] = number + 1
+        if missing > 0:
+            self.lost[topic] = self.lost.get(topic, 0) + missing

@@ -79,7 +79,9 @@ class LocalModelNode(ToolNode):
             return
         received = self._received
         received.load(data)
-        if received.tick <= self._updated:
+        if received.tick == self._updated:
+            return  # the initial one, sent again
+        if received.tick < self._updated:
             raise MessageError(f"local_geometry {received.tick}: is of the past, after {self._updated}")
         if not received.is_finite():
             raise MessageError(f"local_geometry {received.tick}: not finite")

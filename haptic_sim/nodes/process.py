@@ -71,8 +71,9 @@ def run(*kinds: type[ServoNode]) -> int:
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]
+    told: list[int] = []  # signals; their handler must not touch an event that this thread may hold the lock of
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: first.end(first.exit_code))
+        signal.signal(number, lambda number, _: told.append(number))
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
@@ -81,7 +82,7 @@ def run(*kinds: type[ServoNode]) -> int:
     if first.get_parameter("autostart").value:
         _start(nodes)
     # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
-    while not first.finished.wait(0.2):
+    while not told and not first.finished.wait(0.2):
         pass
     signal.alarm(GRACE)  # whatever hangs from here on, the middleware's own destructors too: the process ends
     first.stop_servo()

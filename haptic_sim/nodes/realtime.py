@@ -40,8 +40,8 @@ def prioritise() -> tuple[str, str]:
     return "SCHED_OTHER", reason
 
 
-def prioritise_delivery() -> None:
-    """Give the middleware's delivery threads of this process a priority above the servo thread, where permitted.
+def prioritise_delivery(priority: int = PRIORITY + 1) -> None:
+    """Give the middleware's delivery threads of this process real-time priority, where permitted; above servo threads.
 
     A message waits for them before any node sees it: with ordinary priority, up to a fifth of the ticks at 1 kHz had
     no answer in time on a busy machine, with it about one in a hundred.
@@ -49,7 +49,7 @@ def prioritise_delivery() -> None:
     for task in Path("/proc/self/task").glob("*"):
         with contextlib.suppress(OSError):  # not permitted, or the thread has ended
             if (task / "comm").read_text().startswith("dds."):
-                os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(PRIORITY + 1))
+                os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(priority))
 
 
 @contextlib.contextmanager

@@ -10,9 +10,13 @@ subscriptions and the other way round; the driver starts the first tick when all
 
 from __future__ import annotations
 
+import json
+import sys
 import threading
 import time
 import traceback
+from collections import deque
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import rclpy
@@ -25,7 +29,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from haptic_sim.messages import TOPICS, MessageError
 from haptic_sim.nodes.inbox import Inbox, ServoGroup
-from haptic_sim.nodes.realtime import prioritise
+from haptic_sim.nodes.realtime import prioritise, without_collector
 from haptic_sim.nodes.ros_parameters import declare, read
 from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import ParameterError
@@ -33,6 +37,7 @@ from haptic_sim.parameters import ParameterError
 if TYPE_CHECKING:
     from haptic_sim.nodes.process import Composition
 
+GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
 _EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -66,7 +71,7 @@ class ServoNode(LifecycleNode):
         self.subscriptions_of: dict[str, Any] = {}
         self.composition: Composition | None = None
         self._publishers_of: dict[str, Any] = {}
-        self._new_config: Any = None
+        self._changes: deque[tuple[Any, dict[str, Any]]] = deque()  # new configurations, and what is new in them
         self._declared = False
         self.refused = 0
         self.scheduler = ""
@@ -89,6 +94,10 @@ class ServoNode(LifecycleNode):
 
     def reconfigure(self) -> None:
         """Take a changed `self.config`; called between two messages."""
+
+    def next_tick(self) -> int:
+        """The first tick whose computation is yet to come."""
+        return 0
 
     def prepared(self) -> bool:
         """Whether this node can start the trial."""
@@ -120,6 +129,7 @@ class ServoNode(LifecycleNode):
     def hurry(self) -> None:
         """In realtime, give this thread priority; say so once if it gets none."""
         if self.config.realtime:
+            sys.setswitchinterval(GIL_TURN)
             self.scheduler, reason = prioritise()
             if reason and self.get_name() == "driver":
                 self.get_logger().warning(reason)
@@ -159,14 +169,20 @@ class ServoNode(LifecycleNode):
 
     def take(self, topic: str, data: bytes) -> None:
         """Hand a message to `receive`; say so when it is refused, and go on."""
-        if self._new_config is not None:
-            self.config, self._new_config = self._new_config, None
-            self.reconfigure()
+        while self._changes:
+            self._change(*self._changes.popleft())
         try:
             self.receive(topic, data)
         except MessageError as error:
             self.refused += 1
             self.get_logger().warning(f"refused: {error}", throttle_duration_sec=1.0)
+
+    def _change(self, config: Any, values: dict[str, Any]) -> None:
+        """Take changed parameters, and say from which tick on they act: the recorder keeps it."""
+        self.config = config
+        self.reconfigure()
+        for name, value in values.items():
+            self.tell("changed", self.next_tick(), f"{name}={json.dumps(value, default=list)}")
 
     def send(self, topic: str, data: bytes) -> None:
         """Publish serialised bytes; in a composition, hand them to its nodes first."""
@@ -330,14 +346,16 @@ class ServoNode(LifecycleNode):
 
     def _on_set_parameters(self, changes: list[Parameter]) -> SetParametersResult:
         try:
-            self._new_config = read(self, self.Config, changes)
+            config = read(self, self.Config, changes)
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
+        self._changes.append((config, {change.name: change.value for change in changes}))
         return SetParametersResult(successful=True)
 
     def _serve(self) -> None:
         try:
-            self.serve()
+            with without_collector() if self.config.realtime else nullcontext():
+                self.serve()
         except ServoError as error:
             self.get_logger().error(str(error))
             self.end(1)

@@ -46,6 +46,10 @@ class ToolNode(ServoNode):
         """See ServoNode."""
         self.core.configure(self.config.contact)
 
+    def next_tick(self) -> int:
+        """See ServoNode."""
+        return self._state.tick + 1
+
     def idle(self) -> bool:
         """Repeat the initial state until the first command."""
         if self._state.tick < 0:
@@ -56,11 +60,11 @@ class ToolNode(ServoNode):
         """Answer a tool command."""
         command, state = self._command, self._state
         command.load(data)
-        last, expected = command.tick, state.tick + 1
-        if not self.config.realtime and last == state.tick:
+        last, expected, realtime = command.tick, state.tick + 1, self.config.realtime
+        if last == expected - 1 and not realtime:
             self.send("tool_state", self._answer)
             return
-        if last < expected or (last > expected and not self.config.realtime):
+        if last < expected or (last > expected and not realtime):
             raise MessageError(f"tool_command {last}: must be {expected}")
         if not command.is_finite():
             raise MessageError(f"tool_command {last}: not finite")

@@ -1,0 +1,185 @@
+"""The collision detector: from the pose of a model to rows of contacts."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.collide.broad_phase import find_near
+from haptic_sim.collide.clusters import merge_clusters
+from haptic_sim.collide.features import HALFSPACE, PAIRS, build_shapes
+from haptic_sim.collide.manifold import fill_contacts
+from haptic_sim.collide.narrow_phase import NarrowPhase
+from haptic_sim.collide.planar import deepen
+from haptic_sim.collide.regions import Work
+from haptic_sim.collide.sink import Pairs, Sink, write_rows
+from haptic_sim.contact.rows import ContactRows
+
+CLUSTERED = 4096  # contacts there is room for before clustering
+
+
+class Overlap(NamedTuple):
+    """Two geometry objects that overlap."""
+
+    depth: float  # [m]
+    first: str
+    second: str
+
+
+class CollisionDetector:
+    """Fills contact rows from the pose of a model; the same pose has the same contacts, whatever came before.
+
+    A contact is a point of B and a normal from A to B, where A and B are the bodies of the first and second geometry
+    object of a collision pair. Its identity is made of the pair and of the features that touch (vertex and face, edge
+    and edge, ...) and persists while these do. Rows are in the order of the pairs.
+
+    Attributes:
+        dropped: contacts of the last detection that there was no row for; the deepest are kept.
+    """
+
+    def __init__(
+        self,
+        model: pin.Model,
+        geometry: pin.GeometryModel,
+        restitution: np.ndarray,
+        friction: np.ndarray,
+        *,
+        planar: bool = False,
+        cluster: float = 0.0,
+    ):
+        """A detector of the collision pairs of `geometry`.
+
+        Args:
+            model: its joints are the bodies, 0 is what does not move.
+            geometry: shapes, and the P pairs of them that may touch.
+            restitution: coefficient of each pair, (P,).
+            friction: static and kinetic coefficient of each pair, (P, 2).
+            planar: all bodies move in the x-y plane only: contacts are put into it, and are one where they coincide.
+                Boxes are as if deep across it, so that none passes another sideways.
+            cluster: largest distance of contacts that are merged into one [m]; 0: none are (see `clusters`).
+
+        Raises:
+            ValueError: a shape or pair that there are no contacts for, or an argument that does not fit; the message
+                says which.
+        """
+        if not 0.0 <= cluster < math.inf:
+            raise ValueError(f"cluster = {cluster:g} m: must be finite and >= 0")
+        if planar:
+            geometry = deepen(geometry)
+        self._names = [item.name for item in geometry.geometryObjects]
+        shapes = build_shapes(geometry)
+        objects = np.array([(p.first, p.second) for p in geometry.collisionPairs], np.int64).reshape(-1, 2)
+        for first, second in objects:
+            if shapes.kind[first] == shapes.kind[second] == HALFSPACE:
+                raise ValueError(f"pair {self._names[first]!r}, {self._names[second]!r}: two half-spaces cannot touch")
+        count = len(objects)
+        if not count < PAIRS:
+            raise ValueError(f"{count} collision pairs: must be less than {PAIRS}")
+        restitution, friction = np.array(restitution, float), np.array(friction, float)
+        if restitution.shape != (count,) or friction.shape != (count, 2):
+            raise ValueError(
+                f"restitution {restitution.shape} and friction {friction.shape}: must be ({count},) and ({count}, 2), "
+                "for each collision pair"
+            )
+        self._shapes = shapes
+        self._pairs = Pairs(objects, shapes.body[objects], restitution, friction)
+        self._narrow = NarrowPhase(model, geometry)
+        self._work = Work.allocate(int(np.diff(shapes.loop).max(initial=0)))
+        self._planar, self._cluster = bool(planar), float(cluster)
+        self._bounds = np.zeros((len(shapes.kind), 6))
+        self._active = np.zeros(count, np.bool_)
+        self._near, self._changed = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self._sink = Sink.allocate(0)
+        if cluster:
+            self._single = Sink.allocate(CLUSTERED)
+            self._order, self._member = np.zeros(CLUSTERED, np.int64), np.zeros(CLUSTERED, np.int64)
+        self.dropped = 0
+
+    def detect(self, data: pin.Data, margin: float, rows: ContactRows) -> None:
+        """Fill `rows` with the contacts whose separation is less than `margin` [m].
+
+        Args:
+            data: of the model, with the placements of its joints up to date.
+            margin: [m].
+            rows: filled, in axes of the world.
+        """
+        if self._sink.id.shape[0] != rows.capacity:
+            self._sink = Sink.allocate(rows.capacity)
+        sink = self._sink
+        if self._cluster:
+            self._find(data, margin, self._single)
+            merge_clusters(self._single, self._pairs.body, self._cluster, self._order, self._member, sink)
+            self.dropped = int(self._single.counts[1] + sink.counts[1])
+        else:
+            self._find(data, margin, sink)
+            self.dropped = int(sink.counts[1])
+        rows.count = write_rows(
+            sink,
+            self._pairs,
+            rows.id,
+            rows.body,
+            rows.point,
+            rows.normal,
+            rows.separation,
+            rows.velocity,
+            rows.wall,
+            rows.restitution,
+            rows.friction,
+        )
+
+    def deepest_overlap(self, data: pin.Data) -> Overlap | None:
+        """The two shapes that overlap most, None if none do."""
+        sink = Sink.allocate(1)  # the deepest contact is kept
+        self._find(data, 0.0, sink)
+        if not sink.counts[0]:
+            return None
+        first, second = self._pairs.objects[sink.id[0, 1]]
+        return Overlap(-float(sink.value[0, 6]), self._names[first], self._names[second])
+
+    def check_start(self, data: pin.Data, allowed: float) -> None:
+        """Refuse a pose in which shapes overlap.
+
+        Raises:
+            ValueError: bodies interpenetrate deeper than `allowed` [m]; the message names the two shapes.
+        """
+        overlap = self.deepest_overlap(data)
+        if overlap is not None and not overlap.depth <= allowed:
+            raise ValueError(
+                f"{overlap.first!r} and {overlap.second!r} interpenetrate at the start by {overlap.depth:.3g} m: "
+                f"must be at most {allowed:g} m"
+            )
+
+    def _find(self, data: pin.Data, margin: float, sink: Sink) -> None:
+        """Broad phase, coal, manifolds."""
+        narrow, margin = self._narrow, float(margin)
+        narrow.place(data)
+        near, changes, measured = find_near(
+            narrow.placement,
+            self._shapes,
+            self._pairs.objects,
+            margin,
+            self._bounds,
+            self._active,
+            self._near,
+            self._changed,
+        )
+        for pair in self._changed[:changes].tolist():
+            narrow.switch(pair, bool(self._active[pair]))
+        if measured:
+            narrow.measure()
+        fill_contacts(
+            self._near,
+            near,
+            narrow.placement,
+            self._shapes,
+            self._pairs.objects,
+            narrow.witness,
+            narrow.column,
+            self._planar,
+            margin,
+            self._work,
+            sink,
+        )

@@ -1,0 +1,148 @@
+"""Contacts of boxes and convex meshes, turned anywhere, against plain geometry."""
+
+from __future__ import annotations
+
+import coal
+import numpy as np
+import pinocchio as pin
+import pytest
+from collision_scenes import GENERIC, Scene, at, convex, gem, random_pose, sorted_rows
+
+CUBE = (0.1, 0.1, 0.1)
+GAP = 4e-4
+
+
+def cube_points() -> np.ndarray:
+    return np.array([(x, y, z) for x in (-0.05, 0.05) for y in (-0.05, 0.05) for z in (-0.05, 0.05)])
+
+
+def in_first_body(points: np.ndarray) -> np.ndarray:
+    """Points of the world in the axes of a body at GENERIC."""
+    return (points - GENERIC.translation) @ GENERIC.rotation
+
+
+@pytest.mark.parametrize("gap", [GAP, -GAP, 0.0])
+@pytest.mark.parametrize("upper", [coal.Box(*CUBE), convex(cube_points())], ids=["box", "mesh"])
+def test_a_stack_touches_at_four_corners(gap: float, upper: coal.ShapeBase) -> None:
+    found = Scene(coal.Box(*CUBE), upper).contacts(GENERIC, GENERIC * at(z=0.1 + gap))
+    assert len(found) == 4
+    np.testing.assert_allclose(found.separation, gap, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(found.normal, np.tile(GENERIC.rotation[:, 2], (4, 1)), rtol=0, atol=1e-15)
+    corners = [[x, y, 0.05 + gap] for x in (-0.05, 0.05) for y in (-0.05, 0.05)]
+    np.testing.assert_allclose(sorted_rows(in_first_body(found.point)), sorted_rows(np.array(corners)), atol=1e-9)
+
+
+def test_turned_by_45_degrees_the_common_face_is_an_octagon() -> None:
+    found = Scene(coal.Box(*CUBE), coal.Box(*CUBE)).contacts(GENERIC, GENERIC * at(z=0.1 - GAP, turn=(0, 0, np.pi / 4)))
+    assert len(found) == 8
+    np.testing.assert_allclose(found.separation, -GAP, rtol=0, atol=1e-15)
+    d = 0.05 * (np.sqrt(2) - 1)  # the turned cube's side x + y = 0.05 sqrt(2) cuts x = 0.05 there
+    octagon = [[s * 0.05, t * d, 0.05 - GAP] for s in (-1, 1) for t in (-1, 1)]
+    octagon += [[t * d, s * 0.05, 0.05 - GAP] for s in (-1, 1) for t in (-1, 1)]
+    np.testing.assert_allclose(sorted_rows(in_first_body(found.point)), sorted_rows(np.array(octagon)), atol=1e-9)
+
+
+def test_faces_that_overlap_in_part_touch_in_their_common_rectangle() -> None:
+    found = Scene(coal.Box(*CUBE), coal.Box(0.06, 0.2, 0.1)).contacts(GENERIC, GENERIC * at(0.05, 0.08, 0.1 + GAP))
+    corners = [[x, y, 0.05 + GAP] for x in (0.02, 0.05) for y in (-0.02, 0.05)]
+    np.testing.assert_allclose(sorted_rows(in_first_body(found.point)), sorted_rows(np.array(corners)), atol=1e-9)
+    np.testing.assert_allclose(found.separation, GAP, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("s", [GAP, -GAP])
+def test_a_corner_on_a_face(s: float) -> None:
+    """The cube stands on its corner (-, -, -), a diagonal along the face's normal, then tilted by 0.2 rad."""
+    diagonal = pin.Quaternion.FromTwoVectors(np.ones(3) / np.sqrt(3), np.array([0.0, 0.0, 1.0])).toRotationMatrix()
+    R = pin.exp3(np.array([0.2, 0.0, 0.0])) @ diagonal
+    corner = R @ np.full(3, -0.05)
+    pose = pin.SE3(R, np.array([0.01, -0.02, 0.05 + s]) - corner)
+    found = Scene(coal.Box(*CUBE), coal.Box(*CUBE)).contacts(GENERIC, GENERIC * pose)
+    assert len(found) == 1
+    assert found.separation[0] == pytest.approx(s, abs=1e-15)
+    np.testing.assert_allclose(in_first_body(found.point)[0], [0.01, -0.02, 0.05 + s], atol=1e-12)
+    np.testing.assert_allclose(found.normal[0], GENERIC.rotation[:, 2], atol=1e-15)
+
+
+@pytest.mark.parametrize("s", [GAP, -GAP])
+def test_crossing_edges(s: float) -> None:
+    """Edges along x and, above it, along y: cubes turned by 45 degrees about the edges' directions."""
+    lower, upper = at(turn=(np.pi / 4, 0, 0)), at(turn=(0, np.pi / 4, 0))
+    reach = 0.05 * np.sqrt(2)
+    upper.translation = np.array([0.013, -0.021, 2 * reach + s])
+    found = Scene(coal.Box(*CUBE), coal.Box(*CUBE)).contacts(GENERIC * lower, GENERIC * upper)
+    assert len(found) == 1
+    assert found.separation[0] == pytest.approx(s, abs=1e-9)
+    np.testing.assert_allclose(in_first_body(found.point)[0], [0.013, 0.0, reach + s], atol=1e-9)
+    np.testing.assert_allclose(found.normal[0], GENERIC.rotation[:, 2], atol=1e-6)
+
+
+def test_parallel_edges_touch_at_both_ends() -> None:
+    """While they are apart: once they overlap, the shortest way out is along a face's normal."""
+    turned = at(turn=(np.pi / 4, 0, 0))
+    above = at(0.03, 0.0, 0.1 * np.sqrt(2) + GAP) * turned
+    found = Scene(coal.Box(*CUBE), coal.Box(*CUBE)).contacts(GENERIC * turned, GENERIC * above)
+    assert len(found) == 2
+    np.testing.assert_allclose(found.separation, GAP, atol=1e-9)
+    np.testing.assert_allclose(np.sort(in_first_body(found.point)[:, 0]), [-0.02, 0.05], atol=1e-9)
+
+
+def test_a_cube_on_a_half_space_touches_with_its_lower_corners() -> None:
+    scene = Scene(coal.Halfspace(GENERIC.rotation[:, 2].copy(), 0.0), coal.Box(*CUBE))
+    base = pin.SE3(GENERIC.rotation, np.zeros(3))
+    flat = scene.contacts(base * at(z=0.05 - GAP))
+    assert len(flat) == 4
+    np.testing.assert_allclose(flat.separation, -GAP, atol=1e-15)
+    edge = scene.contacts(base * at(z=0.05 * np.cos(0.3) + 0.05 * np.sin(0.3), turn=(0.3, 0, 0)))
+    assert len(edge) == 2
+    assert set(edge.id) < set(flat.id), "corners keep their identities when the cube tilts"
+    assert flat.body.tolist() == [[0, 1]] * 4
+
+
+def test_the_pair_the_other_way_round_has_the_same_contacts() -> None:
+    rng = np.random.default_rng(20260)
+    shapes = coal.Box(0.1, 0.08, 0.12), gem()
+    one, other = Scene(*shapes, pairs=[(0, 1)]), Scene(*shapes, pairs=[(1, 0)])
+    seen = 0
+    for _ in range(300):
+        X, Y = random_pose(rng, 0.02), random_pose(rng, 0.035)
+        a, b = one.contacts(X, Y), other.contacts(X, Y)
+        b_point = b.point - b.separation[:, None] * b.normal  # of the first body of the pair (1, 0): the gem
+        if len(a) == 0 or a.separation.min() < -0.01:
+            continue  # deep in each other, the shortest way out is a matter of rounding
+        seen += 1
+        np.testing.assert_allclose(sorted_rows(a.point), sorted_rows(b_point), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(sorted_rows(a.normal), sorted_rows(-b.normal), rtol=0, atol=1e-6)
+    assert seen > 30
+
+
+def test_faces_keep_their_identities_in_small_motions() -> None:
+    rng = np.random.default_rng(20260)
+    scene = Scene(coal.Box(*CUBE), coal.Box(*CUBE))
+    first = scene.contacts(GENERIC, GENERIC * at(z=0.1))
+    for _ in range(200):
+        x, y, z, a, b, c = rng.uniform(-1e-5, 1e-5, 6)
+        shaken = scene.contacts(GENERIC, GENERIC * at(x, y, 0.1 + z, turn=(a, b, c)))
+        assert shaken.id == first.id
+        np.testing.assert_allclose(shaken.point, first.point, atol=1e-4)
+
+
+def test_what_was_before_does_not_matter() -> None:
+    rng = np.random.default_rng(20260)
+    used = Scene(coal.Box(*CUBE), gem())
+    for _ in range(50):
+        X, Y = random_pose(rng, 0.02), random_pose(rng, 0.035)
+        a, b = used.contacts(X, Y), Scene(coal.Box(*CUBE), gem()).contacts(X, Y)
+        assert a.id == b.id
+        np.testing.assert_array_equal(a.point, b.point)
+
+
+def test_coplanar_triangles_are_one_face() -> None:
+    from haptic_sim.collide.features import convex_faces
+
+    points = cube_points()
+    loops = convex_faces(points)
+    assert sorted(len(loop) for loop in loops) == [4] * 6
+    for loop in loops:
+        corners = points[loop]
+        normal = np.cross(corners[1] - corners[0], corners[2] - corners[1])
+        assert normal @ corners[0] > 0.0, "anticlockwise seen from outside"
