@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import yaml
@@ -21,7 +21,14 @@ from haptic_sim.contact.response import ContactParameters
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity, variant_of
-from haptic_sim.scene import WITH_PEG, AnySceneParameters, AnyToolParameters, NoToolParameters, PegParameters, build_world
+from haptic_sim.scene import (
+    WITH_PEG,
+    AnySceneParameters,
+    AnyToolParameters,
+    NoToolParameters,
+    PegParameters,
+    build_world,
+)
 from haptic_sim.world_parameters import WorldParameters
 from haptic_sim.worlds import World, with_absolute_paths
 
@@ -48,9 +55,7 @@ class Experiment(Parameters):
     contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
     environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
     local_model: LocalModelParameters = quantity(LocalModelParameters(), description="The local model of interaction")
-    analysis: str = quantity(
-        "trial", description="Which metrics and figures are made", pattern=r"^[a-z][a-z0-9_]*$"
-    )
+    analysis: str = quantity("trial", description="Which metrics and figures are made", pattern=r"^[a-z][a-z0-9_]*$")
 
     @property
     def last_tick(self) -> int:
@@ -91,10 +96,14 @@ def _joint_rules(experiment: Experiment) -> list[str]:
         )
     if isinstance(experiment.scene, WITH_PEG) != isinstance(experiment.tool, PegParameters):
         kind, needs = experiment.scene.type, isinstance(experiment.scene, WITH_PEG)
-        problems.append(f"tool.type = {experiment.tool.type}: " + (
-            f"the scene {kind} is around a tool; give tool.type=peg" if needs else
-            f"the scene {kind} has a tool of its own; leave tool out, or set tool.type=none"
-        ))
+        problems.append(
+            f"tool.type = {experiment.tool.type}: "
+            + (
+                f"the scene {kind} is around a tool; give tool.type=peg"
+                if needs
+                else f"the scene {kind} has a tool of its own; leave tool out, or set tool.type=none"
+            )
+        )
     if experiment.alone:
         for name in ("controller", "local_model"):
             kind = getattr(experiment, name).type
@@ -300,6 +309,8 @@ def _copy(document: Any) -> Any:
 
 
 def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved: bool = False) -> Trial:
+    from haptic_bench.studies import study_of  # studies are of experiments
+
     try:
         experiment = Experiment.model_validate(document)
     except ValidationError as error:
@@ -311,6 +322,7 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
         scene = with_absolute_paths(experiment.scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
     _check_world(experiment)
+    study_of(experiment)
     wrenches = None
     if isinstance(experiment.operator, FileParameters):
         file = Path(experiment.operator.path)

@@ -12,6 +12,8 @@ from haptic_sim.environment import SurveySchedule
 from haptic_sim.messages import TOPICS, tick_time
 
 ROW = ("device_state", "tool_command", "tool_state", "device_command")
+ALONE = ("tool_command", "tool_state")
+"""Topics of a trial without a device."""
 
 
 class Recording:
@@ -22,6 +24,7 @@ class Recording:
         rate: of the servo [Hz].
         schedule: of the surveys of an asynchronous environment, None if there is none or if they come when they come.
         patience: a message that is this many ticks behind is given up; None waits for ever.
+        topics: those of a tick, in their order.
 
     Attributes:
         absent: messages of earlier ticks than the last that never came: lost, or never sent.
@@ -34,8 +37,10 @@ class Recording:
         rate: float,
         schedule: SurveySchedule | None = None,
         patience: int | None = None,
+        topics: tuple[str, ...] = ROW,
     ):
         self._write, self._rate, self._schedule, self._patience = write, rate, schedule, patience
+        self._topics = topics
         self.absent = 0
         self._waiting: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
         self._initial_stored = False
@@ -70,14 +75,14 @@ class Recording:
 
     def close(self) -> None:
         """Store what is there of incomplete ticks."""
-        ticks = sorted({tick for topic in ROW for tick in self._waiting[topic]})
+        ticks = sorted({tick for topic in self._topics for tick in self._waiting[topic]})
         for tick in ticks:
             used = tick in self._waiting["tool_state"]  # else the tick was not executed
             surveyed = self._schedule.due(tick) if self._schedule is not None and used else None
             data = self._waiting["local_geometry"].pop(surveyed, None) if surveyed is not None else None
             if data is not None:
                 self._write("local_geometry", tick_time(tick, self._rate), data)
-            for topic in ROW:
+            for topic in self._topics:
                 data = self._waiting[topic].pop(tick, None)
                 if data is not None:
                     self._write(topic, tick_time(max(tick, 0), self._rate), data)
@@ -99,7 +104,7 @@ class Recording:
     def _row(self) -> list[tuple[str, int]]:
         """Topics and ticks of the messages that make the first incomplete tick complete, in their order."""
         tick = self.complete
-        row = [(topic, tick) for topic in ROW]
+        row = [(topic, tick) for topic in self._topics]
         surveyed = self._schedule.due(tick) if self._schedule is not None else None
         if surveyed is not None:
             row.insert(0, ("local_geometry", surveyed))

@@ -12,12 +12,13 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from haptic_bench import corner_peg, health
-from haptic_bench.analysis import Analysis, analyse
+from haptic_bench import health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
-from haptic_bench.figures import Curve, Figure, Style, style_of, trial_figures
+from haptic_bench.figures import Curve, Figure, style_of
 from haptic_bench.health import Health
 from haptic_bench.samples import Samples
+from haptic_bench.studies import Analysis, Quantity, study_of
+from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
 
 SOURCES = {
@@ -25,7 +26,7 @@ SOURCES = {
     "Constraints, PhD thesis, Department of Electrical and Computer Engineering, The University of British "
     "Columbia, December 2004.",
 }
-_UNKNOWN = corner_peg.Quantity("", "")
+_UNKNOWN = Quantity("")
 
 
 def write(directory: Path, analysis: Analysis | None = None) -> Path:
@@ -129,12 +130,10 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None) -
     expected: Mapping[str, tuple[float, str]] = {}
     complete = run.status == "done"
     if samples is not None and len(samples) > 1:
-        analysis = analysis or analyse(run.trial, samples, compare=complete)
-        if experiment.analysis == "corner_peg":
-            figures = corner_peg.figures(run.trial, samples, analysis.references)
-            expected = corner_peg.expected(run.trial, analysis.references["ideal"])
-        else:
-            figures = trial_figures([Curve("this run", run.trial, samples, Style())])
+        study = study_of(experiment)
+        analysis = analysis or study.analyse(run.trial, samples, compare=complete)
+        figures = study.figures(run.trial, samples, analysis)
+        expected = study.expected(run.trial, analysis)
     notices = []
     if not complete:
         reason = summary.get("reason")
@@ -182,7 +181,7 @@ def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Fi
     ]
     figures: list[Figure] = []
     if curves:
-        figures = corner_peg.sweep_figures(curves) if experiment.analysis == "corner_peg" else trial_figures(curves)
+        figures = study_of(experiment).sweep_figures(curves)
     notices = [
         f"{run.label} was not completed ({run.status})"
         + (f": {run.summary['reason']}" if run.summary.get("reason") else ".")
@@ -244,7 +243,7 @@ def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], facts: Iter
 def _method(experiment: Experiment) -> str:
     method = experiment.environment.method.replace("_", "-")
     text = f"{method} contact"
-    if method != "penalty":
+    if method != "penalty" and isinstance(experiment.device, DeviceLimits):
         rendering = experiment.device.impulse_rendering
         text += f", impulses {'in full' if rendering == 'full' else rendering}"
     return text
@@ -256,6 +255,8 @@ def _scale(experiment: Experiment) -> list[str]:
         architecture = f"asynchronous: local model, environment at {rate:g} Hz"
     else:
         architecture = "synchronous environment"
+    if experiment.alone:
+        architecture = "no device: the operator's wrench acts on the tool"
     return [architecture, f"servo {experiment.rate:g} Hz", f"{experiment.duration:g} s planned"]
 
 
@@ -280,7 +281,11 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
         first, *others = found.values()
         statement, source = (escape(str(first.get(key, ""))) for key in ("statement", "source"))
         same = all(claim.get("measured") == first.get("measured") for claim in others)
-        measured = _measured(first, corner_peg.CLAIMS.get(name, _UNKNOWN)) if same else "differs: see the runs"
+        measured = (
+            _measured(first, study_of(runs[0].trial.experiment).CLAIMS.get(name, _UNKNOWN))
+            if same
+            else "differs: see the runs"
+        )
         verdicts = (_verdict(found[i].get("holds")) if i in found else "<td></td>" for i in range(len(runs)))
         rows.append(
             f'<th scope="row">{statement}<span class="source">{source}</span></th>'
@@ -289,7 +294,7 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
     return _table(["Statement", "Measured", *_heads(runs, links, "Verdict")], rows)
 
 
-def _measured(claim: Mapping[str, Any], quantity: corner_peg.Quantity) -> str:
+def _measured(claim: Mapping[str, Any], quantity: Quantity) -> str:
     values = "".join(
         f'<span class="value">{escape(str(name))} {_number(value, quantity, 4)}</span>'
         for name, value in _mapping(claim.get("measured")).items()
@@ -308,7 +313,7 @@ def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
     rows = []
     for name in names:
-        quantity = corner_peg.METRICS.get(name, _UNKNOWN)
+        quantity = study_of(runs[0].trial.experiment).METRICS.get(name, _UNKNOWN)
         label = f'{escape(quantity.text)}<span class="source"><code>{escape(name)}</code></span>'
         cells = [f'<th scope="row">{label}</th>']
         cells += [f'<td class="number">{_number(run.metrics.get(name), quantity, 5)}</td>' for run in runs]
@@ -324,7 +329,7 @@ def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str
     return _table(["", *_heads(runs, links, "This run"), "Unit", *theory], rows, numbers=len(runs))
 
 
-def _number(value: Any, quantity: corner_peg.Quantity, digits: int) -> str:
+def _number(value: Any, quantity: Quantity, digits: int) -> str:
     if value is None:
         return '<span class="soft" title="not reached in this run">\N{EN DASH}</span>'
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -36,6 +36,10 @@ class Samples:
     def __getitem__(self, name: str) -> np.ndarray:
         return self._table[name]
 
+    def with_columns(self, more: Mapping[str, np.ndarray]) -> Samples:
+        """The same samples with more columns, or others in place of those of the same name."""
+        return Samples({**self._table, **more})
+
     def until(self, time: float) -> Samples:
         """The rows up to `time` [s]."""
         rows = int(np.searchsorted(self._table["time"], time, side="right"))

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench import bag, runner
-from haptic_bench.analysis import Analysis, analyse
 from haptic_bench.experiment import Trial, write_resolved
-from haptic_bench.offline import simulate
 from haptic_bench.runner import Interruption, Outcome
-from haptic_bench.samples import Samples, of_trial
+from haptic_bench.samples import Samples
+from haptic_bench.studies import Analysis, study_of
 from haptic_bench.trial_bag import TrialBag, read_messages, versions
 from haptic_sim.parameters import ParameterError
 
@@ -77,6 +76,8 @@ def run_trial(
         composed: run the servo path of the graph in one process.
     """
     directory = directory.resolve()
+    if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
+        raise ParameterError([f"--mode {mode}: {trial.experiment.name} is no trial in time; it runs offline only"])
     if mode == "offline":
         outcome = run_offline(trial, directory, interruption, show)
     else:
@@ -107,13 +108,14 @@ def run_offline(
     """Run and record a trial in this process; arguments as for `run_trial`."""
     experiment = write_resolved(trial, directory)
     schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
+    study = study_of(experiment)
     called = time.monotonic()
-    book = TrialBag(directory, experiment.namespace, experiment.rate, schedule)
+    book = TrialBag(directory, experiment.namespace, experiment.rate, schedule, alone=experiment.alone)
     started = time.monotonic()
     finished = False
     try:
-        done = simulate(trial, book.add, show, lambda: bool(interruption))
-        finished = done > experiment.last_tick
+        done = study.simulate(trial, book.add, show, lambda: bool(interruption))
+        finished = done > study.last_tick(experiment)
     finally:
         book.close("finished" if finished else "interrupted", book.complete)
     status = "done" if finished else "interrupted"
@@ -133,7 +135,7 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
     analysis, reason = Analysis({}), outcome.reason
     if len(samples):
         try:
-            analysis = analyse(trial, samples, compare=whole)
+            analysis = study_of(trial.experiment).analyse(trial, samples, compare=whole)
         except RuntimeError as error:  # the ideal reference gave up
             reason = reason or f"not analysed: {error}"
     summary: dict[str, Any] = {
@@ -167,7 +169,7 @@ def read_samples(trial: Trial, directory: Path) -> Samples:
         messages = read_messages(directory)
     except bag.BagError:
         messages = {}
-    return of_trial(trial, messages)
+    return study_of(trial.experiment).samples(trial, messages)
 
 
 def write_summary(directory: Path, summary: dict[str, Any]) -> None:
@@ -224,7 +226,7 @@ def run_all(
         target = directory / trial.label if trial.label else directory
         target.mkdir(exist_ok=True)
         title = trial.label or trial.experiment.name
-        with progress_bar(trial.experiment.last_tick + 1, title, quiet) as show:
+        with progress_bar(study_of(trial.experiment).last_tick(trial.experiment) + 1, title, quiet) as show:
             summaries.append(run_trial(trial, mode, target, interruption, show, composed=composed))
     if trials[0].label:
         runs = [{"label": trial.label, "directory": trial.label} for trial in trials[: len(summaries)]]

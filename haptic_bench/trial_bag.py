@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from haptic_bench.bag import LATCHED_QOS, BagWriter, Topic, message_types, read
-from haptic_bench.recording import ROW, Recording
+from haptic_bench.recording import ALONE, ROW, Recording
 from haptic_sim.environment import SurveySchedule
 from haptic_sim.messages import TOPICS, tick_time
 
@@ -33,6 +33,7 @@ class TrialBag:
         rate: of the servo [Hz].
         schedule: of the surveys of an asynchronous environment, None if there is none.
         realtime: surveys come when they come, and a message may be lost.
+        alone: there is no device.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class TrialBag:
         schedule: SurveySchedule | None,
         *,
         realtime: bool = False,
+        alone: bool = False,
     ):
-        topics = [topic for topic in TOPICS if topic != "local_geometry" or schedule is not None]
+        of_tick = ALONE if alone else ROW
+        topics = [topic for topic in TOPICS if topic in of_tick or (topic == "local_geometry" and schedule is not None)]
         self._index = {topic: i for i, topic in enumerate([*topics, EVENTS])}
         self._writer = BagWriter(
             directory / "bag",
@@ -53,7 +56,8 @@ class TrialBag:
         )
         self._rate, self._rows = rate, 0
         patience = 64 if realtime else None
-        self._recording = Recording(self._write, rate, None if realtime else schedule, patience)
+        self._recording = Recording(self._write, rate, None if realtime else schedule, patience, of_tick)
+        self._last_of_tick = of_tick[-1]
         experiment = (directory / "experiment.yaml").read_text(encoding="utf-8")
         self._writer.add_metadata("experiment", {"yaml": experiment})
         self._writer.add_metadata("versions", versions())
@@ -93,7 +97,7 @@ class TrialBag:
 
     def _write(self, topic: str, time: int, data: bytes) -> None:
         self._writer.write(self._index[topic], time, data)
-        if topic == ROW[-1]:
+        if topic == self._last_of_tick:
             self._rows += 1
             if not self._rows % FLUSH:
                 self._writer.flush()

@@ -16,9 +16,9 @@ from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Met
 from haptic_sim.contact.rows import CAPACITY
 from haptic_sim.messages import LocalGeometry, MessageError, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters, quantity
-from haptic_sim.worlds import World
 from haptic_sim.spatial import matrix_from_quat
 from haptic_sim.virtual_tool import VirtualTool
+from haptic_sim.worlds import World
 
 
 class LocalModelParameters(Parameters):

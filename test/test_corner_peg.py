@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from haptic_bench import corner_peg, experiment
-from haptic_bench.analysis import Analysis
+from haptic_bench import experiment
 from haptic_bench.samples import Samples, simulated
+from haptic_bench.studies import Analysis, corner_peg
 
 RATE = 512.0  # [Hz]
 FIRST = math.sqrt(2 * 2.0 * 0.03 / 0.32)  # [s] x = F t^2 / 2 m

@@ -3,7 +3,9 @@
  - Half-space: the normal is known, and every vertex, end or rim point within the margin is a contact.
  - A face or cap within SNAP of coal's normal: it is the reference, its normal the contact normal (coal's own is
    right to its tolerance, 1e-6 m; the face's to rounding), and `regions` says what lies above it. If that misses
-   where coal finds the shapes deepest in each other, coal's nearest points are a contact as well.
+   where coal finds the shapes deepest in each other, coal's nearest points are a contact as well. Where shapes just
+   touch, coal's normal may be any (the corner of a cube on an equal one is out soonest sideways): then a face that
+   is as good a separating plane to within 1e-3 of the shapes is the reference.
  - Two parallel lines (axes of capsules, sides of cylinders, edges): both ends of where they lie side by side.
  - All else, spheres among them: one contact at coal's nearest points.
 
@@ -56,6 +58,7 @@ SNAP = math.cos(math.radians(2.0))  # between coal's normal and that of a face
 BETTER = 1e-6  # by which the cosine of the smaller shape's face must be larger: 0.08 degrees
 PARALLEL = 1e-2  # sine of the angle between lines that are parallel
 ACROSS = 5e-2  # cosine of the angle between a line and the normal to which it is square
+GRAZING = 5.0  # tolerances by which a face may miss the separation of shapes that just touch
 SHALLOWER = 0.1  # part by which the contacts of a face may miss the separation of the shapes
 WITNESS = OTHER + FEATURES - 1  # nearest point of a shape
 
@@ -179,6 +182,26 @@ def _flat(placement, shapes, g, d):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def _flattest(placement, shapes, a, b, n, face, cosine):
+    """The face or cap of shape a above which b is highest, of those that face n at all, and how high b is there."""
+    best = -math.inf
+    if shapes.kind[a] == CYLINDER and cosine > 0.1:
+        up = times(1.0 if face == 0 else -1.0, column(placement, a, 2))
+        offset = shapes.size[a, 1] + dot(up, column(placement, a, 3))
+        return face, -_farthest(placement, shapes, b, times(-1.0, up)) - offset
+    if shapes.kind[a] == POLYTOPE:
+        for f in range(shapes.first[a, 1], shapes.first[a + 1, 1]):
+            up = turn(placement, a, triple(shapes.faces, f))
+            if dot(up, n) > 0.1:
+                offset = shapes.faces[f, 3] + dot(up, column(placement, a, 3))
+                height = -_farthest(placement, shapes, b, times(-1.0, up)) - offset
+                if height > best:
+                    best = height
+                    face = f
+    return face, best
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _solids(placement, shapes, a, b, witness, at, work, sink, pair, planar, margin):
     """Contacts of two shapes that are no half-spaces."""
     n, p, q = _nearest(placement, shapes, a, b, witness, pair, at)
@@ -191,9 +214,20 @@ def _solids(placement, shapes, a, b, witness, at, work, sink, pair, planar, marg
     tolerance = BORDER * min(shapes.size[a, 2], shapes.size[b, 2])
     face_a, cosine_a = _flat(placement, shapes, a, n)
     face_b, cosine_b = _flat(placement, shapes, b, times(-1.0, n))
-    if max(cosine_a, cosine_b) > SNAP:
-        larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
-        of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
+    larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
+    flat = max(cosine_a, cosine_b) > SNAP
+    of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
+    slop = GRAZING * tolerance
+    if not flat and abs(s) < slop:
+        back = times(-1.0, n)
+        grazed_a, least_a = _flattest(placement, shapes, a, b, n, face_a, cosine_a)
+        grazed_b, least_b = _flattest(placement, shapes, b, a, back, face_b, cosine_b)
+        good_a, good_b = least_a > s - slop, least_b > s - slop
+        flat = good_a or good_b
+        of_a = good_a and (larger or not good_b)
+        if flat:
+            face_a, face_b = grazed_a, grazed_b
+    if flat:
         before = sink.counts[0]
         if of_a:
             found = _above(placement, shapes, a, face_a, b, work, sink, pair, planar, margin, False, tolerance)

@@ -57,7 +57,8 @@ class CompliantContact(ContactResponse):
         if self.limited and not self._rigid:
             raise ParameterError(
                 [
-                    f"device.impulse_rendering = {rendering}: is made for a tool of one body; a linkage needs full or saturated"
+                    f"device.impulse_rendering = {rendering}: is made for a tool of one body; a linkage needs full or "
+                    "saturated"
                 ]
             )
         self._pending = False
@@ -233,10 +234,12 @@ def _group_of(contacts, i, group):
 @numba.njit(cache=True, nogil=True)
 def _is_new(id, old, count, hint):
     """Whether an identity is not among the old ones; looks first where it would be had nothing changed."""
+    found = False
     for m in range(count):
         if old[(m + hint) % count] == id:
-            return False
-    return True
+            found = True
+            break
+    return not found
 
 
 @numba.njit(cache=True, nogil=True)

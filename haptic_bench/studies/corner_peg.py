@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from haptic_bench.analysis import Analysis, Claim
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import (
     BLACK,
@@ -25,6 +24,7 @@ from haptic_bench.figures import (
     draw,
 )
 from haptic_bench.samples import Samples, simulated
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_drivers.operators import build_operator
 from haptic_sim import ideal
 from haptic_sim.contact.response import ImpulseRendering, Method
@@ -45,15 +45,6 @@ VARIANTS: dict[str, tuple[Method, ImpulseRendering]] = {
     "spread": ("impulse_augmented", "spread"),
 }
 RENDERINGS = ("full", "saturated", "scaled", "spread")
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """How a number is shown: what it is, and its unit, of which there are `scale` in the SI unit."""
-
-    text: str
-    unit: str
-    scale: float = 1.0
 
 
 METRICS = {
@@ -592,3 +583,29 @@ def _energies(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -
         shown = (impacts[0] - 0.06, impacts[min(1, len(impacts) - 1)] + 0.2)
         panels.append(draw("kinetic_energy_b", "(b) impacts", lines, *axes, x_range=shown))
     return Figure("Kinetic energy of the hand", caption, panels)
+
+
+class CornerPeg(Study):
+    """See the module."""
+
+    METRICS = METRICS
+    CLAIMS = CLAIMS
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study."""
+        return analyse(trial, samples, compare=compare)
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study."""
+        return figures(trial, samples, analysis.references)
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """See Study."""
+        return sweep_figures(curves)
+
+    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+        """See Study."""
+        return expected(trial, analysis.references["ideal"])
+
+
+STUDY = CornerPeg()

@@ -1,0 +1,10 @@
+"""Studies: what an experiment is about - its metrics, the published claims, extra columns and figures.
+
+Each experiment names its study in `analysis`; there is a module for each.
+"""
+
+from __future__ import annotations
+
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, study_of
+
+__all__ = ["Analysis", "Claim", "Quantity", "Study", "study_of"]

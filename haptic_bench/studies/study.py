@@ -1,0 +1,130 @@
+"""What all studies offer, with what serves where an experiment has nothing of its own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.figures import Curve, Figure, Style, trial_figures
+from haptic_bench.offline import Sink, simulate
+from haptic_bench.samples import Samples, of_trial
+from haptic_sim.parameters import ParameterError
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How a number is shown: what it is, and its unit, of which there are `scale` in the SI unit."""
+
+    text: str
+    unit: str = ""
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement and what this trial says about it.
+
+    `measured` are the numbers that decide; `holds` is None where they are not there (a trial too short, say).
+    """
+
+    name: str
+    statement: str
+    source: str
+    measured: dict[str, float | None]
+    holds: bool | None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Metrics and claims of a trial.
+
+    `references` are what the trial is compared with, by label: other variants of the experiment, simulated offline.
+    """
+
+    metrics: dict[str, float | None]
+    claims: list[Claim] = field(default_factory=list)
+    references: dict[str, Samples] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """As in summary.json."""
+        return {"metrics": self.metrics, "claims": [asdict(claim) for claim in self.claims]}
+
+
+class Study:
+    """A trial by itself: no metrics, no claims, the figures that every trial has."""
+
+    METRICS: ClassVar[Mapping[str, Quantity]] = {}
+    CLAIMS: ClassVar[Mapping[str, Quantity]] = {}
+    OFFLINE_ONLY: ClassVar[bool] = False
+
+    def last_tick(self, experiment: Experiment) -> int:
+        """N: ticks 0 to N are executed."""
+        return experiment.last_tick
+
+    def simulate(
+        self,
+        trial: Trial,
+        sink: Sink,
+        progress: Callable[[int], object] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> int:
+        """Run a trial offline, as `haptic_bench.offline.simulate`."""
+        return simulate(trial, sink, progress, stop)
+
+    def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
+        """The samples of a trial from its messages by topic, with the columns of this study."""
+        samples = of_trial(trial, messages)
+        return samples.with_columns(self.columns(trial, samples))
+
+    def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
+        """What is added to the samples, by name."""
+        return {}
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """Metrics and claims of a trial.
+
+        Args:
+            trial: what was run.
+            samples: what came out, with the columns of this study; at least one row, may be shorter than planned.
+            compare: simulate the references that claims need; without, claims are undecided.
+        """
+        return Analysis({})
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """The figures of a trial of at least two rows, beside its references."""
+        return trial_figures([Curve("this run", trial, samples, Style())])
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """The figures of several trials."""
+        return trial_figures(curves)
+
+    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+        """What theory says of metrics: the value and where it is from, by name."""
+        return {}
+
+
+def names() -> list[str]:
+    """All studies; `trial` is the one without a module."""
+    modules = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
+    return ["trial", *(name for name in modules if name not in ("__init__", "study"))]
+
+
+def study_of(experiment: Experiment) -> Study:
+    """The study that an experiment names.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
+    name = experiment.analysis
+    if name not in names():
+        raise ParameterError([f"analysis = {name}: must be one of {', '.join(names())}"])
+    if name == "trial":
+        return Study()
+    study: Study = importlib.import_module(f"haptic_bench.studies.{name}").STUDY
+    return study
