@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from haptic_sim.collide import CollisionDetector
+from haptic_sim.collision import CollisionDetector
 from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
 from haptic_sim.contact.rows import CAPACITY, ContactRows
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState, tick_time

@@ -10,10 +10,10 @@ import pinocchio as pin
 import pytest
 from collision_scenes import GENERIC, Contacts, Scene, at, convex, gem, random_pose
 
-from haptic_sim.collide import CollisionDetector
-from haptic_sim.collide.broad_phase import find_near
-from haptic_sim.collide.manifold import fill_contacts
-from haptic_sim.collide.narrow_phase import NarrowPhase
+from haptic_sim.collision import CollisionDetector
+from haptic_sim.collision.broad_phase import find_near
+from haptic_sim.collision.manifold import fill_contacts
+from haptic_sim.collision.narrow_phase import NarrowPhase
 from haptic_sim.contact.rows import ContactRows
 from haptic_sim.multibody import planar_joint
 

@@ -21,7 +21,7 @@ import math
 
 import numba
 
-from haptic_sim.collide.features import (
+from haptic_sim.collision.features import (
     CAPSULE,
     CYLINDER,
     EDGE,
@@ -33,7 +33,7 @@ from haptic_sim.collide.features import (
     SPHERE,
     VERTEX,
 )
-from haptic_sim.collide.regions import (
+from haptic_sim.collision.regions import (
     BORDER,
     CAP,
     DISC,
@@ -51,8 +51,8 @@ from haptic_sim.collide.regions import (
     segment_on,
     sides_of,
 )
-from haptic_sim.collide.sink import put
-from haptic_sim.collide.vectors import act, along, column, cross, dot, length, minus, times, triple, turn, turn_back
+from haptic_sim.collision.sink import put
+from haptic_sim.collision.vectors import act, along, column, cross, dot, length, minus, times, triple, turn, turn_back
 
 SNAP = math.cos(math.radians(2.0))  # between coal's normal and that of a face
 BETTER = 1e-6  # by which the cosine of the smaller shape's face must be larger: 0.08 degrees

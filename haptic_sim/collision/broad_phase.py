@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numba
 
-from haptic_sim.collide.features import HALFSPACE
+from haptic_sim.collision.features import HALFSPACE
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

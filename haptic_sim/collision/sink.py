@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.collide.features import FEATURE_BITS
-from haptic_sim.collide.vectors import dot, times
+from haptic_sim.collision.features import FEATURE_BITS
+from haptic_sim.collision.vectors import dot, times
 
 COINCIDENT = 1e-8  # [m] points of a pair that are one in the plane
 

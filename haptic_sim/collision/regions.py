@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.collide.features import EDGE, FACE, OTHER, VERTEX
-from haptic_sim.collide.sink import put
-from haptic_sim.collide.vectors import (
+from haptic_sim.collision.features import EDGE, FACE, OTHER, VERTEX
+from haptic_sim.collision.sink import put
+from haptic_sim.collision.vectors import (
     act,
     along,
     column,

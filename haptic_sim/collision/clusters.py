@@ -16,8 +16,8 @@ import math
 
 import numba
 
-from haptic_sim.collide.sink import free_place
-from haptic_sim.collide.vectors import length
+from haptic_sim.collision.sink import free_place
+from haptic_sim.collision.vectors import length
 
 SAME_DIRECTION = math.cos(math.radians(30.0))  # between any two normals of a cluster
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.collide.broad_phase import find_near
-from haptic_sim.collide.clusters import merge_clusters
-from haptic_sim.collide.features import HALFSPACE, PAIRS, build_shapes
-from haptic_sim.collide.manifold import fill_contacts
-from haptic_sim.collide.narrow_phase import NarrowPhase
-from haptic_sim.collide.planar import deepen
-from haptic_sim.collide.regions import Work
-from haptic_sim.collide.sink import Pairs, Sink, write_rows
+from haptic_sim.collision.broad_phase import find_near
+from haptic_sim.collision.clusters import merge_clusters
+from haptic_sim.collision.features import HALFSPACE, PAIRS, build_shapes
+from haptic_sim.collision.manifold import fill_contacts
+from haptic_sim.collision.narrow_phase import NarrowPhase
+from haptic_sim.collision.planar import deepen
+from haptic_sim.collision.regions import Work
+from haptic_sim.collision.sink import Pairs, Sink, write_rows
 from haptic_sim.contact.rows import ContactRows
 
 CLUSTERED = 4096  # contacts there is room for before clustering
