@@ -15,7 +15,8 @@ import yaml
 from haptic_bench import experiment, trial
 from haptic_bench.bag import BagError
 from haptic_bench.runner import Interruption
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.samples import MessageStore, Samples
+from haptic_bench.studies import study_of
 from haptic_sim.parameters import ParameterError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -104,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     """`haptics run`."""
     duration = yaml.safe_load(options.duration) if options.duration is not None else None
     trials = experiment.load(options.experiment, options.settings, duration)
-    mode = options.mode or "realtime"
+    mode = options.mode or ("offline" if trials[0].experiment.alone else "realtime")
     if options.composed and mode == "offline":
         raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
     directory = trial.new_directory(options.out, trials[0].experiment.namespace)
@@ -192,7 +193,9 @@ def _verify(directory: Path) -> str:
 
 
 def _compare_samples(recorded: Samples, recorded_trial: experiment.Trial) -> str:
-    again = simulated(recorded_trial)
+    store, study = MessageStore(), study_of(recorded_trial.experiment)
+    study.simulate(recorded_trial, store)
+    again = study.samples(recorded_trial, store.messages)
     for name in recorded.names:
         unequal = recorded[name] != again[name][: len(recorded)]
         if unequal.any():

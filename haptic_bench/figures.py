@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from haptic_bench.experiment import Trial
 from haptic_bench.samples import Samples
+from haptic_sim.energy import TERMS
 
 # Colours after Okabe and Ito, which colour-blind readers tell apart, and dashes for those who see none.
 BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
@@ -31,6 +32,10 @@ BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
 SOLID: tuple[float, ...] = ()
 _COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 _DASHES = (SOLID, (5, 1.8), (5, 1.6, 1.2, 1.6), (1.3, 1.3), (8, 2), (3, 1.5, 1, 1.5, 1, 1.5), (2.5, 1.5))
+
+BUCKETS = 700  # of a curve over time: about two in a point (1/72 in) of a panel's width
+
+_AREA = 300  # the same of an area, which costs more
 
 _SIZE = {False: (480.0, 330.0), True: (480.0, 676.0)}  # [pt], of a panel and of a tall one
 _SETTINGS: dict[Any, Any] = {
@@ -80,13 +85,19 @@ class Curve:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a panel; `steps` where values are held until the next (wrenches over their tick)."""
+    """A line of a panel; `steps` where values are held until the next (wrenches over their tick).
+
+    An `area` is filled from the line to 0, and hides the areas after it: sums that grow are a stack. `points` are
+    drawn as such, without a line between them.
+    """
 
     x: np.ndarray
     y: np.ndarray
     label: str
     style: Style
     steps: bool = False
+    area: bool = False
+    points: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,12 @@ def draw(
     y_range: tuple[float, float] | None = None,
     linear: float | None = None,
     least: float = 0.0,
+    log_x: bool = False,
+    log_y: bool = False,
+    whole: bool = False,
     equal: bool = False,
     corner: tuple[float, float] | None = None,
+    marks: Line | None = None,
     tall: bool = False,
 ) -> Panel:
     """Draw a panel.
@@ -139,8 +154,11 @@ def draw(
         x_range, y_range: what is shown; all of it if None.
         linear: the y axis is linear up to this value and logarithmic from there; None: linear everywhere.
         least: smallest height of the y axis, so that rounding errors are not magnified.
+        log_x, log_y: the axis is logarithmic.
+        whole: y counts: the axis begins at 0 and has whole numbers only.
         equal: one unit is as long on both axes.
         corner: position of a right and a lower wall, which are shaded.
+        marks: points to mark; None or empty: none.
         tall: draw it twice as high.
     """
     import matplotlib
@@ -151,21 +169,32 @@ def draw(
         matplotlib.rcdefaults()  # not those of the user: a report looks the same everywhere
         matplotlib.rcParams.update(_SETTINGS | {"svg.hashsalt": name})
         drawing = Drawing(figsize=(width / 72, height / 72))
-        columns = 2 if len(lines) > 1 else 1
-        rows = -(-len(lines) // columns)
+        if marks is not None and not marks.x.size:
+            marks = None
+        entries = len(lines) + (marks is not None)
+        columns = 2 if entries > 1 else 1
+        rows = -(-entries // columns)
         top = height - 26.0 - 14.0 * rows
         axes = drawing.add_axes((58 / width, 40 / height, (width - 70) / width, (top - 40) / height))
         for depth, line in enumerate(lines):
             _plot(axes, line, x_range, 3.0 - depth / len(lines))
+        if marks is not None:
+            how: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 7.0, "zorder": 4.0}
+            axes.plot(marks.x, marks.y, label=marks.label, color=marks.style.colour, **how)
         if equal:
-            _equal(axes, (width - 70) / (top - 40))
+            _equal(axes, (width - 70) / (top - 40), least)
         if x_range is not None:
             axes.set_xlim(*x_range)
         if linear is not None:
             _symmetric_log(axes, linear)
+        for axis, logarithmic in (("x", log_x), ("y", log_y)):
+            if logarithmic:
+                _log(axes, axis)
+        if whole:
+            _count(axes)
         if y_range is not None:
             axes.set_ylim(*y_range)
-        elif linear is None and not equal:
+        elif linear is None and not (equal or log_y or whole):
             _at_least(axes, least)
         if corner is not None:
             _shade(axes, *corner)
@@ -195,6 +224,19 @@ def _plot(axes: Any, line: Line, x_range: tuple[float, float] | None, order: flo
         if inside.size:
             shown = slice(max(inside[0] - 1, 0), inside[-1] + 2)
             x, y = x[shown], y[shown]
+    if line.area:
+        _fill(axes, x, y, line, order)
+        return
+    if line.points:
+        how = {
+            "linestyle": "none",
+            "marker": "o",
+            "markersize": 4.5,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.5,
+        }
+        axes.plot(x, y, label=line.label, color=line.style.colour, zorder=order + 1.0, **how)
+        return
     axes.plot(
         x,
         y,
@@ -207,6 +249,26 @@ def _plot(axes: Any, line: Line, x_range: tuple[float, float] | None, order: flo
     )
 
 
+def _fill(axes: Any, x: np.ndarray, y: np.ndarray, line: Line, order: float) -> None:
+    from matplotlib.colors import to_rgb
+
+    tint = tuple(0.45 + 0.55 * part for part in to_rgb(line.style.colour))
+    outline = np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], y, [0.0]])
+    axes.fill(*outline, color=tint, linewidth=0.0, zorder=order, label=line.label)
+    axes.plot(x, y, color=line.style.colour, linewidth=0.6, zorder=order)
+
+
+def thin(x: np.ndarray, y: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray]:
+    """A curve with at most `2 buckets + 2` points that keeps its ends and the extremes of each of its parts."""
+    if x.size <= 2 * buckets + 2:
+        return x, y
+    kept = [0, x.size - 1]
+    for part in np.array_split(np.arange(x.size), buckets):
+        kept += [part[y[part].argmin()], part[y[part].argmax()]]
+    chosen = np.unique(kept)
+    return x[chosen], y[chosen]
+
+
 def _at_least(axes: Any, least: float) -> None:
     low, high = axes.get_ylim()
     if high - low < least:
@@ -214,10 +276,11 @@ def _at_least(axes: Any, least: float) -> None:
         axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
 
 
-def _equal(axes: Any, shape: float) -> None:
+def _equal(axes: Any, shape: float, least: float) -> None:
     """Extend the limits until a unit is as long on both axes of a box `shape` times as wide as high."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    wide, high = max(right - left, shape * (top - bottom)), max(top - bottom, (right - left) / shape)
+    high = max(top - bottom, (right - left) / shape, least)
+    wide = shape * high
     axes.set_xlim(0.5 * (left + right - wide), 0.5 * (left + right + wide))
     axes.set_ylim(0.5 * (bottom + top - high), 0.5 * (bottom + top + high))
 
@@ -232,6 +295,27 @@ def _symmetric_log(axes: Any, linear: float) -> None:
     axes.set_yticks(ticks, [f"{tick:g}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
     axes.set_yticks([], minor=True)
     axes.set_ylim(1.25 * low if low < -linear else -1.25 * linear, 1.25 * high if high > linear else 1.25 * linear)
+
+
+def _log(axes: Any, name: str) -> None:
+    """A logarithmic scale whose ticks are plain numbers, also at 2 and 5 where it spans few powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set(**{f"{name}scale": "log"})
+    axis = getattr(axes, f"{name}axis")
+    low, high = sorted(axis.get_data_interval())
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _count(axes: Any) -> None:
+    """A y axis of whole numbers from 0 on."""
+    from matplotlib.ticker import MaxNLocator
+
+    largest = float(axes.dataLim.ymax)
+    axes.set_ylim(0.0, max(3.0, 1.1 * largest) if np.isfinite(largest) else 3.0)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _shade(axes: Any, right: float, lower: float) -> None:
@@ -255,8 +339,12 @@ def _tidy(svg: str, name: str, title: str) -> str:
 
 
 def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
-    """The figures of any trial: trajectories of hand and tool, wrenches, kinetic energy."""
-    return [figure for figure in (_trajectories(curves), _wrenches(curves), _energy(curves)) if figure is not None]
+    """The figures of any trial: trajectories of hand and tool, wrenches, kinetic energy, balance of energy."""
+    made = (_trajectories(curves), _wrenches(curves), _kinetic_energy(curves), energy_figure(curves))
+    return [figure for figure in made if figure is not None]
+
+
+_STILL = 1e-3  # [mm] less is not drawn as motion
 
 
 def _has(curves: Sequence[Curve], column: str) -> bool:
@@ -268,8 +356,9 @@ def _trajectories(curves: Sequence[Curve]) -> Figure | None:
     panels = []
     for body in bodies:
         positions = [1e3 * curve.samples.group(body, "px", "py", "pz") for curve in curves]
-        planar = all(np.ptp(position[:, 2]) == 0.0 for position in positions)
-        for axis in (1,) if planar else (1, 2):
+        extent = np.max([np.ptp(position, axis=0) for position in positions], axis=0)
+        axes = [1] if extent[2] == 0.0 else [2] if extent[1] < _STILL else [1, 2]
+        for axis in axes:
             across = "xyz"[axis]
             lines = [
                 Line(p[:, 0], p[:, axis], curve.label, curve.style) for p, curve in zip(positions, curves, strict=True)
@@ -282,6 +371,7 @@ def _trajectories(curves: Sequence[Curve]) -> Figure | None:
                     "x [mm]",
                     f"{across} [mm]",
                     equal=True,
+                    least=10.0 * _STILL,
                 )
             )
     if not panels:
@@ -294,11 +384,13 @@ def _wrenches(curves: Sequence[Curve]) -> Figure | None:
     source = next((name for name in known if _has(curves, f"{name}_fx")), None)
     if source is None:
         return None
+    wrench = {c: [curve.samples[f"{source}_{c}"] for curve in curves] for c in ("fx", "fy", "fz", "tx", "ty", "tz")}
+    shown = [c for c, values in wrench.items() if any(value.any() for value in values)]
+    if not {"fz", "tx", "ty"} & set(shown):
+        shown = ["fx", "fy", "tz"]  # in the plane
     panels = []
-    for component in ("fx", "fy", "fz", "tx", "ty", "tz"):
-        values = [curve.samples[f"{source}_{component}"] for curve in curves]
-        if component not in ("fx", "fy", "tz") and not any(value.any() for value in values):
-            continue  # out of the plane
+    for component in shown:
+        values = wrench[component]
         kind, unit = ("Force", "N") if component[0] == "f" else ("Torque", "N m")
         lines = [
             Line(curve.samples["time"], value, curve.label, curve.style, steps=True)
@@ -309,7 +401,7 @@ def _wrenches(curves: Sequence[Curve]) -> Figure | None:
     return Figure("Forces and torques", f"Wrench {known[source]}, held over each tick.", panels)
 
 
-def _energy(curves: Sequence[Curve]) -> Figure | None:
+def _kinetic_energy(curves: Sequence[Curve]) -> Figure | None:
     if not _has(curves, "kinetic_energy"):
         return None
     lines = [
@@ -317,3 +409,125 @@ def _energy(curves: Sequence[Curve]) -> Figure | None:
     ]
     panel = draw("kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", "kinetic energy [mJ]", least=1e-3)
     return Figure("Kinetic energy", "Kinetic energy of the tool.", [panel])
+
+
+# Where energy is, and where it went; in the order of a stack
+_STORED = {"kinetic": BLUE, "potential": SKY, "elastic": GREEN}
+_SPENT = {"damping": ORANGE, "friction": PURPLE, "impact": "#8a8f98"}
+_NAMES = {
+    "kinetic": "kinetic",
+    "potential": "potential",
+    "elastic": "elastic",
+    "damping": "lost to damping",
+    "friction": "lost to friction",
+    "impact": "lost to impacts",
+}
+
+
+@dataclass(frozen=True)
+class _Balance:
+    """The energy of a run over time [J]; `supplied`: what there was at the start, and what was injected since."""
+
+    time: np.ndarray
+    terms: Mapping[str, np.ndarray]
+    supplied: np.ndarray
+    stored: np.ndarray
+    spent: np.ndarray
+    gap: float  # largest error of the balance
+
+    @classmethod
+    def of(cls, samples: Samples) -> _Balance:
+        terms = {name: samples[f"energy_{name}"] for name in TERMS}
+        # only changes of the potential mean something
+        terms["potential"] = terms["potential"] - terms["potential"].min()
+        stored = np.sum([terms[name] for name in _STORED], axis=0)
+        spent = np.sum([terms[name] for name in _SPENT], axis=0)
+        error = stored + spent - terms["injected"] - terms["numerical"]  # is what there was at the start
+        supplied = error[0] + terms["injected"]
+        return cls(samples["time"], terms, supplied, stored, spent, float(np.ptp(error)))
+
+    @property
+    def largest(self) -> float:
+        """[J]"""
+        return float(np.abs([*self.terms.values(), self.supplied]).max())
+
+
+def energy_figure(curves: Sequence[Curve], beside: Sequence[Curve] = ()) -> Figure | None:
+    """Where the energy of the simulated world is and where it went; None for samples that do not say.
+
+    Of one run a stack of what is stored and what was lost, whose top is the energy supplied but for what discrete time
+    added; of several, lines. The table has the runs `beside` too.
+    """
+    beside = [curve for curve in beside if _has([curve], "energy_numerical")]
+    if not curves or not _has(curves, "energy_numerical"):
+        return None
+    balances = [_Balance.of(curve.samples) for curve in curves]
+    unit, scale = _energy_unit(max(balance.largest for balance in balances))
+    if len(curves) == 1:
+        panels = _stack(balances[0], unit, scale)
+        lead = (
+            "What is stored and what was lost (impacts: in collisions and rigid contacts) add up to what was supplied, "
+            "at the start and by the work of the operator and of moving surroundings."
+        )
+    else:
+        panels = [
+            _over_time(f"energy_{name}", title, curves, [getattr(b, name) for b in balances], unit, scale)
+            for name, title in (
+                ("supplied", "Supplied, at the start and since"),
+                ("stored", "Stored: kinetic, potential, elastic"),
+                ("spent", "Lost: damping, friction, impacts"),
+            )
+        ]
+        lead = "Where the energy of the simulated world came from, how much is stored, and how much was lost."
+    added = [balance.terms["numerical"] for balance in balances]
+    title = "Numerical: added by discrete time"
+    panels.append(_over_time("energy_numerical", title, curves, added, *_energy_unit(float(np.abs(added[0]).max()))))
+    gap = max(balance.gap for balance in balances)
+    caption = (
+        f"{lead} What remains, drawn on its own scale, was added (or, if negative, taken) by advancing time in steps. "
+        f"Potential energy is above its lowest. The recorded terms balance to {gap:.1g} J."
+    )
+    return Figure("Energy", caption, panels, _energy_table([*curves, *beside]))
+
+
+def _energy_unit(largest: float) -> tuple[str, float]:
+    """Unit for energies up to `largest` [J], and how many of it are a joule."""
+    return next(((unit, scale) for unit, scale in (("J", 1.0), ("mJ", 1e3)) if largest * scale >= 1.0), ("µJ", 1e6))
+
+
+def _stack(balance: _Balance, unit: str, scale: float) -> list[Panel]:
+    lines = [Line(*thin(balance.time, scale * balance.supplied, _AREA), "supplied", Style(BLACK, (5, 1.8), 1.2))]
+    total = np.zeros_like(balance.time)
+    for name, colour in (_STORED | _SPENT).items():
+        if balance.terms[name].any():
+            total = total + scale * balance.terms[name]
+            lines.append(Line(*thin(balance.time, total, _AREA), _NAMES[name], Style(colour), area=True))
+    title = "Where the energy is, and where it went"
+    return [draw("energy_stack", title, lines, "time [s]", f"energy, stacked [{unit}]", least=1e-3)]
+
+
+def _over_time(
+    name: str, title: str, curves: Sequence[Curve], values: Sequence[np.ndarray], unit: str, scale: float
+) -> Panel:
+    lines = [
+        Line(*thin(curve.samples["time"], scale * value), curve.label, curve.style)
+        for curve, value in zip(curves, values, strict=True)
+    ]
+    return draw(name, title, lines, "time [s]", f"energy [{unit}]", least=1e-3)
+
+
+def _energy_table(curves: Sequence[Curve]) -> list[list[str]]:
+    """What each run came to."""
+    balances = [_Balance.of(curve.samples) for curve in curves]
+    unit, scale = _energy_unit(max(balance.largest for balance in balances))
+    shown = [name for name in _STORED | _SPENT if any(balance.terms[name].any() for balance in balances)]
+    rows = [[f"At the end [{unit}]", "supplied", "numerical", *(_NAMES[name] for name in shown)]]
+    for curve, balance in zip(curves, balances, strict=True):
+        values = [balance.supplied, balance.terms["numerical"], *(balance.terms[name] for name in shown)]
+        rows.append([curve.label, *(_signed(scale * value[-1]) for value in values)])
+    return rows
+
+
+def _signed(value: float) -> str:
+    """Three decimals; what rounds to zero is a plain 0, without a sign."""
+    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}") if abs(value) >= 5e-4 else "0"

@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Experiment
-from haptic_sim.scene import build_world
 
 MODULES = {
     "driver": "haptic_drivers.nodes.driver",
@@ -22,6 +21,7 @@ MODULES = {
     "environment": "haptic_sim.nodes.environment",
     "recorder": "haptic_bench.nodes.recorder",
     "composed": "haptic_bench.nodes.composed",
+    "alone": "haptic_bench.nodes.alone",
 }
 
 
@@ -60,22 +60,26 @@ def node_specs(
     record: bool = True,
     progress: bool = False,
 ) -> list[NodeSpec]:
-    """The nodes of an experiment whose trial is recorded in `directory`; the driver comes first.
+    """The nodes of an experiment whose trial is recorded in `directory`; the leader comes first.
 
-    Composed: driver, controller and what answers the controller are one process. Without `record` no recorder.
+    Composed: driver, controller and what answers the controller are one process. Without `record` no recorder. Without
+    a device the environment leads, alone, and is one process anyway.
     """
-    names = ["driver", "controller", "environment", *(("recorder",) if record else ())]
+    leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
+    names = [*leading, *(("recorder",) if record else ())]
     if experiment.asynchronous:
         names.insert(2, "local_model")
-    model = build_world(experiment.tool, experiment.scene).model
+    model = experiment.world().model
     trial = {
         "rate": experiment.rate,
         "last_tick": experiment.last_tick,
         "mode": mode,
         "nodes": names,
     }
+    from haptic_sim.nodes.ros_parameters import encode  # needs ROS
+
     sections = {
-        name: getattr(experiment, name).model_dump()
+        name: encode(getattr(experiment, name))
         for name in (
             "device",
             "operator",
@@ -89,20 +93,26 @@ def node_specs(
     }
     if sections["operator"]["type"] == "file":
         sections["operator"]["path"] = str(directory / sections["operator"]["path"])
-    limits = {name: sections["device"][name] for name in ("impulse_rendering", "wrench_limit")}
+    limits = {name: sections["device"].get(name) for name in ("impulse_rendering", "wrench_limit")}
 
     def some(*keys: str) -> dict[str, Any]:
         return {key: sections[key] for key in keys}
 
     tool_side = some("tool", "scene", "contact", "environment", "local_model") | {"device": limits}
+    leader = {"directory": str(directory), "progress": progress}
     own: dict[str, dict[str, Any]] = {
-        "driver": some("device", "operator", "tool") | {"directory": str(directory), "progress": progress},
+        "driver": some("device", "operator", "tool") | leader,
         "controller": some("controller") | {"tool_dof": (model.nq, model.nv)},
         "local_model": tool_side,
-        "environment": tool_side,
+        "environment": some("tool", "scene", "contact", "environment", "operator") | leader
+        if experiment.alone
+        else tool_side,
         "recorder": some("environment") | {"name": experiment.namespace, "directory": str(directory)},
     }
     parameters = {name: trial | own[name] for name in names}
+    if experiment.alone:
+        rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
+        return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]
     if not composed:
         return [NodeSpec(name, {name: parameters[name]}) for name in names]
     inside, outside = names[:3], names[3:]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from haptic_bench import figures
-from haptic_bench.figures import BLACK, BLUE, ORANGE, VERMILION, Figure, Line, Panel, Style
+from haptic_bench.figures import BLACK, BLUE, BUCKETS, ORANGE, VERMILION, Figure, Line, Panel, Style, draw, thin
 from haptic_sim.parameters import ParameterError
 
 LATE = 0.25  # of a period: a tick that begins later leaves its answer noticeably less time
@@ -33,8 +30,6 @@ KEYS = (
     "refused",
 )
 """Of a summary's `timing`: what the page of health shows, so that no other table has to."""
-
-_BUCKETS = 700  # of a curve over time: about two in a point (1/72 in) of a panel's width
 
 
 @dataclass(frozen=True)
@@ -325,22 +320,11 @@ def drawn(health: Health) -> Figure | None:
     )
 
 
-def thin(x: np.ndarray, y: np.ndarray, buckets: int = _BUCKETS) -> tuple[np.ndarray, np.ndarray]:
-    """A curve with at most `2 buckets + 2` points that keeps its ends and the extremes of each of its parts."""
-    if x.size <= 2 * buckets + 2:
-        return x, y
-    kept = [0, x.size - 1]
-    for part in np.array_split(np.arange(x.size), buckets):
-        kept += [part[y[part].argmin()], part[y[part].argmax()]]
-    chosen = np.unique(kept)
-    return x[chosen], y[chosen]
-
-
 def _marks(health: Health, y: float) -> Line:
     """Missed ticks at height y, at most one a bucket: closer ones cannot be told apart."""
     time = health.time[health.missed]
     if time.size:
-        bucket = np.floor(_BUCKETS * time / max(health.time[-1], time[-1], 1e-9))
+        bucket = np.floor(BUCKETS * time / max(health.time[-1], time[-1], 1e-9))
         time = time[np.unique(bucket, return_index=True)[1]]
     return Line(time, np.full(time.size, y), "missed ticks", Style(VERMILION))
 
@@ -351,7 +335,9 @@ def _of_periods(health: Health) -> Panel:
     lowest = min(float(deviation.min()), 0.0)
     below = 2.0 * min(lowest, -LINEAR) if lowest < -LINEAR else -1.15 * LINEAR  # marks stand below the curve
     title = f"Period, from the nominal {1e3 / health.rate:.4g} ms"
-    return _draw("health_period", title, [line], _marks(health, below), "time [s]", "deviation [us]", linear=LINEAR)
+    return draw(
+        "health_period", title, [line], "time [s]", "deviation [us]", linear=LINEAR, marks=_marks(health, below)
+    )
 
 
 def _of_round_trips(health: Health) -> Panel:
@@ -364,7 +350,7 @@ def _of_round_trips(health: Health) -> Panel:
     ]
     above = 1.4 * max(period, float(values.max(initial=0.0)))
     marks = _marks(health, above)
-    return _draw("health_round_trip", "Round trip", lines, marks, "time [s]", "round trip [us]", log_y=True)
+    return draw("health_round_trip", "Round trip", lines, "time [s]", "round trip [us]", log_y=True, marks=marks)
 
 
 def _of_distribution(health: Health) -> Panel:
@@ -376,11 +362,10 @@ def _of_distribution(health: Health) -> Panel:
         lines.append(_longer(answers, health.ticks, "round trips", Style(BLUE)))
     lines.append(_longer(periods, periods.size, "periods", Style(ORANGE, (5, 1.8))))
     lines.append(Line(np.full(2, nominal), np.array([least, 100.0]), "one period", Style(BLACK, (1.3, 1.3), 1.0)))
-    return _draw(
+    return draw(
         "health_distribution",
         "How many took longer",
         lines,
-        None,
         "time [us]",
         "part that took longer [%]",
         log_x=True,
@@ -394,9 +379,9 @@ def _longer(values: np.ndarray, total: int, label: str, style: Style) -> Line:
     Of a long curve only points are left out that the logarithm puts closer together than can be seen; both ends stay.
     """
     longer = np.arange(total, total - values.size, -1)  # than a value a little smaller
-    if values.size > _BUCKETS:
-        from_top = np.unique(np.geomspace(longer[-1], longer[0], _BUCKETS).round().astype(int))
-        evenly = np.linspace(longer[-1], longer[0], _BUCKETS // 2).round().astype(int)
+    if values.size > BUCKETS:
+        from_top = np.unique(np.geomspace(longer[-1], longer[0], BUCKETS).round().astype(int))
+        evenly = np.linspace(longer[-1], longer[0], BUCKETS // 2).round().astype(int)
         kept = np.unique(np.concatenate([total - from_top, total - evenly]))
         values, longer = values[kept], longer[kept]
     return Line(values, 100.0 * longer / total, label, style)
@@ -410,87 +395,4 @@ def _of_age(health: Health) -> Panel:
         Style(BLUE, width=0.9),
         steps=True,
     )
-    return _draw(
-        "health_command_age", "Age of the rendered command", [line], None, "time [s]", "age [ticks]", whole=True
-    )
-
-
-def _draw(
-    name: str,
-    title: str,
-    lines: Sequence[Line],
-    marks: Line | None,
-    x_label: str,
-    y_label: str,
-    *,
-    log_x: bool = False,
-    log_y: bool = False,
-    linear: float | None = None,
-    whole: bool = False,
-) -> Panel:
-    """Draw a panel as figures.draw does, with what only these need.
-
-    Args:
-        name, title, lines, x_label, y_label, linear: see figures.draw.
-        marks: points to mark; None or empty: none.
-        log_x, log_y: the axis is logarithmic.
-        whole: y counts: it begins at 0 and has whole numbers only.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-
-    width, height = figures._SIZE[False]
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(figures._SETTINGS | {"svg.hashsalt": name})
-        drawing = Drawing(figsize=(width / 72, height / 72))
-        entries = len(lines) + (marks is not None and marks.x.size > 0)
-        columns = min(entries, 3)
-        top = height - 40.0
-        axes = drawing.add_axes((58 / width, 40 / height, (width - 70) / width, (top - 40) / height))
-        for depth, line in enumerate(lines):
-            figures._plot(axes, line, None, 3.0 - depth / len(lines))
-        if marks is not None and marks.x.size:
-            axes.plot(
-                marks.x,
-                marks.y,
-                label=marks.label,
-                color=marks.style.colour,
-                linestyle="none",
-                marker="|",
-                markersize=7.0,
-                zorder=4.0,
-            )
-        if linear is not None:
-            figures._symmetric_log(axes, linear)
-            low, high = axes.get_ylim()
-            axes.set_ylim(min(low, 1.3 * marks.y[0]) if marks is not None and marks.x.size else low, high)
-        for axis, logarithmic in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
-            if logarithmic:
-                (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
-                low, high = sorted(axis.get_data_interval())
-                subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
-                axis.set_major_locator(LogLocator(subs=subs))
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-                axis.set_minor_formatter(NullFormatter())
-        if whole:
-            axes.set_ylim(0.0, max(3.0, 1.1 * axes.dataLim.ymax) if math.isfinite(axes.dataLim.ymax) else 3.0)
-            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        drawing.text(8 / width, 1 - 15 / height, title, fontsize=9.5, fontweight="bold", color="#222222")
-        drawing.legend(
-            *axes.get_legend_handles_labels(),
-            loc="upper left",
-            bbox_to_anchor=(50 / width, 1 - 18 / height),
-            ncols=columns,
-            frameon=False,
-            handlelength=3.4,
-            columnspacing=1.6,
-            labelspacing=0.25,
-            borderpad=0.2,
-        )
-        buffer = io.StringIO()
-        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return Panel(name, title, figures._tidy(buffer.getvalue(), name, title))
+    return draw("health_command_age", "Age of the rendered command", [line], "time [s]", "age [ticks]", whole=True)

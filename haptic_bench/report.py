@@ -18,6 +18,7 @@ from haptic_bench.figures import Curve, Figure, style_of
 from haptic_bench.health import Health
 from haptic_bench.samples import Samples
 from haptic_bench.studies import Analysis, Quantity, study_of
+from haptic_control.unilateral import UnilateralParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
 
@@ -25,6 +26,16 @@ SOURCES = {
     "THESIS": "D. Constantinescu, Efficient and Transparent Haptic Rendering of Rigid Body Motion with "
     "Constraints, PhD thesis, Department of Electrical and Computer Engineering, The University of British "
     "Columbia, December 2004.",
+    "IGMS": "W. Son, K. Kim, N. M. Amato and J. C. Trinkle, A Generalized Framework for Interactive Dynamic Simulation "
+    "for MultiRigid Bodies, IEEE Transactions on Systems, Man, and Cybernetics, Part B: Cybernetics, vol. 34, no. 2, "
+    "pp. 912\N{EN DASH}924, April 2004, doi:10.1109/TSMCB.2003.818434.",
+    "FAULRING": "E. L. Faulring, K. M. Lynch, J. E. Colgate and M. A. Peshkin, Haptic Display of Constrained Dynamic "
+    "Systems via Admittance Displays, IEEE Transactions on Robotics, vol. 23, no. 1, pp. 101\N{EN DASH}111, February "
+    "2007.",
+    "YUN": "X. Yun and N. Sarkar, Unified Formulation of Robotic Systems with Holonomic and Nonholonomic Constraints, "
+    "IEEE Transactions on Robotics and Automation, vol. 14, no. 4, pp. 640\N{EN DASH}650, August 1998.",
+    "BROWN": "J. M. Brown and J. E. Colgate, Minimum Mass for Haptic Display Simulations, Proceedings of the ASME "
+    "Dynamic Systems and Control Division, DSC-Vol. 64, pp. 249\N{EN DASH}256, November 1998.",
 }
 _UNKNOWN = Quantity("")
 
@@ -243,9 +254,11 @@ def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], facts: Iter
 def _method(experiment: Experiment) -> str:
     method = experiment.environment.method.replace("_", "-")
     text = f"{method} contact"
-    if method != "penalty" and isinstance(experiment.device, DeviceLimits):
+    if "impulse" in method and isinstance(experiment.device, DeviceLimits):
         rendering = experiment.device.impulse_rendering
         text += f", impulses {'in full' if rendering == 'full' else rendering}"
+    if isinstance(experiment.controller, UnilateralParameters):
+        text += " through the unilateral coupling"
     return text
 
 

@@ -13,14 +13,13 @@ from typing import Any, Generic, TypeVar
 
 from haptic_bench.bag import message_types
 from haptic_bench.experiment import Trial
-from haptic_control.four_channel import FourChannel, FourChannelParameters
-from haptic_drivers.driver import build_driver
-from haptic_sim.contact.response import ContactParameters
+from haptic_control.controllers import build_controller
+from haptic_drivers.driver import InertialParameters, build_driver
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters
-from haptic_sim.scene import build_world
 from haptic_sim.tool_side import ToolSide, build_environment, build_local_model
 
 
@@ -44,7 +43,7 @@ class Verdict:
 def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict:
     """Simulate driver, controller and the tool's side of a recorded trial again; `messages` by topic."""
     experiment = trial.experiment
-    world = build_world(experiment.tool, experiment.scene)
+    world = experiment.world()
     nq, nv = world.model.nq, world.model.nv
 
     def tool_state() -> ToolState:
@@ -55,7 +54,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
         "tool_command": ToolCommand(),
         "tool_state": tool_state(),
         "device_command": DeviceCommand(),
-        "local_geometry": Surveyor(world, 0.0, experiment.rate).local_geometry(),
+        "local_geometry": Surveyor(world, experiment.contact, 0.0, experiment.rate).local_geometry(),
     }
     tick_at = {topic: 4 + layout.offsets["tick"][0] for topic, layout in layouts.items()}
     recorded = {
@@ -65,9 +64,12 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
     tool_side = "local_model" if experiment.asynchronous else "environment"
     events = messages.get("trial_events", ())
     verdict = Verdict()
-    _driver(trial, recorded, verdict)
+    if isinstance(experiment.device, InertialParameters):
+        _driver(trial, experiment.device, recorded, verdict)
     _tool_side(trial, recorded, Live(experiment.contact, tool_side, "contact", events), verdict)
-    _controller(trial, recorded, Live(experiment.controller, "controller", "controller", events), tool_state(), verdict)
+    if not experiment.alone:
+        gains = Live(experiment.controller, "controller", "controller", events)
+        _controller(recorded, gains, tool_state(), verdict)
     return verdict
 
 
@@ -112,10 +114,10 @@ class Live(Generic[Section]):
 Recorded = Mapping[str, Mapping[int, bytes]]
 
 
-def _driver(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
+def _driver(trial: Trial, device: InertialParameters, recorded: Recorded, verdict: Verdict) -> None:
     """The device from its commands."""
     experiment = trial.experiment
-    driver = build_driver(experiment.device, experiment.operator, experiment.tool, experiment.rate, trial.wrenches)
+    driver = build_driver(device, experiment.operator, experiment.tool, experiment.rate, trial.wrenches)
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(recorded["device_state"]):
         driver.sense(tick, state)
@@ -141,10 +143,11 @@ def _driver(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
 def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters], verdict: Verdict) -> None:
     """The tool from its commands and its surroundings."""
     experiment = trial.experiment
-    world = build_world(experiment.tool, experiment.scene)
+    world = experiment.world()
     build = build_local_model if experiment.asynchronous else build_environment
-    core: ToolSide = build(world, experiment.contact, experiment.environment, experiment.device, experiment.rate)
-    geometry = Surveyor(world, 0.0, experiment.rate).local_geometry()
+    limits = experiment.device if isinstance(experiment.device, DeviceLimits) else DeviceLimits()
+    core: ToolSide = build(world, experiment.contact, experiment.environment, limits, experiment.rate)
+    geometry = Surveyor(world, experiment.contact, 0.0, experiment.rate).local_geometry()
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
     for tick in range(-1, max(recorded["tool_state"], default=-2) + 1):
         data = recorded["tool_state"].get(tick)
@@ -171,11 +174,9 @@ def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters
         verdict.compare(state, data)
 
 
-def _controller(
-    trial: Trial, recorded: Recorded, gains: Live[FourChannelParameters], tool: ToolState, verdict: Verdict
-) -> None:
+def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, verdict: Verdict) -> None:
     """The controller from the states of device and tool."""
-    controller = FourChannel(trial.experiment.controller)
+    controller: Any = build_controller(gains.parameters)  # each kind takes parameters of its own
     device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
     answers: dict[int, list[int]] = {}  # ticks of device commands by the device state that they used
     for tick, data in recorded["device_command"].items():

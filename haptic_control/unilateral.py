@@ -4,16 +4,19 @@
     ToolCommand(k) = s F_operator(k) - Fc(k)
     DeviceCommand(k) = Fc(k) if the tool was in contact during the tick, else 0
 
-The tool follows the device by the same spring and damper at all times. In free motion the device does not feel it
-(the god-object of Zilles and Salisbury and the virtual proxy of Ruspini, for a tool with a mass), so that the coupling
-is not passive: what it does to the tool there is not taken from the hand.
+The god-object of Zilles and Salisbury and the virtual proxy of Ruspini, for a tool with a mass. THESIS 4.5 has it
+inactive in free motion, where the tool moves by forward dynamics: with s = 1, and a tool that has the device's inertia,
+hand and tool move alike there, and the spring is at rest whenever a contact arises. With s = 0 the coupling alone moves
+the tool, as where the hand's force is not measured: the tool lags behind by its mass times the hand's acceleration over
+K, and while it is in contact the hand feels its inertia in every direction.
+
+In equilibrium the hand is F / K beyond the tool, however rigid the wall. The coupling is not passive: what it does to
+the tool in free motion is not taken from the hand, and the spring may be strained when the tool leaves a wall.
 """
 
 from __future__ import annotations
 
 from typing import Literal
-
-import numpy as np
 
 from haptic_control.four_channel import FourChannel
 from haptic_sim.messages import FREE, DeviceCommand, ToolState
@@ -31,8 +34,8 @@ class UnilateralParameters(Parameters):
         (50.0, 50.0, 0.125), unit="N s/m, N m s/rad", description="Damping of the coupling", live=True
     )
     force_scale: float = quantity(
-        0.0,
-        description="Part of the operator's wrench that acts on the virtual tool too",
+        1.0,
+        description="Part of the operator's wrench that acts on the virtual tool",
         live=True,
         ge=0.0,
         le=100.0,
@@ -45,4 +48,4 @@ class UnilateralCoupling(FourChannel):
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
         """See FourChannel."""
         super().command(tool, command)
-        command.wrench[:] = np.where(tool.contact_state == FREE, 0.0, self._coordination)
+        command.wrench[:] = 0.0 if tool.contact_state == FREE else self._coordination

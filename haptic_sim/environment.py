@@ -69,9 +69,8 @@ class SurveySchedule:
 
 def detector(world: World, contact: ContactParameters) -> CollisionDetector:
     """The collision detector of a world."""
-    return CollisionDetector(
-        world.model, world.geometry, world.restitution, world.friction, planar=world.planar, cluster=contact.cluster
-    )
+    materials = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
+    return CollisionDetector(world.model, world.geometry, *materials, planar=world.planar, cluster=contact.cluster)
 
 
 class Environment:
@@ -86,10 +85,16 @@ class Environment:
         wrench_limit: np.ndarray,
         rate: float,
     ):
+        self._world = world
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
         self._detector = detector(world, contact)
         self.tool_state = self._tool.tool_state
-        self.configure = self._tool.configure
+
+    def configure(self, contact: ContactParameters) -> None:
+        """Take another material, from the next step on."""
+        self._tool.configure(contact)
+        friction = (contact.friction.static, contact.friction.kinetic)
+        self._detector.set_materials(*self._world.materials(contact.restitution, friction))
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""

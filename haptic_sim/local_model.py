@@ -59,7 +59,7 @@ class LocalModel:
         state = self.tool_state()
         geometry = LocalGeometry(q=state.q.size, v=state.v.size, constraints=1)
         geometry.resize(1)
-        geometry.constraints["link"][0] = self._tool.body.hand_joint
+        geometry.constraints["link"][0], geometry.constraints["normal"][0] = self._tool.body.hand_joint, (1, 0, 0)
         self.update(geometry, 0)
         self.step(ToolCommand(), state)
 
@@ -67,13 +67,17 @@ class LocalModel:
         """Take the surroundings of an update; to be called before `step` of `tick`.
 
         Raises:
-            MessageError: a constraint is on no link of the tool; the surroundings stay as they were.
+            MessageError: a constraint is on no link of the tool, or its normal is no unit vector; the surroundings
+                stay as they were.
         """
-        for link in geometry.constraints["link"][: len(geometry)]:
+        for constraint in geometry.constraints[: len(geometry)]:
+            link, length = constraint["link"], float(np.linalg.norm(constraint["normal"]))
             if not 0 < link < self._tool.body.model.njoints:
                 raise MessageError(
                     f"local_geometry {geometry.tick}: link = {link}: must be 1 to {self._tool.body.model.njoints - 1}"
                 )
+            if not abs(length - 1.0) < 1e-6:
+                raise MessageError(f"local_geometry {geometry.tick}: |normal| = {length:g}: must be 1")
         rows = self._tool.rows
         self._place()  # where the old constraints are now
         old = rows.count

@@ -15,12 +15,14 @@ energy (`free_rotation`).
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact.impulses import cholesky
+from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix
 
 
@@ -108,6 +110,45 @@ def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
     return np.array(coordinates, np.int64), np.array(inertias).reshape(-1, 3, 3)
 
 
+class BodyArrays(NamedTuple):
+    """The arrays of a `Multibody` and its `Trees`, for kernels.
+
+    Attributes:
+        M, nle: Pinocchio's inertia, of which the upper triangle is filled, and its Coriolis and gravity terms.
+        tree_of: `Trees.of_joint`.
+        hand, hand_tree: joint and tree of the hand.
+        free, free_inertia: first angular coordinate and inertia of the free bodies.
+        step: tangent vector by which q moves, (nv,).
+    """
+
+    M: np.ndarray
+    nle: np.ndarray
+    J_W: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
+    support: np.ndarray
+    tree_of: np.ndarray
+    hand: int
+    hand_tree: int
+    free: np.ndarray
+    free_inertia: np.ndarray
+    p_WH: np.ndarray
+    R_WH: np.ndarray
+    v: np.ndarray
+    D: np.ndarray
+    L: np.ndarray
+    u: np.ndarray
+    bias: np.ndarray
+    J_H: np.ndarray
+    W_H: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    kinetic_energy: np.ndarray
+    hand_energy: np.ndarray
+    step: np.ndarray
+
+
 class Multibody:
     """State and dynamics of articulated bodies, refreshed once a step.
 
@@ -125,6 +166,7 @@ class Multibody:
         twist: of the hand [m/s, rad/s] (6,).
         inverse_inertia: J_H D^-1 J_H^T, row major (36,).
         kinetic_energy: of all bodies [J] (1,); hand_energy: of the tree that the hand is in [J] (1,).
+        arrays: all of these, for kernels.
     """
 
     def __init__(self, model: pin.Model, hand: int, q: np.ndarray, v: np.ndarray):
@@ -140,15 +182,44 @@ class Multibody:
         self.pose, self.twist = np.zeros(7), np.zeros(6)
         self.inverse_inertia = np.zeros(36)
         self.kinetic_energy, self.hand_energy = np.zeros(1), np.zeros(1)
-        self._free, self._free_inertia = _free_bodies(model)
+        free, free_inertia = _free_bodies(model)
         self.W_H = np.zeros((6, nv))
         self._step = np.zeros(nv)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
-        self._M, self._nle, self.J_W = self.data.M.reshape(nv, nv), self.data.nle, self.data.J
+        self.J_W = self.data.J
         if self.J_W.ndim == 1:  # a matrix of one column comes as a vector
             self.J_W = self.J_W.reshape(6, 1)
         placement = self.data.oMf[hand]
         self.p_WH, self.R_WH = placement.translation, placement.rotation
+        self.arrays = BodyArrays(
+            M=self.data.M.reshape(nv, nv),
+            nle=self.data.nle,
+            J_W=self.J_W,
+            start=self.trees.start,
+            size=self.trees.size,
+            support=self.trees.support,
+            tree_of=self.trees.of_joint,
+            hand=self.hand_joint,
+            hand_tree=int(self.trees.of_joint[self.hand_joint]),
+            free=free,
+            free_inertia=free_inertia,
+            p_WH=self.p_WH,
+            R_WH=self.R_WH,
+            v=self.v,
+            D=self.D,
+            L=self.L,
+            u=self.u,
+            bias=self.bias,
+            J_H=self.J_H,
+            W_H=self.W_H,
+            pose=self.pose,
+            twist=self.twist,
+            inverse_inertia=self.inverse_inertia,
+            kinetic_energy=self.kinetic_energy,
+            hand_energy=self.hand_energy,
+            step=self._step,
+        )
+        self._packed = Packed(self.arrays)
         self.refresh()
 
     @property
@@ -165,31 +236,7 @@ class Multibody:
         """Bring everything that depends on q and v up to date."""
         pin.computeAllTerms(self.model, self.data, self.q, self.v)
         pin.updateFramePlacement(self.model, self.data, self.hand)
-        trees = self.trees
-        _refresh(
-            self._M,
-            self._nle,
-            self.J_W,
-            trees.start,
-            trees.size,
-            trees.support[self.hand_joint],
-            trees.of_joint[self.hand_joint],
-            self._free,
-            self.p_WH,
-            self.R_WH,
-            self.v,
-            self.D,
-            self.L,
-            self.u,
-            self.bias,
-            self.J_H,
-            self.W_H,
-            self.pose,
-            self.twist,
-            self.inverse_inertia,
-            self.kinetic_energy,
-            self.hand_energy,
-        )
+        _refresh(self._packed)
 
     def at_hand(self, du: np.ndarray, period: float, wrench: np.ndarray) -> None:
         """Fill `wrench` (6,) with what acts at the hand as `du` does to u in `period` [s] (THESIS 5.12, errata 8).
@@ -205,19 +252,19 @@ class Multibody:
 
         `wrench` [N, N m] (6,) in world axes; THESIS (4.13) in scaled coordinates: du = T L^-1 (J_H^T F - bias).
         """
-        trees = self.trees
-        _push(self.L, trees.start, trees.size, self.J_H, self.bias, wrench, period, du)
+        _push(self._packed, wrench, period, du)
 
     def move(self, u: np.ndarray, period: float) -> None:
         """Go on with the scaled velocity `u` for `period` [s] (semi-implicit Euler: the new velocity moves q)."""
-        trees = self.trees
-        _velocity(self.L, trees.start, trees.size, self._free, self._free_inertia, u, period, self.v, self._step)
+        _velocity(self._packed, u, period)
         self.q[:] = pin.integrate(self.model, self.q, self._step)
         self.refresh()
 
 
 @numba.njit(cache=True, nogil=True)
-def _push(L, start, size, J_H, bias, wrench, period, du):
+def _push(packed, wrench, period, du):
+    a = packed.arrays
+    L, start, size, J_H, bias = a.L, a.start, a.size, a.J_H, a.bias
     for tree in range(start.shape[0]):
         first = start[tree]
         for j in range(first, first + size[tree]):
@@ -231,8 +278,10 @@ def _push(L, start, size, J_H, bias, wrench, period, du):
 
 
 @numba.njit(cache=True, nogil=True)
-def _velocity(L, start, size, free, free_inertia, u, period, v, step):
+def _velocity(packed, u, period):
     """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves."""
+    a = packed.arrays
+    L, start, size, free, free_inertia, v, step = a.L, a.start, a.size, a.free, a.free_inertia, a.v, a.step
     for tree in range(start.shape[0]):
         first = start[tree]
         for j in range(first + size[tree] - 1, first - 1, -1):
@@ -312,30 +361,23 @@ def free_rotation(inertia, period, omega, turn):
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh(
-    M,
-    nle,
-    J_W,
-    start,
-    size,
-    hand_support,
-    hand_tree,
-    free,
-    p,
-    R,
-    v,
-    D,
-    L,
-    u,
-    bias,
-    J_H,
-    W_H,
-    pose,
-    twist,
-    inverse_inertia,
-    kinetic_energy,
-    hand_energy,
-):
+def _refresh(packed):
+    a = packed.arrays
+    _refresh_dynamics(
+        a.M, a.nle, a.start, a.size, a.hand_tree, a.free, a.v, a.D, a.L, a.u, a.bias, a.kinetic_energy, a.hand_energy
+    )
+    for i in range(3):
+        a.pose[i] = a.p_WH[i]
+    quat_from_matrix(a.R_WH, a.pose[3:])
+    if a.hand_tree >= 0:
+        first = a.start[a.hand_tree]
+        end = first + a.size[a.hand_tree]
+        _refresh_hand(first, end, a.support[a.hand], a.J_W, a.p_WH, a.v, a.L, a.J_H, a.W_H, a.twist, a.inverse_inertia)
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_dynamics(M, nle, start, size, hand_tree, free, v, D, L, u, bias, kinetic_energy, hand_energy):
+    """Inertia, its factor, scaled velocity, bias and kinetic energy."""
     total = 0.0
     for tree in range(start.shape[0]):
         first, n = start[tree], size[tree]
@@ -359,12 +401,11 @@ def _refresh(
     for i in range(free.shape[0]):
         for j in range(free[i], free[i] + 3):
             bias[j] = 0.0  # `free_rotation` does it
-    for i in range(3):
-        pose[i] = p[i]
-    quat_from_matrix(R, pose[3:])
-    if hand_tree < 0:
-        return
-    first, end = start[hand_tree], start[hand_tree] + size[hand_tree]
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_hand(first, end, hand_support, J_W, p, v, L, J_H, W_H, twist, inverse_inertia):
+    """Jacobian, twist and mobility of the hand, of whose tree the coordinates are first to end - 1."""
     for j in range(first, end):
         if hand_support[j]:
             wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+import numpy as np
+from pydantic import AfterValidator, Field, model_validator
 
 from haptic_sim.contact.response import RIGID, ContactParameters, Method
 from haptic_sim.parameters import Parameters, PositivePair, quantity
@@ -106,17 +107,32 @@ class SlotParameters(Parameters):
 
 
 class TwoLinksParameters(Parameters):
-    """A planar arm of two uniform rods, upright, whose left side touches an obstacle (THESIS figure 4.11)."""
+    """A planar arm of two uniform rods whose left side touches an obstacle (THESIS figure 4.11)."""
 
     type: Literal["two_links"] = "two_links"
     lengths: PositivePair = quantity((1.0, 1.0), unit="m", description="Of the base and of the distal link")
     masses: PositivePair = quantity((1.0, 1.0), unit="kg", description="Of the base and of the distal link")
     angles: tuple[float, float] = quantity((0.5 * math.pi, 0.0), unit="rad", description="Of the joints")
     rates: tuple[float, float] = quantity((1.0, 1.0), unit="rad/s", description="Of the joints, before the collision")
-    contact_height: float = quantity(0.7, unit="m", description="Of the obstacle, along the upright arm", gt=0.0)
+    contact_height: float = quantity(
+        0.7, unit="m", description="Where along the arm the obstacle is: its height beside an upright arm", gt=0.0
+    )
     restitutions: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = quantity(
         tuple(i / 20 for i in range(21)), description="Coefficients of restitution to try", min_length=1
     )
+
+    @model_validator(mode="after")
+    def _obstacle_is_at_the_arm(self) -> TwoLinksParameters:
+        if self.contact_height > sum(self.lengths):
+            raise ValueError(
+                f".contact_height = {self.contact_height:g} m: must be at most the arm's length, {sum(self.lengths):g} m"
+            )
+        return self
+
+    @property
+    def struck(self) -> int:
+        """Which link the obstacle touches: 0 the base, 1 the distal one."""
+        return int(self.contact_height > self.lengths[0])
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`; the obstacle is a small ball."""
@@ -139,10 +155,13 @@ class TwoLinksParameters(Parameters):
                 "shapes": [{"type": "box", "size": [length, thick, thick], "position": [0.5 * length, 0, 0]}],
             }
             parent, where = name, length
-        near = -(0.5 * thick + ball) + 1e-9  # it just touches
+        angle = sum(self.angles[: self.struck + 1])  # of the link that is struck
+        at = (self.contact_height - self.struck * self.lengths[0]) * _direction(angle)
+        at += self.struck * self.lengths[0] * _direction(self.angles[0])
+        at += (0.5 * thick + ball - 1e-9) * _direction(angle + 0.5 * math.pi)  # it just touches
         obstacle = {
             "joint": "fixed",
-            "position": [near, self.contact_height, 0],
+            "position": [*at.tolist(), 0],
             "shapes": [{"type": "sphere", "radius": ball}],
         }
         return {"planar": True, "gravity": [0, 0, 0], "bodies": {"obstacle": obstacle, **links}, "tool": "distal_link"}
@@ -226,25 +245,31 @@ class StackParameters(Parameters):
         return {"bodies": bodies, "tool": f"box_{self.boxes - 1}"}
 
 
+ROD_END = 0.002  # [m] radius
+
+
 class StrikeParameters(Parameters):
-    """A ball with back-spin that falls on the floor at a slant, and a rod that strikes it with its end."""
+    """A ball with back-spin that falls on the floor at a slant, and a rod that strikes it with its end.
+
+    Without gravity, so that nothing but the impact changes velocities.
+    """
 
     type: Literal["strike"] = "strike"
     radius: float = quantity(0.05, unit="m", description="Of the ball", gt=0.0, le=1.0)
     speed: tuple[float, float] = quantity((1.0, 2.0), unit="m/s", description="Of the ball: forward and downward")
     spin: float = quantity(60.0, unit="rad/s", description="Of the ball, backward")
     length: float = quantity(0.3, unit="m", description="Of the rod", gt=0.0, le=10.0)
-    angle: float = quantity(60.0, unit="deg", description="Of the rod to the floor", gt=0.0, lt=90.0)
+    angle: float = quantity(45.0, unit="deg", description="Of the rod to the floor", gt=0.0, le=90.0)
     rod_speed: tuple[float, float] = quantity(
-        (0.1, 1.0), unit="m/s", description="Of the rod: forward (the way it leans) and downward"
+        (1.0, 1.0), unit="m/s", description="Of the rod: forward (the way it leans) and downward"
     )
     mass: float = quantity(0.5, unit="kg", description="Of each", gt=0.0, le=1e3)
     gap: float = quantity(0.01, unit="m", description="To the floor at the start", gt=0.0, le=1.0)
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
-        """See `build_world`; no gravity, so that nothing but the impact changes velocities."""
+        """See `build_world`; the rod touches with a small ball at its end."""
         angle = math.radians(self.angle)
-        thick = 0.002  # [m]
+        thick = ROD_END
         half, inertia = 0.5 * self.length, self.mass * self.length**2 / 12
         ball = {
             "joint": "free",
@@ -260,6 +285,7 @@ class StrikeParameters(Parameters):
             "velocity": [self.rod_speed[0], 0, -self.rod_speed[1], 0, 0, 0],
             "mass": self.mass,
             "inertia": [inertia, inertia, 1e-3 * inertia],
+            "centre_of_mass": [0, 0, 0],
             "shapes": [{"type": "sphere", "radius": thick, "position": [0, 0, -half]}],
         }
         bodies = {"floor": _plane((0, 0, 1), 0.0), "ball": ball, "rod": rod}
@@ -307,6 +333,10 @@ def build_world(
     )
     friction = (contact.friction.static, contact.friction.kinetic)
     return build(parameters, folder, restitution=contact.restitution, friction=friction, prefix="scene.")
+
+
+def _direction(angle: float) -> np.ndarray:
+    return np.array([math.cos(angle), math.sin(angle)])
 
 
 def _plane(normal: tuple[float, float, float], offset: float) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class VirtualTool:
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.capacity)
         self.energy = EnergyBalance(self.period)
         self.configure(contact)
-        self._external, self._u = np.zeros(self.body.nv), np.zeros(self.body.nv)
+        self._external = np.zeros(self.body.nv)
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
@@ -53,18 +53,16 @@ class VirtualTool:
 
         `geometry_tick` says from which LocalGeometry the contacts are, if from one.
         """
-        body, contact, u = self.body, self.contact, self._u
+        body, contact = self.body, self.contact
         body.push(command.wrench, self.period, self._external)
         contact.respond(self.rows, body, self._external, self.period)
-        np.add(body.u, self._external, out=u)
-        u += contact.du
         self.energy.open(body.kinetic_energy[0], body.potential_energy, contact.stored)
         state.contact_state, state.contacts, state.sliding = contact.state, contact.contacts, contact.sliding
         state.command_tick, state.geometry_tick = command.tick, geometry_tick
         state.wrench[:] = contact.wrench
         state.energy[:] = self.energy.values
-        contact.book(self.rows, body, command.wrench, u, self.energy)
-        body.move(u, self.period)
+        contact.book(self.rows, command.wrench, self.energy)
+        body.move(contact.u, self.period)
         tick = state.tick + 1
         state.stamp(tick, tick_time(tick + 1, self.rate))
         self._fill(state)

@@ -57,8 +57,7 @@ class World:
         geometry: convex coal shapes. Of each collision pair the second moves, and is the tool's if one is.
         q, v: configuration and velocity at the start.
         planar: whether everything moves in the plane of x and y.
-        restitution: of each collision pair, (P,).
-        friction: static and kinetic coefficient of each collision pair, (P, 2).
+        own: restitution, static and kinetic friction of each collision pair, NaN where it has none of its own, (P, 3).
         tree_start, tree_size: first coordinate and number of coordinates of each tree, (T,) int64.
         free_joints: joints of free bodies that nothing hangs on, (F,) int64; their last three velocities are angular.
         free_inertia: their inertia about the centre of mass, in the body's axes [kg m^2], (F, 3, 3).
@@ -72,14 +71,18 @@ class World:
     q: np.ndarray
     v: np.ndarray
     planar: bool
-    restitution: np.ndarray
-    friction: np.ndarray
+    own: np.ndarray
     tree_start: np.ndarray
     tree_size: np.ndarray
     free_joints: np.ndarray
     free_inertia: np.ndarray
     body_names: tuple[str, ...]
     shape_bodies: tuple[str, ...]
+
+    def materials(self, restitution: float, friction: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+        """Restitution (P,), and static and kinetic friction (P, 2), of each pair; arguments where it has no own."""
+        table = np.where(np.isnan(self.own), (restitution, *friction), self.own)
+        return np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1:])
 
 
 @dataclass
@@ -168,7 +171,7 @@ def build(
     roots = [link for link in ordered if link.parent is None]
     parents = {id(link.parent) for link in ordered}
     free = [link for link in ordered if link.free and id(link) not in parents]
-    table = np.array(values, float).reshape(-1, 3)
+    own = [_material(plan, pair, np.nan, (np.nan, np.nan)) for pair in pairs]
     sizes = [sum(model.nvs[i] for i in model.subtrees[link.number]) for link in roots]
     world = World(
         model=model,
@@ -177,8 +180,7 @@ def build(
         q=q,
         v=v,
         planar=parameters.planar,
-        restitution=table[:, 0].copy(),
-        friction=table[:, 1:].copy(),
+        own=np.array(own, float).reshape(-1, 3),
         tree_start=np.array([model.idx_vs[link.number] for link in roots], np.int64),
         tree_size=np.array(sizes, np.int64),
         free_joints=np.array([link.number for link in free], np.int64),

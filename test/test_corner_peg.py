@@ -9,6 +9,7 @@ import pytest
 from haptic_bench import experiment
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies import Analysis, corner_peg
+from haptic_sim.parameters import ParameterError
 
 RATE = 512.0  # [Hz]
 FIRST = math.sqrt(2 * 2.0 * 0.03 / 0.32)  # [s] x = F t^2 / 2 m
@@ -155,7 +156,7 @@ def test_ideal_renders_its_impulses_within_a_tick():
 def test_all_claims_hold_on_the_default_experiment(default):
     analysis = default[1]
     assert {claim.name: claim.holds for claim in analysis.claims} == dict.fromkeys(corner_peg.CLAIMS, True)
-    assert set(analysis.references) == {"ideal", "penalty", "saturated", "scaled", "spread"}
+    assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"full"}
     measured = claims(analysis)["penetration_x"].measured
     assert list(measured) == ["full", "spread", "penalty"]
     assert measured["full"] == analysis.metrics["max_penetration_x"]
@@ -195,6 +196,83 @@ def test_a_penalty_method_on_a_limited_device_is_no_variant():
     assert corner_peg.variant(trial("environment.method=penalty").experiment) == "penalty"
 
 
+COUPLED = (
+    "environment.method=constraint",
+    "controller.type=unilateral_coupling",
+    "controller.stiffness=[1000, 1000, 2.5]",
+    "controller.damping=[50, 50, 0.125]",
+)
+
+
+def test_rigid_contact_has_a_variant_for_each_controller():
+    assert corner_peg.variant(trial("environment.method=constraint").experiment) == "constraint"
+    assert corner_peg.variant(trial(*COUPLED).experiment) == "coupled"
+    for settings in (
+        ("environment.method=hybrid",),
+        ("environment.method=frictional_impulses",),
+        ("environment.method=penalty", "controller.type=unilateral_coupling"),
+    ):
+        assert corner_peg.variant(trial(*settings).experiment) is None
+
+
+def test_references_have_the_gains_of_table_4_1(default):
+    """Those of the other controller; the trial's own apply to variants that have its controller."""
+    coupled = default[1].references["coupled"]
+    np.testing.assert_array_equal(coupled["hand_px"], simulated(trial(*COUPLED))["hand_px"])
+    chosen = trial(*COUPLED, "controller.force_scale=0", "duration=0.8")
+    analysis = corner_peg.analyse(chosen, simulated(chosen))
+    short, whole = analysis.references["penalty"]["hand_px"], default[1].references["penalty"]["hand_px"]
+    np.testing.assert_array_equal(short, whole[: short.size])
+    assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"coupled"}
+
+
+def test_the_unilateral_coupling_yields_where_impulses_stop(default):
+    """THESIS 4.5.1: deeper penetration, more kinetic energy kept and smaller forces than with impulses."""
+    found = claims(default[1])
+    for name, low, high in (
+        ("coupled_penetration_x", "full", "coupled"),
+        ("coupled_penetration_y", "full", "coupled"),
+        ("coupled_energy", "full", "coupled"),
+        ("forces_at_contact", "coupled", "full"),
+    ):
+        assert found[name].measured[low] < found[name].measured[high], name
+    # an undamped spring of K = 1000 N/m would yield by v sqrt(m / K) = 4.4 mm at v = F t / m
+    assert 1e-3 < found["coupled_penetration_x"].measured["coupled"] < 0.16 * FIRST * math.sqrt(2.0 / 1000.0)
+
+
+def test_a_penetration_that_stays_is_a_peak_and_one_that_grows_is_none():
+    assert corner_peg._passed_peak(np.array([0.0, 1.0, 2.0])) is None
+    assert corner_peg._passed_peak(np.array([0.0, 2.0, 2.0])) == 2.0
+    assert corner_peg._passed_peak(np.array([0.0, 2.0, 1.0])) == 2.0
+    assert corner_peg._passed_peak(np.array([2.0])) is None
+    assert corner_peg._passed_peak(np.zeros(3)) is None
+
+
+def test_another_experiment_is_refused():
+    with pytest.raises(ParameterError, match=r"analysis = corner_peg: is of a peg on a device in an enclosure"):
+        corner_peg.variant(experiment.load("incline", ["analysis=trial"])[0].experiment)
+
+
+def test_impacts_of_rigid_contact_are_impulses():
+    """Up to the wall in the tick that would cross it, the rest in the next: m v in all, at a wall never crossed."""
+    samples = simulated(trial("environment.method=constraint"))
+    mass = 2.0
+    for force, speed, gap, push in (("env_fx", "tool_vx", 0.03, 0.32), ("env_fy", "tool_vy", -0.06, -0.4)):
+        struck = int(np.argmax(np.abs(samples[force])))
+        momentum = mass * samples[speed][struck]
+        assert momentum == pytest.approx(push * (struck / RATE), rel=1e-9)  # m v = F t until then
+        np.testing.assert_array_equal(samples[force][:struck], 0.0)
+        after = struck + 4
+        taken = -samples[force][struck:after].sum() / RATE  # the push goes on
+        assert taken == pytest.approx(momentum + push * (after - struck) / RATE, rel=1e-6)
+        assert abs(samples[force][struck : struck + 2]).sum() == pytest.approx(abs(momentum) * RATE, rel=0.01)
+        np.testing.assert_allclose(samples[force][after:], -push, rtol=1e-6)
+        np.testing.assert_allclose(samples["rendered" + force[3:]], samples[force], rtol=0, atol=1e-12)
+        position = samples[f"tool_p{force[-1]}"]
+        assert (np.sign(gap) * (position - gap)).max() < 1e-8
+        assert position[-1] == pytest.approx(gap, abs=1e-8)
+
+
 def test_without_comparison_claims_are_undecided(default):
     chosen = default[0]
     analysis = corner_peg.analyse(chosen, simulated(chosen), compare=False)
@@ -229,10 +307,17 @@ def test_no_samples_give_no_metrics_but_the_ideal():
 
 
 @pytest.mark.parametrize("restitution", [0.0, 0.5, 1.0])
-def test_impacts_are_passive_whatever_the_restitution(restitution):
-    chosen = trial(f"contact.restitution={restitution}", "operator.wrench=[0.32, -0.4, 0, 0, 0, 0.004]")
+@pytest.mark.parametrize("method", ["impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
+def test_impacts_are_passive_whatever_the_method_and_restitution(method, restitution):
+    chosen = trial(
+        f"environment.method={method}",
+        f"contact.restitution={restitution}",
+        "operator.wrench=[0.32, -0.4, 0, 0, 0, 0.004]",
+        "duration=2",
+    )
     claim = claims(corner_peg.analyse(chosen, simulated(chosen), compare=False))["impacts_passive"]
     assert claim.holds is True
+    assert claim.measured["full" if method == "impulse_augmented" else "this run"] is not None
 
 
 def test_an_energy_increase_is_caught():
@@ -249,10 +334,32 @@ def test_an_energy_increase_is_caught():
     assert claim.measured["full"] == pytest.approx(0.5 * 2.0 * speed**2 * (1.0001**2 - 1.0), rel=1e-3)
 
 
+def test_an_energy_increase_of_a_rigid_contact_is_caught():
+    """A tool that leaves the wall faster than it came."""
+    chosen = trial("environment.method=constraint")
+    samples = simulated(chosen)
+    tick = int(np.argmax(samples["contacts"] > 0))
+    speed = samples["tool_vx"][tick]
+    mass, free = 2.0, 0.32 / 2.0 / RATE  # what the operator adds to the speed in a tick [m/s]
+    after = np.arange(len(samples)) > tick
+    for factor, passive in ((-0.999, True), (-1.001, False)):
+        table = {
+            "tool_vx": np.where(after, factor * speed + free, samples["tool_vx"]),
+            "tool_vy": np.full(len(samples), samples["tool_vy"][tick]),
+            "env_fx": np.where(after | (samples["contacts"] == 0), 0.0, -mass * (1.0 - factor) * speed * RATE),
+            "env_fy": np.zeros(len(samples)),
+            "contacts": np.where(after, 0, samples["contacts"]),
+        }
+        claim = claims(corner_peg.analyse(chosen, samples.with_columns(table), compare=False))["impacts_passive"]
+        assert claim.holds is passive, factor
+        expected = 0.5 * mass * ((factor**2 - 1.0) * speed**2 - free**2)
+        assert claim.measured["this run"] == pytest.approx(expected, rel=1e-6)
+
+
 def test_the_asynchronous_architecture_is_compared_with_itself():
     chosen = trial("local_model.type=full", "environment.rate=64", "duration=1.0")
     analysis = corner_peg.analyse(chosen, simulated(chosen))
-    assert set(analysis.references) == {"ideal", "penalty", "saturated", "scaled", "spread"}
+    assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"full"}
     assert analysis.metrics["max_penetration_x"] > 0.0
 
 

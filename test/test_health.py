@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_report import Page, run
 
-from haptic_bench import health, report
+from haptic_bench import figures, health, report
 from haptic_bench.health import Health
 from haptic_sim.parameters import ParameterError
 
@@ -151,7 +151,7 @@ def test_the_longest_run(ticks, longest):
 def test_thinning_keeps_ends_and_extremes():
     values = np.random.default_rng(20260).standard_normal(100_000)
     values[33_333], values[77_777] = 50.0, -50.0
-    x, y = health.thin(np.arange(values.size), values, 700)
+    x, y = figures.thin(np.arange(values.size), values, 700)
     assert x.size <= 1402
     assert (x[0], x[-1]) == (0, values.size - 1)
     assert (np.diff(x) > 0).all()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.multibody import Multibody, planar_body
+from haptic_sim.multibody import Multibody, free_joint, planar_body
 
 T = 1.0 / 512.0  # [s]
 MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]
@@ -170,3 +171,195 @@ def test_free_flight_with_spin_conserves_momentum_and_energy() -> None:
     assert body.kinetic_energy[0] == pytest.approx(energy, rel=1e-13)
     np.testing.assert_allclose(body.q, [0, 0, 0.3] + v * (10_000 * T), rtol=1e-11)
     assert np.linalg.norm(body.pose[3:]) == pytest.approx(1.0, abs=1e-14)
+
+
+# free bodies
+
+
+def free_body(inertia: object, v: object, mass: float = 2.0, turn: object = (0.3, -0.5, 0.7)) -> Multibody:
+    """A free body at an orientation in general position; `inertia`: principal moments or a matrix [kg m^2]."""
+    model = pin.Model()
+    joint = model.addJoint(0, free_joint(), pin.SE3.Identity(), "body")
+    tensor = np.array(inertia, float)
+    tensor = np.diag(tensor) if tensor.ndim == 1 else tensor
+    model.appendBodyToJoint(joint, pin.Inertia(mass, np.zeros(3), tensor), pin.SE3.Identity())
+    model.gravity.linear[:] = 0.0
+    hand = model.addFrame(pin.Frame("hand", joint, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    q = np.concatenate([[0.1, -0.2, 0.3], Rotation.from_rotvec(turn).as_quat()])
+    return Multibody(model, hand, q, np.array(v, float))
+
+
+def angular_momentum(body: Multibody) -> np.ndarray:
+    """About the centre of mass, in world axes."""
+    return Rotation.from_quat(body.q[3:7]).as_matrix() @ (body.model.inertias[1].inertia @ body.v[3:6])
+
+
+TUMBLING = (0.3, -0.1, 0.2, 0.05, 7.0, 0.08)  # spins about its middle axis, which is unstable
+
+
+@pytest.mark.parametrize("period", [T, 0.02])
+def test_a_tumbling_body_conserves_momentum_and_energy(period: float) -> None:
+    """Implicit midpoint keeps both to rounding, whatever the step: 0.14 rad a step at 0.02 s."""
+    rng = np.random.default_rng(20300)
+    turn = Rotation.random(rng=rng).as_matrix()
+    body = free_body(turn @ np.diag([0.01, 0.02, 0.025]) @ turn.T, [*TUMBLING[:3], *(turn @ TUMBLING[3:])])
+    momentum, energy = angular_momentum(body), body.kinetic_energy[0]
+    fastest = np.zeros(3)
+    for _ in range(5000):
+        body.move(body.u, period)
+        fastest = np.maximum(fastest, np.abs(turn.T @ body.v[3:6]))
+    assert (fastest > 2.0).all()  # it did tumble: no axis kept the spin
+    np.testing.assert_allclose(angular_momentum(body), momentum, rtol=0, atol=1e-11 * np.linalg.norm(momentum))
+    assert body.kinetic_energy[0] == pytest.approx(energy, rel=1e-12)
+    np.testing.assert_allclose(body.v[:3], TUMBLING[:3], rtol=1e-12)
+    np.testing.assert_allclose(body.q[:3], [0.1, -0.2, 0.3] + 5000 * period * body.v[:3], rtol=1e-10)
+    assert np.linalg.norm(body.q[3:]) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_rotation_of_a_free_body_is_of_second_order() -> None:
+    """Against SciPy's DOP853 for Euler's equations and the quaternion: a quarter of the error with half the step."""
+    inertia = np.array([0.01, 0.02, 0.025])
+    end = 0.6  # [s]
+
+    def rates(_: float, y: np.ndarray) -> np.ndarray:
+        q, w = y[:4], y[4:]
+        x, y_, z, s = q
+        turning = 0.5 * np.array([[s, -z, y_], [z, s, -x], [-y_, x, s], [-x, -y_, -z]]) @ w
+        return np.concatenate([turning, -np.cross(w, inertia * w) / inertia])
+
+    start = free_body(inertia, TUMBLING)
+    exact = solve_ivp(rates, (0, end), np.concatenate([start.q[3:], start.v[3:]]), "DOP853", rtol=1e-12, atol=1e-14)
+    R = Rotation.from_quat(exact.y[:4, -1])
+    errors = []
+    for steps in (150, 300, 600):
+        body = free_body(inertia, TUMBLING)
+        for _ in range(steps):
+            body.move(body.u, end / steps)
+        turned = (Rotation.from_quat(body.q[3:]) * R.inv()).magnitude()
+        errors.append([turned, np.linalg.norm(body.v[3:] - exact.y[4:, -1])])
+    ratios = np.array(errors)[:-1] / np.array(errors)[1:]
+    np.testing.assert_allclose(ratios, 4.0, rtol=0.05)
+    assert errors[-1][0] < 2e-4
+
+
+def test_a_symmetric_top_precesses_at_the_closed_form_rate() -> None:
+    """Free precession: the axis turns about the momentum P at |P| / I_1; midpoint's is slower by (h rate)^2 / 12."""
+    I1, I3, spin, wobble, h = 0.01, 0.018, 20.0, 3.0, 1e-3
+    body = free_body([I1, I1, I3], [0, 0, 0, wobble, 0, spin], turn=(0, 0, 0))
+    P = angular_momentum(body)
+    rate, steps = float(np.linalg.norm(P)) / I1, 500
+    along = P / np.linalg.norm(P)
+    before = np.array([0.0, 0.0, 1.0])
+    angle = 0.0
+    for _ in range(steps):
+        body.move(body.u, h)
+        after = Rotation.from_quat(body.q[3:]).apply([0, 0, 1.0])
+        assert after @ along == pytest.approx([0, 0, 1.0] @ along, abs=1e-12)  # at a constant tilt
+        a, b = before - (before @ along) * along, after - (after @ along) * along
+        angle += np.arctan2(along @ np.cross(a, b), a @ b)
+        before = after
+    assert angle == pytest.approx(rate * h * steps, rel=2e-3)
+
+
+def test_a_torque_at_the_hand_changes_the_angular_momentum_by_its_impulse() -> None:
+    """Whatever the orientation, and with a force beside the centre: dP = T (torque + r x force)."""
+    rng = np.random.default_rng(20301)
+    for _ in range(20):
+        body = free_body([0.01, 0.02, 0.025], rng.normal(size=6), turn=rng.normal(size=3))
+        wrench = rng.normal(size=6)
+        before, v = angular_momentum(body), body.v[:3].copy()
+        advance(body, np.zeros(6), wrench, T)
+        np.testing.assert_allclose(angular_momentum(body), before + T * wrench[3:], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(body.v[:3], v + T * wrench[:3] / 2.0, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_free_bodies_beside_a_linkage_change_nothing_in_it(seed: int) -> None:
+    """Trees are independent: the arm moves bit for bit as it does alone, the bodies as they do."""
+    rng = np.random.default_rng(20310 + seed)
+    alone = arm(rng)
+    model = alone.model.copy()
+    for i in range(2):
+        joint = model.addJoint(0, free_joint(), pin.SE3.Identity(), f"free{i}")
+        moments = rng.uniform(0.01, 0.011, 3)
+        model.appendBodyToJoint(joint, pin.Inertia(1.0 + i, np.zeros(3), np.diag(moments)), pin.SE3.Identity())
+    q = np.concatenate([alone.q, *([*rng.normal(size=3), *Rotation.random(rng=rng).as_quat()] for _ in range(2))])
+    both = Multibody(model, alone.hand, q, np.concatenate([alone.v, rng.normal(size=12)]))
+    wrench = rng.normal(size=6)
+    for _ in range(200):
+        advance(alone, np.zeros(4), wrench, T)
+        advance(both, np.zeros(16), wrench, T)
+    np.testing.assert_array_equal(both.q[:4], alone.q)
+    np.testing.assert_array_equal(both.v[:4], alone.v)
+    np.testing.assert_array_equal(both.D[:4, 4:], np.zeros((4, 12)))
+    np.testing.assert_allclose(both.twist, alone.twist, rtol=1e-14)
+    fall = T * 200 * np.array([0, 0, -9.81])
+    for i in range(2):
+        np.testing.assert_allclose(both.v[4 + 6 * i : 7 + 6 * i] - fall, q_velocity(q, both, i), rtol=0, atol=1e-11)
+
+
+def q_velocity(q: np.ndarray, body: Multibody, i: int) -> np.ndarray:
+    """Mean velocity of free body i since `q`, without what gravity adds: x = v t - g T^2 k (k + 1) / 2."""
+    first = 4 + 7 * i
+    steps = 200
+    fallen = np.array([0, 0, -9.81]) * T**2 * steps * (steps + 1) / 2
+    return (body.q[first : first + 3] - q[first : first + 3] - fallen) / (T * steps)
+
+
+def test_free_fall_loses_half_m_g_squared_T_squared_a_step() -> None:
+    """Semi-implicit Euler: the new velocity falls, so potential energy is ahead by 1/2 m g^2 T^2 a step."""
+    body = free_body([0.01, 0.02, 0.025], TUMBLING, mass=1.5)
+    body.model.gravity.linear[:] = 0.0, 0.0, -9.81
+    body.refresh()
+    start = body.kinetic_energy[0] + body.potential_energy
+    for _ in range(100):
+        advance(body, np.zeros(6), np.zeros(6), T)
+    lost = start - body.kinetic_energy[0] - body.potential_energy
+    assert lost == pytest.approx(100 * 0.5 * 1.5 * 9.81**2 * T**2, rel=1e-9)
+
+
+@pytest.mark.parametrize("moments", [(1e-7, 1e-7, 1e-7), (1e-3, 1.0, 1.0005), (5.0, 3.0, 4.0)])
+def test_fast_spins_of_any_body_stay_finite(moments: tuple[float, ...]) -> None:
+    """Up to several turns a step, where the midpoint rule has nothing to do with the motion any more."""
+    rng = np.random.default_rng(20302)
+    for rate in (1.0, 1e2, 1e4):
+        body = free_body(moments, [0, 0, 0, *(rate * rng.normal(size=3))])
+        momentum, energy = angular_momentum(body), body.kinetic_energy[0]
+        for _ in range(50):
+            body.move(body.u, T)
+        assert np.isfinite(body.q).all()
+        np.testing.assert_allclose(angular_momentum(body), momentum, rtol=0, atol=1e-9 * np.linalg.norm(momentum))
+        if rate * T < 0.5:
+            assert body.kinetic_energy[0] == pytest.approx(energy, rel=1e-10)
+
+
+# what contacts do, at the hand
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_wrench_at_the_hand_does_what_the_contacts_do(seed: int) -> None:
+    """It changes the hand's twist exactly as du does, and does work only where the hand can move."""
+    rng = np.random.default_rng(20320 + seed)
+    body = arm(rng)
+    du, wrench = rng.normal(size=4), np.zeros(6)
+    body.at_hand(du, T, wrench)
+    pushed = np.zeros(4)
+    body.push(wrench, T, pushed)
+    body.push(np.zeros(6), T, forces := np.zeros(4))
+    np.testing.assert_allclose(body.W_H @ (pushed - forces), body.W_H @ du, rtol=0, atol=1e-10)
+    # Four joints move the hand in four directions: the wrench is the least of those that do this to it ...
+    assert np.linalg.matrix_rank(body.W_H, 1e-9) == 4
+    stuck = np.linalg.svd(body.W_H)[0][:, 4:]
+    np.testing.assert_allclose(stuck.T @ wrench, np.zeros(2), rtol=0, atol=1e-9 * np.abs(wrench).max())
+    # ... and with rank 4 of 4 coordinates it explains du itself: virtual work for any motion of the arm.
+    np.testing.assert_allclose(T * body.W_H.T @ wrench, du, rtol=0, atol=1e-10)
+
+
+def test_the_wrench_of_a_push_at_the_hand_is_that_push() -> None:
+    """Of a free body, which can move in all directions."""
+    rng = np.random.default_rng(20330)
+    body = free_body([0.01, 0.02, 0.025], rng.normal(size=6))
+    push, du, wrench = rng.normal(size=6), np.zeros(6), np.zeros(6)
+    body.push(push, T, du)
+    body.at_hand(du, T, wrench)
+    np.testing.assert_allclose(wrench, push, rtol=0, atol=1e-10)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import DEADLINE, PACKAGES, wait_until
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -303,3 +309,31 @@ def test_bad_parameters_leave_a_node_unconfigured(
     node = bench.node(name, change=change)
     assert node.trigger_configure() == TransitionCallbackReturn.FAILURE
     assert said in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["haptic_sim.nodes.environment", "haptic_bench.nodes.recorder"])
+def test_a_node_ends_well_however_often_it_is_told_to(tmp_path: Path, module: str) -> None:
+    (trial,) = experiment.load("corner_peg", ())
+    experiment.write_resolved(trial, tmp_path)
+    (spec,) = [spec for spec in node_specs(trial.experiment, tmp_path) if spec.module == module]
+    write_parameters([spec], tmp_path / "parameters.yaml")
+    command = [sys.executable, "-m", module, *spec.arguments, "--ros-args", "--params-file"]
+    path = f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    with subprocess.Popen(
+        [*command, tmp_path / "parameters.yaml"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}
+    ) as node:
+        try:
+            status = Path(f"/proc/{node.pid}/status")
+
+            def handles(number: int) -> bool:
+                (caught,) = [line for line in status.read_text().splitlines() if line.startswith("SigCgt:")]
+                return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+            wait_until(lambda: handles(signal.SIGTERM), "the node to take its signals")
+            deadline = time.monotonic() + DEADLINE
+            while node.poll() is None and time.monotonic() < deadline:
+                node.send_signal(signal.SIGINT)
+                time.sleep(0.001)
+            assert node.returncode == 0
+        finally:
+            node.kill()

@@ -10,22 +10,24 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from haptic_bench import analysis, experiment, figures, report
+from haptic_bench import experiment, figures, report
 from haptic_bench.samples import Samples, simulated
+from haptic_bench.studies import study_of
+from haptic_sim.energy import TERMS
 from haptic_sim.parameters import ParameterError
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 
-def run(directory, *settings, rows=None, **summary):
+def run(directory, *settings, rows=None, name="corner_peg", **summary):
     """Leave in `directory` what a run leaves there; its trial and analysis."""
-    (trial,) = experiment.load("corner_peg", ["duration=0.9", *settings])
+    (trial,) = experiment.load(name, ["duration=0.9", *settings])
     directory.mkdir(parents=True, exist_ok=True)
     experiment.write_resolved(trial, directory)
     samples = simulated(trial)
     samples = Samples({name: samples[name][:rows] for name in samples.names})
     samples.write_csv(directory / "samples.csv")
-    found = analysis.analyse(trial, samples, compare=summary.get("status", "done") == "done")
+    found = study_of(trial.experiment).analyse(trial, samples, compare=summary.get("status", "done") == "done")
     document = {
         "experiment": trial.experiment.name,
         "mode": "offline",
@@ -124,6 +126,8 @@ def test_the_page_says_what_was_run_and_found(done):
         "contact.stiffness",
         "figure 4.18",
         "Constantinescu",
+        "lost to impacts",
+        "rigid contact, coupled (CBuc)",
         "a machine",
     ):
         assert expected in text, expected
@@ -230,7 +234,56 @@ def test_any_trial_has_figures(tmp_path):
         "wrench_fy",
         "wrench_tz",
         "kinetic_energy",
+        "energy_stack",
+        "energy_numerical",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "panels"),
+    [
+        ("incline", ["scene.angle=20"], {"trajectory_tool_xz", "wrench_fx", "wrench_fz", "wrench_ty"}),
+        ("stack", ["scene.boxes=3"], {"trajectory_tool_xz", "wrench_fz"}),
+        ("bounce_settle", [], {"trajectory_tool_xz", "wrench_fz"}),
+    ],
+)
+def test_a_trial_without_a_device_has_a_page(tmp_path, name, settings, panels):
+    run(tmp_path, "analysis=trial", "duration=0.3", *settings, name=name)
+    path = report.write(tmp_path)
+    text = " ".join(read(path).text)
+    assert "no device: the operator's wrench acts on the tool" in text
+    assert "Position of the tool." in text
+    assert "Wrench of the environment on the tool" in text
+    files = {file.stem for file in (tmp_path / "figures").iterdir()}
+    assert panels | {"kinetic_energy", "energy_stack", "energy_numerical"} <= files
+    assert "trajectory_tool_xy" not in files  # it moves in a plane of x and z
+    assert ("Wookho" in text or "W. Son" in text) == (name == "bounce_settle")
+
+
+@pytest.mark.parametrize("name", list(report.SOURCES))
+def test_a_page_cites_the_source_of_its_experiment_and_no_other(tmp_path, name):
+    run(tmp_path, "analysis=trial", "duration=0.01")
+    resolved = tmp_path / "experiment.yaml"
+    text = re.sub(r"^source: .*$", f"source: {name} II, figure 1", resolved.read_text(), flags=re.MULTILINE)
+    resolved.write_text(text)
+    footer = report.write(tmp_path).read_text(encoding="utf-8").partition("<footer>")[2]
+    assert [other for other in report.SOURCES if f"<p>{other}: " in footer] == [name]
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (["environment.method=frictional_impulses"], "frictional-impulses contact, impulses in full ·"),
+        (["environment.method=constraint"], "constraint contact ·"),
+        (
+            ["environment.method=constraint", "controller.type=unilateral_coupling"],
+            "constraint contact through the unilateral coupling ·",
+        ),
+    ],
+)
+def test_the_page_names_the_method(tmp_path, settings, text):
+    run(tmp_path, "analysis=trial", "duration=0.01", *settings)
+    assert text in " ".join(read(report.write(tmp_path)).text)
 
 
 @pytest.mark.parametrize(
@@ -262,6 +315,139 @@ def test_a_spike_of_one_sample_stays_in_the_figure():
     frame = re.search(r'axes_1">\s*<g id="[^"]*">\s*<path d="M \S+ (\S+) \s*L \S+ \S+ \s*L \S+ (\S+)', svg)
     assert min(heights) == pytest.approx(float(frame[2]), abs=0.2)
     assert len(svg) < 200_000
+
+
+def energies(**terms):
+    """Samples of five ticks at 1 kHz with these energies [J], the others zero."""
+    table = {"tick": np.arange(5), "time": np.arange(5) / 1e3}
+    return Samples(
+        table | {f"energy_{name}": np.zeros(5) for name in TERMS} | {f"energy_{k}": v for k, v in terms.items()}
+    )
+
+
+def curve(samples, label="a run"):
+    return figures.Curve(label, None, samples, figures.Style())
+
+
+# Falls from 3 J of potential with a push of 2 J; loses 4 J in an impact, which adds 0.5 J by discretisation.
+FALL = {
+    "kinetic": np.array([0.0, 2.0, 4.0, 0.5, 0.5]),
+    "potential": np.array([-7.0, -8.0, -9.0, -9.0, -9.0]),
+    "elastic": np.array([0.0, 0.0, 0.0, 0.0, 0.0]),
+    "injected": np.array([0.0, 1.0, 2.0, 2.0, 2.0]),
+    "impact": np.array([0.0, 0.0, 0.0, 4.0, 4.0]),
+    "numerical": np.array([0.0, 0.0, 0.0, 0.5, 0.5]),
+}
+
+
+def heights(svg, colour):
+    """What a curve of a panel without x range shows, in the units of its axis."""
+    frame = re.search(r'axes_1">\s*<g id="[^"]*">\s*<path d="M \S+ (\S+) \s*L \S+ \S+ \s*L \S+ (\S+)', svg)
+    path = re.search(rf'<path d="([^"]*)" clip-path="[^"]*" style="fill: none; [^"]*stroke: {colour}', svg)[1]
+    points = [float(y) for y in re.findall(r"[ML] \S+ (\S+)", path)]
+    return points, float(frame[1]), float(frame[2])
+
+
+def test_energies_are_stacked_up_to_what_was_supplied():
+    figure = figures.energy_figure([curve(energies(**FALL))])
+    assert figure.table == [
+        ["At the end [J]", "supplied", "numerical", "kinetic", "potential", "lost to impacts"],
+        ["a run", "4.000", "0.500", "0.500", "0", "4.000"],
+    ]
+    assert [panel.name for panel in figure.panels] == ["energy_stack", "energy_numerical"]
+    stack = figure.panels[0].svg
+    assert all(f">{text}<" in stack for text in ("supplied", "kinetic", "potential", "lost to impacts"))
+    assert not any(f">{text}<" in stack for text in ("elastic", "lost to damping", "lost to friction"))
+    supplied, bottom, top = heights(stack, figures.BLACK)
+    total, _, _ = heights(stack, "#8a8f98")
+    unit = (supplied[0] - supplied[-1]) / 2.0  # [pt/J], as 2 J were supplied
+    assert total[0] == pytest.approx(supplied[0], abs=0.02)  # 2 J in the beginning: the potential above its lowest
+    assert (supplied[-1] - total[-1]) / unit == pytest.approx(0.5, abs=0.01)  # the numerical part
+    kinetic, _, _ = heights(stack, figures.BLUE)
+    assert (kinetic[0] - min(kinetic)) / unit == pytest.approx(4.0, abs=0.01)
+    assert top < min(total) < max(kinetic) <= bottom
+
+
+def test_the_figure_of_energies_says_how_well_they_balance():
+    caption = figures.energy_figure([curve(energies(**FALL))]).caption
+    gap = float(re.search(r"balance to (\S+) J", caption)[1])
+    assert gap < 1e-14
+    wrong = FALL | {"impact": np.array([0.0, 0.0, 0.0, 3.9, 3.9])}
+    assert "balance to 0.1 J" in figures.energy_figure([curve(energies(**wrong))]).caption
+
+
+def test_a_balance_that_starts_late_is_still_one():
+    """The first ticks of a recording may be missing: flows are since the trial's start."""
+    late = {name: values[2:] for name, values in FALL.items()}
+    table = {"tick": np.arange(3), "time": np.arange(3) / 1e3} | {f"energy_{name}": np.zeros(3) for name in TERMS}
+    samples = Samples(table | {f"energy_{name}": values for name, values in late.items()})
+    figure = figures.energy_figure([curve(samples)])
+    assert float(re.search(r"balance to (\S+) J", figure.caption)[1]) < 1e-14
+    assert figure.table[1][1] == "4.000"
+
+
+def test_energies_of_several_runs_are_lines_in_one_unit():
+    small = {name: 1e-2 * values for name, values in FALL.items()}
+    figure = figures.energy_figure([curve(energies(**FALL), "large"), curve(energies(**small), "small")])
+    assert [panel.name for panel in figure.panels] == [
+        "energy_supplied",
+        "energy_stored",
+        "energy_spent",
+        "energy_numerical",
+    ]
+    assert [row[:3] for row in figure.table[1:]] == [["large", "4.000", "0.500"], ["small", "0.040", "0.005"]]
+    assert figure.table[0][0] == "At the end [J]"
+    beside = figures.energy_figure([curve(energies(**small), "small")], [curve(energies(**small), "beside")])
+    assert len(beside.panels) == 2
+    assert beside.table[0][0] == "At the end [mJ]"
+    assert [row[0] for row in beside.table[1:]] == ["small", "beside"]
+
+
+def test_samples_without_energies_have_no_figure_of_them():
+    bare = Samples({"tick": np.arange(5), "time": np.arange(5) / 1e3})
+    assert figures.energy_figure([curve(bare)]) is None
+    assert figures.energy_figure([]) is None
+    figure = figures.energy_figure([curve(energies(**FALL))], [curve(bare, "older")])
+    assert [row[0] for row in figure.table[1:]] == ["a run"]
+
+
+def test_a_world_of_no_energy_at_all_is_drawn():
+    figure = figures.energy_figure([curve(energies())])
+    assert figure.table == [["At the end [µJ]", "supplied", "numerical"], ["a run", "0", "0"]]
+    assert len(figure.panels) == 2
+
+
+def test_a_day_of_energies_stays_small():
+    ticks = 200_000
+    rng = np.random.default_rng(20260)
+    table = {"tick": np.arange(ticks), "time": np.arange(ticks) / 1e3}
+    table |= {f"energy_{name}": rng.random(ticks) for name in TERMS}
+    figure = figures.energy_figure([curve(Samples(table))])
+    assert max(len(panel.svg) for panel in figure.panels) < 200_000
+
+
+def test_logarithmic_axes_have_plain_numbers():
+    line = figures.Line(np.array([1.0, 1e5]), np.array([3.0, 40.0]), "line", figures.Style())
+    marks = figures.Line(np.array([10.0, 100.0, 1e3]), np.full(3, 50.0), "marks", figures.Style("#abcdef"))
+    svg = figures.draw("log", "Logarithms", [line], "x", "y", log_x=True, log_y=True, marks=marks).svg
+    shown = set(re.findall(r">([^<>]+)</text>", svg))
+    assert {"1", "10", "100", "1000", "10000", "100000"} <= shown  # x: powers of ten
+    assert {"5", "10", "20", "50"} <= shown  # y: less than three of them
+    assert "marks" in shown
+    assert svg.count("<use") - svg.count("tick") >= 3
+    assert (
+        "marks"
+        not in figures.draw(
+            "log", "L", [line], "x", "y", marks=figures.Line(*np.zeros((2, 0)), "marks", figures.Style())
+        ).svg
+    )
+
+
+def test_counts_have_whole_numbers():
+    line = figures.Line(np.arange(3.0), np.array([0.0, 1.0, 0.0]), "line", figures.Style())
+    svg = figures.draw("count", "Counts", [line], "x", "y", whole=True).svg
+    labels = re.findall(r">([\d.]+)</text>", svg[svg.index("matplotlib.axis_2") :])
+    assert labels == ["0", "1", "2", "3"]
 
 
 def test_styles_of_a_sweep_differ():

@@ -491,9 +491,10 @@ def test_materials_of_pairs() -> None:
     }
     w = world(bodies=bodies, tool="own", contact={"restitution": 0.7, "friction": (0.3, 0.25)})
     values = {}
+    restitution, friction = w.materials(0.7, (0.3, 0.25))
     for i, pair in enumerate(w.geometry.collisionPairs):
         names = (w.shape_bodies[pair.first], w.shape_bodies[pair.second])
-        values[frozenset(names)] = (w.restitution[i], *w.friction[i])
+        values[frozenset(names)] = (restitution[i], *friction[i])
     assert values[frozenset(("floor", "own"))] == pytest.approx((0.2, 0.6, 0.2))  # the greater; geometric means
     assert values[frozenset(("floor", "plain"))] == pytest.approx((0.2, 0.4, 0.1))  # the only own one
     assert values[frozenset(("own", "plain"))] == pytest.approx((0.1, 0.9, 0.4))

@@ -24,7 +24,7 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in TOOL_SIDES:
         sys.exit(f"composed: {name or 'nothing'}: must be one of {', '.join(TOOL_SIDES)}")
-    sys.exit(run(DriverNode, ControllerNode, TOOL_SIDES[name]))
+    run(DriverNode, ControllerNode, TOOL_SIDES[name])
 
 
 if __name__ == "__main__":

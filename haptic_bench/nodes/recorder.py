@@ -7,7 +7,6 @@ complete, and closes it when the driver says that the trial has ended.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
-from haptic_bench.recording import ROW
+from haptic_bench.recording import ALONE, ROW
 from haptic_bench.trial_bag import TrialBag
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.messages import TOPICS, MessageError
@@ -50,14 +49,22 @@ class RecorderNode(ServoNode):
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
         asynchronous = "local_model" in self.config.nodes
-        return (*(topic for topic in TOPICS if topic != "local_geometry" or asynchronous), EVENTS)
+        topics = ALONE if self._alone else ROW
+        return (*topics, *(("local_geometry",) if asynchronous else ()), EVENTS)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether there is no device."""
+        return "driver" not in self.config.nodes
 
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
         asynchronous = "local_model" in config.nodes
         schedule = config.environment.schedule(config.rate) if asynchronous else None
-        self._bag = TrialBag(Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime)
+        self._bag = TrialBag(
+            Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime, alone=self._alone
+        )
         # The tick follows the header, whose length is that of the frame's name.
         self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
         # What is sent before the first tick, again and again, until everybody has it.
@@ -131,14 +138,15 @@ class RecorderNode(ServoNode):
         deadline = time.monotonic() + DRAIN
         while time.monotonic() < deadline:
             end = self._end
-            if end is not None and self._bag.complete >= end.tick and self._bag.holds("device_state", end.tick):
+            recorded = end is not None and self._bag.complete >= end.tick
+            if end is not None and recorded and (self._alone or self._bag.holds("device_state", end.tick)):
                 return
             self.listen(POLL)
 
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(RecorderNode))
+    run(RecorderNode)
 
 
 if __name__ == "__main__":

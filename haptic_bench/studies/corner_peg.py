@@ -1,10 +1,11 @@
-"""The peg pushed into a corner (THESIS 4.5): metrics, published claims, and figures beside 4.15 to 4.18."""
+"""The peg pushed into a corner (THESIS 4.5): metrics, published claims, and figures beside 4.15 to 4.24."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,13 +23,18 @@ from haptic_bench.figures import (
     Line,
     Style,
     draw,
+    energy_figure,
 )
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_control.four_channel import FourChannelParameters
+from haptic_control.unilateral import UnilateralParameters
+from haptic_drivers.driver import InertialParameters
 from haptic_drivers.operators import build_operator
 from haptic_sim import ideal
-from haptic_sim.contact.response import ImpulseRendering, Method
-from haptic_sim.scene import PegParameters, enclosure_walls
+from haptic_sim.contact.response import RIGID, ImpulseRendering, Method
+from haptic_sim.parameters import ParameterError
+from haptic_sim.scene import EnclosureParameters, PegParameters, enclosure_walls
 from haptic_sim.spatial import planar_angle
 
 SETTLED_DISTANCE = 1e-4  # [m]
@@ -36,15 +42,52 @@ SETTLED_SPEED = 2e-3  # [m/s]
 AFTER_IMPACT = 0.06  # [s]
 ROUNDING = 1e-9  # of the work of an impulse, relative
 
-# environment.method and device.impulse_rendering; penalties are those of a device that renders any force
-VARIANTS: dict[str, tuple[Method, ImpulseRendering]] = {
-    "penalty": ("penalty", "full"),
-    "full": ("impulse_augmented", "full"),
-    "saturated": ("impulse_augmented", "saturated"),
-    "scaled": ("impulse_augmented", "scaled"),
-    "spread": ("impulse_augmented", "spread"),
+
+@dataclass(frozen=True)
+class Variant:
+    """What makes a run one of those that are compared; the controller is unilateral if `coupled`, else four-channel."""
+
+    method: Method
+    rendering: ImpulseRendering = "full"
+    coupled: bool = False
+
+
+# Penalties and rigid contacts are those of a device that renders any force. `constraint` is what THESIS calls ideal, in
+# discrete time; `coupled` is its CBuc.
+VARIANTS = {
+    "penalty": Variant("penalty"),
+    "full": Variant("impulse_augmented"),
+    "saturated": Variant("impulse_augmented", "saturated"),
+    "scaled": Variant("impulse_augmented", "scaled"),
+    "spread": Variant("impulse_augmented", "spread"),
+    "constraint": Variant("constraint"),
+    "coupled": Variant("constraint", coupled=True),
 }
 RENDERINGS = ("full", "saturated", "scaled", "spread")
+
+
+class Setup(NamedTuple):
+    """What this study is about: a peg on a device among walls."""
+
+    tool: PegParameters
+    scene: EnclosureParameters
+    device: InertialParameters
+
+
+def setup(experiment: Experiment) -> Setup:
+    """The parts of an experiment.
+
+    Raises:
+        ParameterError: they are others.
+    """
+    tool, scene, device = experiment.tool, experiment.scene, experiment.device
+    if not (
+        isinstance(tool, PegParameters)
+        and isinstance(scene, EnclosureParameters)
+        and isinstance(device, InertialParameters)
+    ):
+        raise ParameterError(["analysis = corner_peg: is of a peg on a device in an enclosure; set analysis=trial"])
+    return Setup(tool, scene, device)
 
 
 METRICS = {
@@ -61,13 +104,18 @@ METRICS = {
 HORIZON = 30.0  # [s] of a trial that is compared: impacts are over long before, and a day's trial shall be reported
 _RIGHT = Quantity("largest penetration of the right wall", "mm", 1e3)
 _LOWER = Quantity("largest penetration of the lower wall", "mm", 1e3)
+_LEFT = Quantity("kinetic energy left 60 ms after the ideal impact", "mJ", 1e3)
 CLAIMS = {
     "penetration_x": _RIGHT,
     "penetration_y": _LOWER,
     "spread_penetration_y": _LOWER,
     "saturated_worst": _RIGHT,
     "spread_least_degraded": _RIGHT,
-    "energy_lost_at_first_contact": Quantity("kinetic energy left 60 ms after the ideal impact", "mJ", 1e3),
+    "energy_lost_at_first_contact": _LEFT,
+    "coupled_penetration_x": _RIGHT,
+    "coupled_penetration_y": _LOWER,
+    "coupled_energy": _LEFT,
+    "forces_at_contact": Quantity("largest force rendered to the hand", "N"),
     "impacts_passive": Quantity("largest work of an impulse on the tool", "mJ", 1e3),
 }
 
@@ -75,9 +123,9 @@ CLAIMS = {
 def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
     """Metrics and claims of a trial, and what it is compared with.
 
-    The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the variants
-    `penalty`, `full`, `saturated`, `scaled` and `spread` that the trial is not itself, in the trial's other
-    settings and over the time that it lasted. Comparisons end after HORIZON, metrics do not.
+    The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the VARIANTS that the
+    trial is not itself, in the trial's other settings and over the time that it lasted; a controller that is not the
+    trial's has the gains of Table 4.1. Comparisons end after HORIZON, metrics do not.
 
     Args:
         trial: what was run.
@@ -104,8 +152,8 @@ def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
     Hand and tool are one. Rows are the trial's ticks, and the moments before and at each impact; at it,
     `colliding` is 1. An impulse is rendered within its tick, as the trial's own would be (THESIS 4.45).
     """
-    experiment = trial.experiment
-    tool, rate = experiment.tool, experiment.rate
+    experiment, rate = trial.experiment, trial.experiment.rate
+    tool, scene, _ = setup(experiment)
     last = max(min(experiment.last_tick, round(min(duration, HORIZON) * rate)), 1)
     operator, wrench = build_operator(experiment.operator, trial.wrenches), np.zeros(6)
 
@@ -116,7 +164,7 @@ def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
     release = experiment.operator.release
     motion = ideal.simulate(
         ideal.PlanarBody(tool.mass, tool.inertia, 0.5 * np.array(tool.size) * [[1, 1], [-1, 1], [-1, -1], [1, -1]]),
-        [ideal.Wall(np.array(wall.normal[:2]), wall.offset) for wall in enclosure_walls(tool, experiment.scene)],
+        [ideal.Wall(np.array(wall.normal[:2]), wall.offset) for wall in enclosure_walls(tool, scene)],
         planar_wrench,
         last / rate,
         experiment.contact.restitution,
@@ -162,17 +210,21 @@ def impact_times(reference: Samples) -> list[float]:
 
 
 def variant(experiment: Experiment) -> str | None:
-    """Which of the variants an experiment is; None for a penalty method on a limited device."""
-    settings = (experiment.environment.method, experiment.device.impulse_rendering)
-    return next((name for name, of_variant in VARIANTS.items() if of_variant == settings), None)
+    """Which of the variants an experiment is; None for others, as penalties on a limited device."""
+    coupled = isinstance(experiment.controller, UnilateralParameters)
+    own = Variant(experiment.environment.method, setup(experiment).device.impulse_rendering, coupled)
+    return next((name for name, of_variant in VARIANTS.items() if of_variant == own), None)
 
 
 def _as_variant(trial: Trial, name: str, duration: float) -> Trial:
-    method, rendering = VARIANTS[name]
-    experiment = trial.experiment
+    experiment, wanted = trial.experiment, VARIANTS[name]
+    controller = experiment.controller
+    if wanted.coupled != isinstance(controller, UnilateralParameters):
+        controller = UnilateralParameters() if wanted.coupled else FourChannelParameters()
     settings = {
-        "environment": experiment.environment.model_copy(update={"method": method}),
-        "device": experiment.device.model_copy(update={"impulse_rendering": rendering}),
+        "environment": experiment.environment.model_copy(update={"method": wanted.method}),
+        "device": setup(experiment).device.model_copy(update={"impulse_rendering": wanted.rendering}),
+        "controller": controller,
         "duration": duration,
     }
     return replace(trial, experiment=experiment.model_copy(update=settings))
@@ -196,17 +248,15 @@ def penetration(tool: PegParameters, normal: Sequence[float], offset: float, pos
 
 def _penetrations(experiment: Experiment, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     """Of the peg at the hand's pose, into the right and the lower wall [m]."""
-    right, lower, *_ = enclosure_walls(experiment.tool, experiment.scene)
+    tool, scene, _ = setup(experiment)
+    right, lower, *_ = enclosure_walls(tool, scene)
     poses = samples.pose("hand")
-    return (
-        penetration(experiment.tool, right.normal, right.offset, poses),
-        penetration(experiment.tool, lower.normal, lower.offset, poses),
-    )
+    return penetration(tool, right.normal, right.offset, poses), penetration(tool, lower.normal, lower.offset, poses)
 
 
 def kinetic_energy(experiment: Experiment, samples: Samples) -> np.ndarray:
     """Of the hand, that is of the device [J]."""
-    device, tool = experiment.device, experiment.tool
+    tool, _, device = setup(experiment)
     mass = tool.mass if device.mass is None else device.mass
     inertia = tool.inertia if device.inertia is None else device.inertia
     twist = samples.twist("hand")
@@ -220,10 +270,14 @@ def _metrics(trial: Trial, samples: Samples, impacts: Sequence[float]) -> dict[s
         metrics["max_penetration_x"], metrics["max_penetration_y"] = float(x.max()), float(y.max())
         metrics["settling_time"] = _settling_time(samples)
         metrics["kinetic_energy_after_first_impact"] = _energy_after_impact(trial.experiment, samples, impacts)
-        metrics["peak_force"] = float(np.linalg.norm(samples.group("rendered", "fx", "fy", "fz"), axis=1).max())
+        metrics["peak_force"] = _peak_force(samples)
     for name, time in zip(("ideal_first_impact_time", "ideal_second_impact_time"), impacts, strict=False):
         metrics[name] = time
     return metrics
+
+
+def _peak_force(samples: Samples) -> float:
+    return float(np.linalg.norm(samples.group("rendered", "fx", "fy", "fz"), axis=1).max())
 
 
 def _settling_time(samples: Samples) -> float | None:
@@ -255,10 +309,12 @@ def _claims(trial: Trial, samples: Samples, references: Mapping[str, Samples], i
     if own is not None and len(samples):
         runs[own] = samples
     x: dict[str, float | None] = dict.fromkeys(VARIANTS)
-    y, energy = x.copy(), x.copy()
+    y, energy, force = x.copy(), x.copy(), x.copy()
     for name, run in runs.items():
         x[name], y[name] = (_passed_peak(depth) for depth in _penetrations(trial.experiment, run))
         energy[name] = _energy_after_impact(trial.experiment, run, impacts)
+        if None not in (x[name], y[name]):  # both walls were met
+            force[name] = _peak_force(run)
     work, passive = _impulse_work(trial, samples, runs)
 
     return [
@@ -308,6 +364,39 @@ def _claims(trial: Trial, samples: Samples, references: Mapping[str, Samples], i
             energy,
             ("full", "penalty"),
         ),
+        _ordered(
+            "coupled_penetration_x",
+            "The right wall is penetrated less with full impulses than with rigid contact through the unilateral "
+            "coupling",
+            "4.5.1, figure 4.15",
+            x,
+            ("full", "coupled"),
+        ),
+        _ordered(
+            "coupled_penetration_y",
+            "The lower wall is penetrated less with full impulses than with rigid contact through the unilateral "
+            "coupling",
+            "4.5.1, figure 4.15",
+            y,
+            ("full", "coupled"),
+        ),
+        _ordered(
+            "coupled_energy",
+            "At the first contact the hand loses more kinetic energy with impulses than with rigid contact through the "
+            "unilateral coupling",
+            "4.5.1, figure 4.17",
+            energy,
+            ("full", "coupled"),
+        ),
+        _ordered(
+            "forces_at_contact",
+            "New contacts are felt as larger forces with impulses than with penalties alone, and than with rigid "
+            "contact through the unilateral coupling",
+            "4.5.1, figure 4.16",
+            force,
+            ("penalty", "full"),
+            ("coupled", "full"),
+        ),
         Claim(
             "impacts_passive",
             "No impact increases the kinetic energy of the tool",
@@ -328,37 +417,48 @@ def _ordered(name: str, statement: str, section: str, of: Mapping[str, float | N
 
 
 def _passed_peak(depth: np.ndarray) -> float | None:
-    """The largest value, None if it is zero or the last: no contact yet, or not yet the whole of it."""
-    peak = int(np.argmax(depth))
-    return float(depth[peak]) if depth[peak] > 0.0 and peak < depth.size - 1 else None
+    """The largest value, None if it is zero or still grows at the end: no contact yet, or not yet the whole of it."""
+    largest = float(depth.max())
+    grows = depth[-1] == largest and (depth.size == 1 or depth[-2] < (1.0 - 1e-6) * largest)
+    return None if largest == 0.0 or grows else largest
 
 
 def _impulse_work(
     trial: Trial, samples: Samples, runs: Mapping[str, Samples]
 ) -> tuple[dict[str, float | None], bool | None]:
-    """Largest work of a colliding tick's impulse on the tool by variant [J], and whether none is positive.
+    """Largest work of an impact on the tool by variant [J], and whether none is positive.
 
-    An impulse p on a tool of twist v does the work p^T v + 1/2 p^T M^-1 p (THESIS 4.40, with the factor 1/2
-    restored: see errata), which is zero up to rounding at restitution 1.
+    Of penalties these are the impulses of colliding ticks. An impulse p on a tool of twist v does the work
+    p^T v + 1/2 p^T M^-1 p (THESIS 4.40, with the factor 1/2 restored: see errata), which is zero up to rounding at
+    restitution 1. Of rigid contacts every tick is one of an impulse, beside which the other forces act; they do their
+    work at the velocity v' after it, so that the impulse's own is p^T v' - 1/2 (v' - v)^T M (v' - v): the same where
+    there are no others.
     """
-    tool = trial.experiment.tool
-    inverse_inertia = np.array([1.0 / tool.mass, 1.0 / tool.mass, 1.0 / tool.inertia])
+    tool, method = setup(trial.experiment).tool, trial.experiment.environment.method
+    inertia = np.array([tool.mass, tool.mass, tool.inertia])
     checked = {name: runs.get(name) for name in RENDERINGS}
-    if variant(trial.experiment) is None and len(samples):
+    if variant(trial.experiment) not in RENDERINGS and method != "penalty" and len(samples):
         checked["this run"] = samples
     largest: dict[str, float | None] = {}
     passive = None
     for name, run in checked.items():
         largest[name] = None
-        colliding = run["colliding"] > 0 if run is not None else np.zeros(0, bool)
-        if run is None or not colliding.any():
+        if run is None:
             continue
-        impulse = run.group("env", "fx", "fy", "tz")[colliding] / trial.experiment.rate
-        twist = run.group("tool", "vx", "vy", "wz")[colliding]
-        taken = np.sum(impulse * twist, axis=1)
-        given = 0.5 * np.sum(inverse_inertia * impulse**2, axis=1)
+        impulse = run.group("env", "fx", "fy", "tz") / trial.experiment.rate
+        twist = run.group("tool", "vx", "vy", "wz")
+        if name == "this run" and method in RIGID:
+            at = np.flatnonzero((run["contacts"][:-1] > 0) & (np.diff(run["tick"]) == 1))
+            taken = np.sum(impulse[at] * twist[at + 1], axis=1)
+            given = -0.5 * np.sum(inertia * (twist[at + 1] - twist[at]) ** 2, axis=1)
+        else:
+            at = np.flatnonzero(run["colliding"] > 0)
+            taken = np.sum(impulse[at] * twist[at], axis=1)
+            given = 0.5 * np.sum(impulse[at] ** 2 / inertia, axis=1)
+        if not at.size:
+            continue
         largest[name] = float((taken + given).max())
-        passive = passive is not False and bool(np.all(taken + given <= ROUNDING * (np.abs(taken) + given)))
+        passive = passive is not False and bool(np.all(taken + given <= ROUNDING * (np.abs(taken) + np.abs(given))))
     return largest, passive
 
 
@@ -375,12 +475,12 @@ def expected(trial: Trial, reference: Samples) -> dict[str, tuple[float, str]]:
     if variant(experiment) == "full":
         peak = np.linalg.norm(reference.group("rendered", "fx", "fy", "fz"), axis=1).max()
         known["peak_force"] = (float(peak), "rigid walls, impulse within one tick")
-    operator, gap = experiment.operator, experiment.scene.gap
+    tool, scene, _ = setup(experiment)
+    operator, gap = experiment.operator, scene.gap
     if operator.type == "constant" and operator.release is None and experiment.contact.restitution == 0.0:
         fx, fy, _, _, _, torque = operator.wrench
         if fx > 0.0 > fy and torque == 0.0:
-            mass = experiment.tool.mass
-            times = sorted((math.sqrt(2.0 * mass * gap[0] / fx), math.sqrt(2.0 * mass * gap[1] / -fy)))
+            times = sorted((math.sqrt(2.0 * tool.mass * gap[0] / fx), math.sqrt(2.0 * tool.mass * gap[1] / -fy)))
             for name, time in zip(("ideal_first_impact_time", "ideal_second_impact_time"), times, strict=True):
                 if time <= experiment.duration:
                     known[name] = (time, "closed form √(2 m gap / F)")
@@ -394,6 +494,8 @@ STYLES = {
     "saturated": Style(PURPLE, (5, 1.6, 1.2, 1.6)),
     "scaled": Style(ORANGE, (2.2, 1.3)),
     "spread": Style(GREEN, (8, 2)),
+    "constraint": Style(ORANGE, (3, 1.5, 1, 1.5, 1, 1.5)),
+    "coupled": Style(SKY, (2.5, 1.5)),
 }
 LABELS = {
     "ideal": "ideal: rigid walls",
@@ -402,6 +504,15 @@ LABELS = {
     "saturated": "impulses saturated",
     "scaled": "impulses scaled",
     "spread": "impulses spread (IAPB LM)",
+    "constraint": "rigid contact",
+    "coupled": "rigid contact, coupled (CBuc)",
+}
+OTHERS: dict[Method, str] = {
+    "penalty": "penalties",
+    "impulse_augmented": "impulses",
+    "frictional_impulses": "impulses with friction",
+    "constraint": "rigid contact",
+    "hybrid": "collisions, then rigid contact",
 }
 
 
@@ -414,29 +525,31 @@ def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -
         return [_curve(trial, name, runs[name], name == own) for name in dict.fromkeys(names) if name in runs]
 
     impacts = impact_times(references["ideal"])
-    compared = curves("ideal", "penalty", "full", own)
+    compared = curves("ideal", "penalty", "full", "spread", "coupled", own)
+    others = curves(*(name for name in VARIANTS if name != own))
+    trajectory = _trajectories(
+        "trajectory",
+        "Hand trajectories",
+        "Position of the hand, the peg's centre of mass, beside figures 4.15, 4.19 and 4.22 of THESIS.",
+        compared,
+    )
     made = [
-        _trajectories(
-            "trajectory",
-            "Hand trajectories",
-            "Position of the hand, the peg's centre of mass, beside figures 4.15 and 4.19 of THESIS (their "
-            "CBuc is not simulated).",
-            compared,
-        ),
-        _forces("Beside figures 4.16 and 4.20 of THESIS.", compared, impacts),
-        _energies("Beside figures 4.17 and 4.21 of THESIS.", compared, impacts),
+        replace(trajectory, table=_penetration_table([*curves(own), *others])),
+        _forces("Beside figures 4.16, 4.20 and 4.23 of THESIS.", compared, impacts),
+        _energies("Beside figures 4.17, 4.21 and 4.24 of THESIS.", compared, impacts),
     ]
     if sum(name in runs for name in RENDERINGS) > 1:
-        rendered = curves("ideal", *RENDERINGS, own)
-        figure = _trajectories(
-            "renderings",
-            "Hand trajectories by impulse rendering",
-            "Impulses in full, saturated on the device, scaled in the simulation, or spread over several of "
-            "its steps, beside figure 4.18 of THESIS.",
-            rendered,
+        made.append(
+            _trajectories(
+                "renderings",
+                "Hand trajectories by impulse rendering",
+                "Impulses in full, saturated on the device, scaled in the simulation, or spread over several of "
+                "its steps, beside figure 4.18 of THESIS.",
+                curves("ideal", *RENDERINGS, own),
+            )
         )
-        made.append(replace(figure, table=_penetration_table(rendered[1:])))
-    return made
+    balance = energy_figure(curves(own), others)
+    return made if balance is None else [*made, balance]
 
 
 def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
@@ -450,16 +563,20 @@ def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
     impacts = impact_times(ideals[0]) if common else []
     if common:
         curves = [_curve(curves[0].trial, "ideal", ideals[0], False), *curves]
-    return [
-        _trajectories(
-            "trajectory",
-            "Hand trajectories",
-            "Position of the hand, the peg's centre of mass, in each run, beside figure 4.18 of THESIS.",
-            curves,
-        ),
-        _forces("Beside figure 4.16 of THESIS.", curves, impacts),
-        _energies("Beside figure 4.17 of THESIS.", curves, impacts),
+    runs = [curve for curve in curves if curve.samples is not ideals[0]]
+    trajectory = _trajectories(
+        "trajectory",
+        "Hand trajectories",
+        "Position of the hand, the peg's centre of mass, in each run, beside figures 4.15, 4.18 and 4.19 of THESIS.",
+        curves,
+    )
+    made = [
+        replace(trajectory, table=_penetration_table(runs)),
+        _forces("Beside figures 4.16 and 4.20 of THESIS.", curves, impacts),
+        _energies("Beside figures 4.17 and 4.21 of THESIS.", curves, impacts),
     ]
+    balance = energy_figure(runs)
+    return made if balance is None else [*made, balance]
 
 
 def _penetration_table(curves: Sequence[Curve]) -> list[list[str]]:
@@ -471,15 +588,24 @@ def _penetration_table(curves: Sequence[Curve]) -> list[list[str]]:
 
 
 def _curve(trial: Trial, name: str, samples: Samples, own: bool) -> Curve:
-    label, style = LABELS.get(name), STYLES.get(name, Style(SKY))
+    label, style = LABELS.get(name) or _described(trial.experiment), STYLES.get(name, Style(ORANGE))
     if own:
-        label, style = f"this run: {label}" if label else name, replace(style, width=2.2)
-    return Curve(label or name, trial, samples, style)
+        label, style = f"this run: {label}", replace(style, width=2.2)
+    return Curve(label, trial, samples, style)
+
+
+def _described(experiment: Experiment) -> str:
+    """What a run is that is none of the variants."""
+    text, rendering = OTHERS[experiment.environment.method], setup(experiment).device.impulse_rendering
+    if isinstance(experiment.controller, UnilateralParameters):
+        text += ", coupled"
+    return text if rendering == "full" else f"{text}, {rendering}"
 
 
 def _corner(trial: Trial) -> tuple[float, float]:
     """Position of the hand where the aligned peg touches both walls [mm]."""
-    return 1e3 * trial.experiment.scene.gap[0], -1e3 * trial.experiment.scene.gap[1]
+    gap = setup(trial.experiment).scene.gap
+    return 1e3 * gap[0], -1e3 * gap[1]
 
 
 def _trajectories(name: str, title: str, caption: str, curves: Sequence[Curve]) -> Figure:

@@ -6,10 +6,9 @@ same answer.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, ClassVar
 
-from haptic_control.four_channel import FourChannel, FourChannelParameters
+from haptic_control.controllers import AnyControllerParameters, build_controller
 from haptic_sim.messages import DeviceCommand, DeviceState, MessageError, ToolCommand, ToolState
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.servo import ServoNode
@@ -20,7 +19,7 @@ from haptic_sim.parameters import quantity
 class ControllerTrialParameters(TrialParameters):
     """What the controller needs to know of a trial."""
 
-    controller: FourChannelParameters = quantity(description="Controller between device and tool")
+    controller: AnyControllerParameters = quantity(description="Controller between device and tool")
     tool_dof: tuple[int, int] = quantity(description="Sizes of the tool's configuration and velocity")
 
 
@@ -36,8 +35,8 @@ class ControllerNode(ServoNode):
     def build(self) -> None:
         """See ServoNode."""
         nq, nv = self.config.tool_dof
-        FourChannel(self.config.controller).rehearse(nq, nv)
-        self._core = FourChannel(self.config.controller)
+        build_controller(self.config.controller).rehearse(nq, nv)
+        self._core: Any = build_controller(self.config.controller)  # each kind takes parameters of its own
         self._received = DeviceState()
         self._tool, self._answered = (ToolState(q=nq, v=nv, constraint_directions=36) for _ in range(2))
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
@@ -103,7 +102,7 @@ class ControllerNode(ServoNode):
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(ControllerNode))
+    run(ControllerNode)
 
 
 if __name__ == "__main__":

@@ -1,49 +1,33 @@
-"""Driver node: owns the device and the clock of the trial.
+"""Driver node: owns the device and leads the trial.
 
-Starts the first tick when all nodes are ready, asks again where an answer is late, renders what is commanded, and ends
-the trial after the last tick or when interrupted.
+Asks again where an answer is late, and renders what is commanded.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-from haptics.msg import TrialEvent
-from rclpy.serialization import deserialize_message
-
 from haptic_drivers.driver import InertialParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_sim.messages import DeviceCommand, DeviceState, MessageError
+from haptic_sim.nodes.leader import LeaderNode, LeaderTrialParameters
 from haptic_sim.nodes.process import run
-from haptic_sim.nodes.realtime import Deadlines, Stopwatch
-from haptic_sim.nodes.servo import ServoNode
-from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
+from haptic_sim.nodes.trial import EVENTS
 from haptic_sim.parameters import quantity
-from haptic_sim.scene import PegParameters
-
-RESEND = 0.05  # [s] without an answer after which a state is sent again
-# Ticks that the driver may be ahead of the recorder: four messages each, of which the middleware's shared memory
-# holds 512 for a reader whose process does not get to run.
-LEAD, LOOK = 64, 16  # it looks every LOOK ticks
-CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
+from haptic_sim.scene import AnyToolParameters
 
 
-class DriverTrialParameters(TrialParameters):
+class DriverTrialParameters(LeaderTrialParameters):
     """What the driver needs to know of a trial."""
 
     device: InertialParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
-    tool: PegParameters = quantity(description="The virtual tool, whose inertia a device may share")
-    directory: str = quantity("", description="Of the trial: receives what is measured in realtime")
-    progress: bool = quantity(False, description="Write the number of ticks done, and the end, to the standard output")
+    tool: AnyToolParameters = quantity(description="The virtual tool, whose inertia a device may share")
 
 
-class DriverNode(ServoNode):
+class DriverNode(LeaderNode):
     """A driver as a node."""
 
     NAME: ClassVar[str] = "driver"
@@ -63,22 +47,12 @@ class DriverNode(ServoNode):
         self._core = build_driver(config.device, config.operator, config.tool, config.rate, table)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
-        self._watch, self._done = Stopwatch(config.last_tick + 1, config.rate), 0
-        self._ready: set[str] = set()
-        self._recorded, self._closed = 0, "recorder" not in config.nodes
-        self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
+        self.open_trial()
 
     def receive(self, topic: str, data: bytes) -> None:
         """See ServoNode."""
         if topic == EVENTS:
-            event = deserialize_message(data, TrialEvent)
-            if event.name == "ready":
-                self._ready.add(event.node)
-            elif event.name == "recorded":
-                self._recorded = event.tick
-            elif event.name == "closed":
-                self._closed = True
-                self._lacking |= json.loads(event.detail or "{}")
+            self.hear(data)
             return
         received = self._received
         received.load(data)
@@ -93,177 +67,48 @@ class DriverNode(ServoNode):
             raise MessageError(f"device_command {tick}: not finite")
         self._command, self._received, self._commanded = received, self._command, tick
 
-    def serve(self) -> None:
-        """Run the trial."""
-        self.hurry()
-        if not self._gather():
-            return
-        self._report(0)
-        tick = self._run_on_the_clock() if self.config.realtime else self._run_in_lockstep()
-        self.send("device_state", self._sense(tick))
-        self._report(tick)
-        finished = tick > self.config.last_tick
-        self.tell("finished" if finished else "interrupted", tick)
-        if finished:
-            self._await(lambda: self._closed, "recorder: the bag was not closed")
-        else:
-            deadline = time.monotonic() + CLOSING
-            while not self._closed and time.monotonic() < deadline:
-                self.listen(POLL)
-        if self.config.realtime:
-            self._save_timing(tick)
-        if self.config.progress:
-            print("end", flush=True)
-        if finished:
-            self.end(0)
+    def begin(self, tick: int) -> int:
+        """See LeaderNode."""
+        self._core.sense(tick, self._state)
+        self._sensed = tick
+        data = self._state.to_bytes()
+        sent = time.monotonic_ns()
+        self.send("device_state", data)
+        return sent
 
-    def _run_in_lockstep(self) -> int:
-        """Execute the ticks, each when the one before is answered; returns the first that was not executed."""
-        tick = 0
-        recorded = "recorder" in self.config.nodes
-        while tick <= self.config.last_tick and not self.stopping:
-            if not self._tick(tick):
-                break
-            tick += 1
-            if not tick % 64:
-                self._report(tick)
-            if recorded and not tick % LOOK:
-                self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
-        return tick
+    def again(self) -> None:
+        """See LeaderNode."""
+        self.send("device_state", self._state.to_bytes())
 
-    def _run_on_the_clock(self) -> int:
-        """Execute the ticks at their times with the latest command; returns the first that was not executed."""
-        last, watch = self.config.last_tick, self._watch
-        second = round(self.config.rate)
-        deadlines = Deadlines(self.config.rate)
-        started = time.monotonic_ns()
-        for tick in range(last + 1):
-            while (left := deadlines.until(tick)) > 0:
-                self.listen(left * 1e-9)
-            if self.stopping:
-                return tick
-            watch.skipped += deadlines.settle(tick)
-            self._done = tick
-            data = self._sense(tick)
-            sent = time.monotonic_ns()
-            self.send("device_state", data)
-            while self._commanded != tick and (left := deadlines.until(tick + 1)) > 0:
-                self.listen(left * 1e-9)
-            if self._commanded == tick:
-                watch.round_trip[tick] = time.monotonic_ns() - sent
-            self._core.actuate(self._command)
-            watch.begun[tick] = sent - started
-            if self._commanded >= 0:
-                watch.command_age[tick] = tick - self._commanded
-            self.flush()
-            if tick == second:
-                self._complain(tick)
-            if not tick & 63:
-                self._report(tick)
-        return last + 1
+    def answered(self) -> int:
+        """See LeaderNode."""
+        return self._commanded
 
-    def _complain(self, ticks: int) -> None:
-        """Say when the machine does not hold the rate."""
-        figures = self._watch.summary(ticks)
-        missed, skipped = figures["missed"] or 0, figures["skipped_periods"] or 0
-        if missed + skipped > 0.05 * ticks:
-            self.get_logger().warning(
-                f"rate = {self.config.rate:g} Hz: this machine does not hold it: of the first {ticks} ticks {missed} "
-                f"had no answer in time, {skipped} periods passed without a tick; choose a lower rate, or --composed"
-            )
+    def complete(self) -> None:
+        """See LeaderNode."""
+        self._core.actuate(self._command)
 
-    def _save_timing(self, ticks: int) -> None:
-        """Leave what was measured beside the bag."""
-        watch = self._watch
-        folder = Path(self.config.directory)
-        np.savez_compressed(
-            folder / "timing.npz",
-            begun=watch.begun[:ticks],
-            round_trip=watch.round_trip[:ticks],
-            command_age=watch.command_age[:ticks],
-        )
+    def conclude(self, tick: int) -> None:
+        """See LeaderNode."""
+        self.begin(tick)
+
+    def counts(self) -> dict[str, int]:
+        """See LeaderNode."""
         core = self._core
-        figures = watch.summary(ticks) | {
-            **self._lacking,
-            "scheduler": self.scheduler,
-            "saturations": core.saturations,
-            "expired": core.expired,
-            "refused": self.refused + core.refused,
-        }
-        (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
+        return {"saturations": core.saturations, "expired": core.expired, "refused": self.refused + core.refused}
 
     def health(self) -> tuple[str, dict[str, object]]:
         """See ServoNode."""
         trouble, values = super().health()
-        core, done = self._core, self._done
-        if self.config.realtime and done > 1:
-            figures = self._watch.summary(done)
-            p50, missed = figures["period_p50"], figures["missed"] or 0
-            values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "missed ticks": missed}
-            values |= {"period p99 [s]": figures["period_p99"], "skipped periods": figures["skipped_periods"]}
-            values["age of the last command [ticks]"] = done - self._commanded
-            if missed or figures["skipped_periods"]:
-                trouble = trouble or f"{missed} ticks missed, {figures['skipped_periods']} periods skipped"
+        core = self._core
         if core.expired:
             trouble = f"{core.expired} ticks without force: the last command was too old"
         return trouble, values | {"saturations": core.saturations, "ticks without force": core.expired}
 
-    def _gather(self) -> bool:
-        """Wait until all nodes of the trial are ready; False if interrupted."""
-        deadline = time.monotonic() + READY_TIMEOUT
-        ours: list[ServoNode] = [self] if self.composition is None else list(self.composition.nodes)
-        waiting = list(ours)
-        others = set(self.config.nodes) - {node.get_name() for node in ours}
-        while waiting or not others <= self._ready:
-            if self.stopping:
-                return False
-            self.listen(POLL)
-            for node in ours:
-                node.idle()
-            waiting = [node for node in waiting if not node.announce_if_ready(deadline)]
-            if time.monotonic() > deadline:
-                missing = ", ".join(sorted(others - self._ready))
-                raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {missing}")
-        self.tell("started", 0)
-        return True
-
-    def _tick(self, tick: int) -> bool:
-        """Execute a tick; False if interrupted before its command came."""
-        data = self._sense(tick)
-        self.send("device_state", data)
-        silent_since = time.monotonic()
-        while self._commanded != tick:
-            if self.stopping:
-                return False
-            if not self.listen(RESEND):
-                if time.monotonic() - silent_since > self.config.patience:
-                    raise ServoError(f"tick {tick}: no command within {self.config.patience:g} s")
-                self.send("device_state", data)
-        self._core.actuate(self._command)
-        self.flush()
-        return True
-
-    def _sense(self, tick: int) -> bytes:
-        """The message with the device's state."""
-        self._core.sense(tick, self._state)
-        self._sensed = tick
-        return self._state.to_bytes()
-
-    def _report(self, tick: int) -> None:
-        if self.config.progress:
-            print(f"tick {tick}", flush=True)
-
-    def _await(self, condition: Any, reason: str) -> None:
-        deadline = time.monotonic() + self.config.patience
-        while not condition() and not self.stopping:
-            self.listen(POLL)
-            if time.monotonic() > deadline:
-                raise ServoError(f"{reason} for {self.config.patience:g} s")
-
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(DriverNode))
+    run(DriverNode)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,10 @@ class CollisionDetector:
             self._order, self._member = np.zeros(CLUSTERED, np.int64), np.zeros(CLUSTERED, np.int64)
         self.dropped = 0
 
+    def set_materials(self, restitution: np.ndarray, friction: np.ndarray) -> None:
+        """Take other coefficients of the pairs, (P,) and (P, 2), from the next detection on."""
+        self._pairs.restitution[:], self._pairs.friction[:] = restitution, friction
+
     def detect(self, data: pin.Data, margin: float, rows: ContactRows) -> None:
         """Fill `rows` with the contacts whose separation is less than `margin` [m].
 

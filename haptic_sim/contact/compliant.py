@@ -3,13 +3,16 @@
 `penalty`: penalties only. `impulse_augmented`: the contacts of a *group* - bodies that hang together by overlapping
 contacts - collide when one of them is new (it overlaps, did not in the step before, and its points approach), or when
 impulses of the step before had to be scaled and shall be spread. While a group collides, impulses act at all its
-contacts whose points approach, and no penalties; while it rests, penalties and friction act. `frictional_impulses`:
-the same with impulses that obey Coulomb's law (beyond THESIS, which names it in 7.2).
+contacts whose points approach or are at rest, so that a body struck against a wall does not go into it, and no
+penalties; while it rests, penalties and friction act. `frictional_impulses`: the same with impulses that obey Coulomb's
+law (beyond THESIS, which names it in 7.2).
 
 Two groups that share no moving body do not feel each other's impulses, so that each is resolved alone.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -17,20 +20,79 @@ import numpy as np
 from haptic_sim.contact.friction import (
     COULOMB,
     NONE,
+    Bonds,
     FrictionMemory,
     bond_energy,
+    carry_over,
     damp,
     friction_forces,
     tangential_mobility,
 )
 from haptic_sim.contact.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
 from haptic_sim.contact.impulses import NOT_CONVERGED, ImpulseWorkspace, resolve_collisions
-from haptic_sim.contact.response import ContactParameters, ContactResponse, ImpulseRendering, Method
-from haptic_sim.contact.rows import ContactRows
+from haptic_sim.contact.response import (
+    ContactParameters,
+    ContactResponse,
+    ImpulseRendering,
+    Method,
+    add_up,
+    set_up,
+)
 from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, contact_velocity
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.multibody import Multibody
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
+
+# [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part in
+# an impact. THESIS (4.2) has v_n >= 0 for separating.
+_STILL = 1e-9
+
+
+class CompliantArrays(NamedTuple):
+    """Memory of these methods, for kernels (C: capacity).
+
+    Attributes:
+        old: identities of the contacts that overlapped in the step before, (C,) int64.
+        group: union-find forest of the trees, (trees,) int64; colliding: of its roots, (trees,) bool.
+        numbers: normal velocity, 1 where it collides, and two more of each contact, (4, C).
+        index, column: work space, (C,) and (trees,) int64.
+        W, c, G, H, small, vectors, order: of an `ImpulseWorkspace`.
+        wrench_limit: (6,); wrenches: work space, (3, 6).
+        bonds, table: of a `FrictionMemory`.
+        normal_force, mobility, slip, friction, viscosity, viscous_limit: see `friction_forces`.
+        viscous, blocks: see `damp`; sums: see `tangential_mobility`; energy: see `bond_energy`.
+        u: work space, (nv,).
+    """
+
+    old: np.ndarray
+    group: np.ndarray
+    colliding: np.ndarray
+    numbers: np.ndarray
+    index: np.ndarray
+    column: np.ndarray
+    W: np.ndarray
+    c: np.ndarray
+    G: np.ndarray
+    H: np.ndarray
+    small: np.ndarray
+    vectors: np.ndarray
+    order: np.ndarray
+    wrench_limit: np.ndarray
+    wrenches: np.ndarray
+    bonds: tuple[Bonds, Bonds]
+    table: np.ndarray
+    normal_force: np.ndarray
+    mobility: np.ndarray
+    slip: np.ndarray
+    friction: np.ndarray
+    viscosity: np.ndarray
+    viscous_limit: np.ndarray
+    viscous: np.ndarray
+    blocks: np.ndarray
+    sums: np.ndarray
+    energy: np.ndarray
+    u: np.ndarray
 
 
 class CompliantContact(ContactResponse):
@@ -53,7 +115,6 @@ class CompliantContact(ContactResponse):
         super().__init__(body, parameters, capacity)
         self.impulsive, self.frictional = method != "penalty", method == "frictional_impulses"
         self.limited, self.spread = rendering in ("scaled", "spread"), rendering == "spread"
-        self.wrench_limit = np.array(wrench_limit, float)
         if self.limited and not self._rigid:
             raise ParameterError(
                 [
@@ -61,157 +122,217 @@ class CompliantContact(ContactResponse):
                     "saturated"
                 ]
             )
-        self._pending = False
-        self._old, self._old_count = np.zeros(capacity, np.int64), 0
-        trees = body.trees.start.size
-        self._group, self._colliding = np.zeros(max(trees, 1), np.int64), np.zeros(max(trees, 1), np.bool_)
-        self._numbers = np.zeros((4, capacity))
-        self._index, self._column = np.zeros(capacity, np.int64), np.zeros(max(trees, 1), np.int64)
-        self._work = ImpulseWorkspace(capacity, body.nv)
-        self._memory = FrictionMemory(capacity)
-        self._normal_force, self._mobility = np.zeros(capacity), np.zeros(capacity)
-        self._slip, self._friction = np.zeros((capacity, 3)), np.zeros((capacity, 3))
-        self._viscosity, self._viscous_limit = np.zeros(capacity), np.zeros(capacity)
-        self._viscous, self._blocks, self._u = np.zeros((capacity, 2)), np.zeros((capacity, 3)), np.zeros(body.nv)
-        self._wrenches = np.zeros((3, 6))
-        self._sums, self._energy = np.zeros(max(trees, 1)), np.zeros(capacity)
+        self._pending, self._old_count = False, 0
+        trees, work = max(body.trees.start.size, 1), ImpulseWorkspace(capacity, body.nv)
+        self._bonds = FrictionMemory(capacity)
+        self._arrays = CompliantArrays(
+            old=np.zeros(capacity, np.int64),
+            group=np.zeros(trees, np.int64),
+            colliding=np.zeros(trees, np.bool_),
+            numbers=np.zeros((4, capacity)),
+            index=np.zeros(capacity, np.int64),
+            column=np.zeros(trees, np.int64),
+            W=work.W,
+            c=work.c,
+            G=work.G,
+            H=work.H,
+            small=work.small,
+            vectors=work.vectors,
+            order=work.index,
+            wrench_limit=np.array(wrench_limit, float),
+            wrenches=np.zeros((3, 6)),
+            bonds=self._bonds.both,
+            table=self._bonds.table,
+            normal_force=np.zeros(capacity),
+            mobility=np.zeros(capacity),
+            slip=np.zeros((capacity, 3)),
+            friction=np.zeros((capacity, 3)),
+            viscosity=np.zeros(capacity),
+            viscous_limit=np.zeros(capacity),
+            viscous=np.zeros((capacity, 2)),
+            blocks=np.zeros((capacity, 3)),
+            sums=np.zeros(trees),
+            energy=np.zeros(capacity),
+            u=np.zeros(body.nv),
+        )
         if self.frictional:
             self._some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
             self._impact = FrictionalWorkspace.allocate(self._some, body.nv)
             self._p = np.zeros((capacity, 3))
             self._slip_state = np.zeros(capacity, np.int8)
 
-    def _resolve(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
-        n, w = rows.count, self._work
-        collisions = self._penalize(rows, body, period, self.impulsive)
+    def _memory(self) -> CompliantArrays:
+        return self._arrays
+
+    def _resolve(self, packed: Packed, count: int, external: np.ndarray, period: float) -> None:
+        material = self.parameters
+        penalty = (period, material.stiffness, material.damping, material.per == "wall")
+        self.contacts, self._old_count, collisions, self.stored = _begin(
+            packed, count, external, *penalty, self.impulsive, self._pending, self._old_count
+        )
         self._pending = False
         if collisions:
             if self.frictional:
-                self._collide_with_friction(rows, body)
+                self._collide_with_friction(packed, count)
             else:
-                self.unresolved += _collide(
-                    n,
-                    rows.arrays,
-                    self.scaled,
-                    self._group,
-                    self._numbers,
-                    self._index,
-                    self._column,
-                    w.W,
-                    w.c,
-                    w.G,
-                    w.H,
-                    w.small,
-                    w.vectors,
-                    w.index,
-                    self.impulses,
-                )
+                self.unresolved += _collide_without_friction(packed, count)
             if self.limited:
-                part = _limit(
-                    n,
-                    rows.arrays,
-                    self.tangent,
-                    self.impulses,
-                    body.hand_joint,
-                    body.p_WH,
-                    period,
-                    self.wrench_limit,
-                    self._wrenches,
-                )
+                part = _limit_all(packed, count, period)
                 self._pending = self.spread and 0.0 < part < 1.0
                 if part == 0.0:  # the device renders nothing in a direction that is needed
-                    collisions = self._penalize(rows, body, period, False)
+                    collisions = False
+                    _penalize(packed, count, *penalty, False, False, self._old_count)
         self.state = (COLLIDING if collisions else RESTING) if self.contacts else FREE
-        self._rub(rows, body, external, period)
-
-    def _penalize(self, rows: ContactRows, body: Multibody, period: float, impulsive: bool) -> bool:
-        """Fill in penalties, and whether there are collisions in whose groups they do not act."""
-        material = self.parameters
-        self.contacts, self._old_count, collisions, self.stored = _penalties(
-            rows.count,
-            rows.arrays,
-            self.scaled,
-            body.u,
+        friction, bonds = material.friction, self._bonds
+        before, bonds.now = bonds.now, 1 - bonds.now
+        self.sliding, self.bonded, stored = _end(
+            packed,
+            count,
+            external,
             period,
-            material.stiffness,
-            material.damping,
-            material.per == "wall",
-            impulsive,
-            self._pending,
-            body.trees.of_joint[body.hand_joint],
-            self._old,
-            self._old_count,
-            self._group,
-            self._colliding,
-            self._numbers,
-            self._normal_force,
-            self.impulses,
-        )
-        return bool(collisions)
-
-    def _rub(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
-        """Friction of the contacts with penalties."""
-        friction, memory, n = self.parameters.friction, self._memory, rows.count
-        self.sliding, self.bonded = 0, 0.0
-        if friction.code == NONE:
-            return
-        before = bond_energy(memory.count, memory.bonds, self._energy)
-        memory.carry_over(n, rows.id)
-        _slip_velocities(n, rows.arrays, self.scaled, self.tangent, body.u, self._slip)
-        tangential_mobility(self.scaled, n, self._normal_force, self._sums, self._mobility)
-        friction_forces(
             friction.code,
-            n,
-            rows.normal,
-            self._slip,
-            self._normal_force,
-            rows.friction,
-            self._mobility,
             friction.breakaway,
             friction.deadband,
             friction.damping,
-            period,
-            memory.bonds,
-            self._friction,
-            self._viscosity,
-            self._viscous_limit,
+            bonds.count,
+            before,
         )
-        self.sliding = _add_friction(
-            n,
-            rows.arrays,
-            self.tangent,
-            self._friction,
-            memory.bonds.sliding,
-            self._normal_force,
-            period,
-            self.impulses.p,
-        )
-        if friction.damping > 0.0 or friction.code == COULOMB:
-            np.add(body.u, external, out=self._u)
-            _damp(
-                n,
-                self.scaled,
-                self._viscosity,
-                self._viscous_limit,
-                period,
-                self._u,
-                self._viscous,
-                self._blocks,
-                self.impulses.p,
-            )
-        self.stored += before
-        self.bonded = bond_energy(n, memory.bonds, self._energy) - before
+        self.stored += stored
+        bonds.count = count if friction.code != NONE else 0
 
-    def _collide_with_friction(self, rows: ContactRows, body: Multibody) -> None:
-        m = _select(rows.count, self.scaled, self._numbers, self._some, self._index)
-        self._u[:] = body.u
-        e, mu = self._numbers[2], self._numbers[3]
-        _materials(m, rows.arrays, self._index, self.parameters.friction.code != NONE, e, mu)
+    def _collide_with_friction(self, packed: Packed, count: int) -> None:
+        a = self._arrays
+        m = _select(packed, count, self.parameters.friction.code != NONE, self._some)
+        e, mu = a.numbers[2], a.numbers[3]
         code = resolve_frictional_impacts(
-            m, self._some, self._u, e, mu, STEPS, SWEEPS, self._impact, self._p, self._slip_state
+            m, self._some, a.u, e, mu, STEPS, SWEEPS, self._impact, self._p, self._slip_state
         )
         self.unresolved += code == 2
-        _scatter(m, self._index, self._p, self.impulses)
+        _scatter(m, a.index, self._p, self.impulses)
+
+
+@numba.njit(cache=True, nogil=True)
+def _begin(packed, count, external, period, stiffness, damping, per_wall, impulsive, pending, old_count):
+    """Set up the contacts; then as `_penalize`."""
+    set_up(packed.arrays, count, external)
+    return _penalize(packed, count, period, stiffness, damping, per_wall, impulsive, pending, old_count)
+
+
+@numba.njit(cache=True, nogil=True)
+def _penalize(packed, count, period, stiffness, damping, per_wall, impulsive, pending, old_count):
+    """Fill in penalties where there are no collisions.
+
+    Returns:
+        Contacts that overlap, the same for the next step, whether some collide, energy of the springs [J].
+    """
+    a = packed.arrays
+    m = a.method
+    return _penalties(
+        count,
+        a.rows,
+        a.scaled,
+        a.body.u,
+        period,
+        stiffness,
+        damping,
+        per_wall,
+        impulsive,
+        pending,
+        a.body.hand_tree,
+        m.old,
+        old_count,
+        m.group,
+        m.colliding,
+        m.numbers,
+        m.normal_force,
+        a.impulses,
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _collide_without_friction(packed, count):
+    """As `_collide`."""
+    a = packed.arrays
+    m = a.method
+    return _collide(
+        count,
+        a.rows,
+        a.scaled,
+        m.group,
+        m.numbers,
+        m.index,
+        m.column,
+        m.W,
+        m.c,
+        m.G,
+        m.H,
+        m.small,
+        m.vectors,
+        m.order,
+        a.impulses,
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _limit_all(packed, count, period):
+    """As `_limit`."""
+    a = packed.arrays
+    m = a.method
+    return _limit(count, a.rows, a.tangent, a.impulses, a.body.hand, a.body.p_WH, period, m.wrench_limit, m.wrenches)
+
+
+@numba.njit(cache=True, nogil=True)
+def _end(packed, count, external, period, model, breakaway, deadband, damping, count_before, before):
+    """Friction of the contacts with penalties, and what all impulses do.
+
+    Args:
+        count_before, before: how many bonds there were in the step before, and which of the two memories has them.
+
+    Returns:
+        Contacts that slide, growth of the energy of bonds, what it was before [J].
+    """
+    a = packed.arrays
+    m = a.method
+    sliding, growth, stored = 0, 0.0, 0.0
+    if model != NONE:
+        bonds = m.bonds[1 - before]
+        stored = bond_energy(count_before, m.bonds[before], m.energy)
+        carry_over(count, a.rows.id, count_before, m.bonds[before], bonds, m.table)
+        sliding = _rub(a, m, bonds, count, external, period, model, breakaway, deadband, damping)
+        growth = bond_energy(count, bonds, m.energy) - stored
+    add_up(a, count, period)
+    return sliding, growth, stored
+
+
+@numba.njit(cache=True, nogil=True)
+def _rub(a, m, bonds, count, external, period, model, breakaway, deadband, damping):
+    """Add friction to the impulses; returns how many contacts slide."""
+    p, u = a.impulses.p, m.u
+    _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, m.slip)
+    tangential_mobility(a.scaled, count, m.normal_force, m.sums, m.mobility)
+    friction_forces(
+        model,
+        count,
+        a.rows.normal,
+        m.slip,
+        m.normal_force,
+        a.rows.friction,
+        m.mobility,
+        breakaway,
+        deadband,
+        damping,
+        period,
+        bonds,
+        m.friction,
+        m.viscosity,
+        m.viscous_limit,
+    )
+    sliding = _add_friction(count, a.rows, a.tangent, m.friction, bonds.sliding, m.normal_force, period, p)
+    if damping > 0.0 or model == COULOMB:
+        for j in range(u.shape[0]):
+            u[j] = a.body.u[j] + external[j]
+        _damp(count, a.scaled, m.viscosity, m.viscous_limit, period, u, m.viscous, m.blocks, p)
+    return sliding
 
 
 @numba.njit(cache=True, nogil=True)
@@ -302,6 +423,12 @@ def _penalties(
         for i in range(count):
             if collides[i] > 0.0:
                 colliding[_group_of(contacts, i, group)] = True
+        if collisions:
+            for i in range(count):
+                if rows.separation[i] < 0.0 and 0.0 <= v_n[i] <= _STILL:
+                    g = _group_of(contacts, i, group)
+                    if g >= 0 and colliding[g]:
+                        collides[i] = 1.0
     stored = 0.0
     share = 1.0
     m = 0
@@ -457,14 +584,20 @@ def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def _select(count, contacts, numbers, some, index):
-    """Copy the contacts that collide to the front of `some`; returns how many."""
+def _select(packed, count, rubs, some):
+    """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
+    a = packed.arrays
+    w = a.method
     m = 0
     for i in range(count):
-        if numbers[1, i] > 0.0:
-            index[m] = i
-            copy_contact(contacts, i, some, m)
+        if w.numbers[1, i] > 0.0:
+            w.index[m] = i
+            w.numbers[2, m] = a.rows.restitution[i]
+            w.numbers[3, m] = a.rows.friction[i, 1] if rubs else 0.0
+            copy_contact(a.scaled, i, some, m)
             m += 1
+    for j in range(w.u.shape[0]):
+        w.u[j] = a.body.u[j]
     return m
 
 
@@ -480,14 +613,6 @@ def copy_contact(contacts, i, some, m):
                     some.W[m, d, side, k] = contacts.W[i, d, side, k]
     for d in range(3):
         some.offset[m, d] = contacts.offset[i, d]
-
-
-@numba.njit(cache=True, nogil=True)
-def _materials(m, rows, index, rubs, restitution, friction):
-    """Restitution and kinetic friction of selected contacts."""
-    for k in range(m):
-        restitution[k] = rows.restitution[index[k]]
-        friction[k] = rows.friction[index[k], 1] if rubs else 0.0
 
 
 @numba.njit(cache=True, nogil=True)

@@ -141,17 +141,22 @@ class Bonds(NamedTuple):
 
 
 class FrictionMemory:
-    """The bonds of the contacts of this step and of the step before; the first `count` of `bonds` are in use."""
+    """The bonds of the contacts of this step and of the step before, in turn; the first `count` are in use."""
 
     def __init__(self, capacity: int = CAPACITY):
-        self.bonds, self._before = Bonds.allocate(capacity), Bonds.allocate(capacity)
-        self.count = 0
-        self._table = np.zeros(1 << (2 * max(capacity, 1) - 1).bit_length(), np.int64)
+        self.both = Bonds.allocate(capacity), Bonds.allocate(capacity)
+        self.now, self.count = 0, 0
+        self.table = np.zeros(1 << (2 * max(capacity, 1) - 1).bit_length(), np.int64)
+
+    @property
+    def bonds(self) -> Bonds:
+        """Of this step."""
+        return self.both[self.now]
 
     def carry_over(self, count: int, id: np.ndarray) -> None:
         """Begin a step whose contacts are `id` (C,) int64: each keeps its bond, new ones begin at rest, unstrained."""
-        self.bonds, self._before = self._before, self.bonds
-        carry_over(count, id, self.count, self._before, self.bonds, self._table)
+        before, self.now = self.bonds, 1 - self.now
+        carry_over(count, id, self.count, before, self.bonds, self.table)
         self.count = count
 
     def forget(self) -> None:

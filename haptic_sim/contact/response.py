@@ -11,17 +11,18 @@ An impulse p in a step of length T is the wrench J^T p / T of that step (THESIS 
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numba
 import numpy as np
 
 from haptic_sim.contact.friction import FrictionParameters
-from haptic_sim.contact.rows import ContactRows
+from haptic_sim.contact.rows import ContactRows, RowArrays
 from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, assemble, contact_velocity
 from haptic_sim.energy import DAMPING, FRICTION, IMPACT, INJECTED, EnergyBalance
 from haptic_sim.messages import FREE
-from haptic_sim.multibody import Multibody
+from haptic_sim.multibody import BodyArrays, Multibody
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 
 Method = Literal["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"]
@@ -108,6 +109,28 @@ class Impulses(NamedTuple):
         return cls(np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity, np.bool_))
 
 
+class ResponseArrays(NamedTuple):
+    """What a step works on, for kernels.
+
+    Attributes:
+        rows, body: contacts, and the bodies that they are of.
+        scaled, tangent: contacts in scaled coordinates, and their first tangents, (C, 3).
+        impulses, du, wrench: see `ContactResponse`.
+        u: scaled velocity, (nv,): at first what it would become without contacts, in the end after the step.
+        method: memory of the method.
+    """
+
+    rows: RowArrays
+    body: BodyArrays
+    scaled: ScaledContacts
+    tangent: np.ndarray
+    impulses: Impulses
+    du: np.ndarray
+    wrench: np.ndarray
+    u: np.ndarray
+    method: Any
+
+
 class ContactResponse:
     """Contacts on the bodies of a model; derived classes are the methods.
 
@@ -117,7 +140,7 @@ class ContactResponse:
         capacity: rows at most.
 
     Attributes:
-        du: what the contacts of the last step do to the scaled velocity, (nv,).
+        du: what the contacts of the last step do to the scaled velocity, (nv,); u: that after the step, (nv,).
         wrench: the same at the hand, in world axes [N, N m] (6,).
         contacts: number of contacts; sliding: how many of them slide; state: FREE, COLLIDING or RESTING.
         unresolved: steps whose impulses did not converge and were damped.
@@ -133,7 +156,10 @@ class ContactResponse:
         self.du, self.wrench = np.zeros(body.nv), np.zeros(6)
         self.contacts, self.sliding, self.state, self.unresolved = 0, 0, FREE, 0
         self.stored, self.bonded = 0.0, 0.0
-        self._u_free = np.zeros(body.nv)
+        self.u = np.zeros(body.nv)
+        self._packed: Packed | None = None
+        self._packed_rows: ContactRows | None = None
+        self._packed_body: Multibody | None = None
         self._rigid = int(np.count_nonzero(body.trees.of_joint == body.trees.of_joint[body.hand_joint])) == 1
 
     @property
@@ -142,62 +168,64 @@ class ContactResponse:
         return 0.0
 
     def respond(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
-        """Find du, wrench, contacts and state for a step.
+        """Find du, u, wrench, contacts and state for a step.
 
         Args:
             rows: contacts of `body` as it is.
             external: what forces other than contacts do to u during the step, (nv,).
             period: [s].
         """
-        trees = body.trees
-        np.add(body.u, external, out=self._u_free)
-        assemble(
-            rows.count,
-            rows.arrays,
-            body.J_W,
-            trees.support,
-            trees.of_joint,
-            body.L,
-            self._u_free,
-            self.scaled,
-            self.tangent,
-        )
-        self._resolve(rows, body, external, period)
-        _collect(
-            rows.count,
-            rows.arrays,
-            self.scaled,
-            self.tangent,
-            self.impulses.p,
-            body.hand_joint,
-            body.p_WH,
-            period,
-            self.du,
-            self.wrench,
-        )
+        if rows is not self._packed_rows or body is not self._packed_body:
+            self._packed_rows, self._packed_body = rows, body
+            self._packed = Packed(
+                ResponseArrays(
+                    rows.arrays,
+                    body.arrays,
+                    self.scaled,
+                    self.tangent,
+                    self.impulses,
+                    self.du,
+                    self.wrench,
+                    self.u,
+                    self._memory(),
+                )
+            )
+        self._resolve(self._packed, rows.count, external, period)
         if not self._rigid:
             body.at_hand(self.du, period, self.wrench)
 
-    def _resolve(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
-        """Fill `impulses` and say contacts, sliding and state; `stored` before, `bonded`: growth of bonds' energy."""
+    def _memory(self) -> Any:
+        """Memory of the method, for kernels."""
         raise NotImplementedError
 
-    def book(
-        self, rows: ContactRows, body: Multibody, wrench: np.ndarray, u: np.ndarray, balance: EnergyBalance
-    ) -> None:
-        """Enter what was done during the step from `body.u` to `u` under `wrench` at the hand into `balance`."""
-        _book(
-            rows.count,
-            self.scaled,
-            self.impulses,
-            self.bonded,
-            body.u,
-            u,
-            body.W_H,
-            wrench,
-            balance.period,
-            balance.values,
-        )
+    def _resolve(self, packed: Packed, count: int, external: np.ndarray, period: float) -> None:
+        """Find all of it; `packed`: of `ResponseArrays`.
+
+        Begins with `set_up` and ends with `add_up`; also says `stored` before the step, and `bonded`, by how much the
+        energy of bonds grew.
+        """
+        raise NotImplementedError
+
+    def book(self, rows: ContactRows, wrench: np.ndarray, balance: EnergyBalance) -> None:
+        """Enter what was done during the step, in which `wrench` acted at the hand, into `balance`."""
+        _book(self._packed, rows.count, self.bonded, wrench, balance.period, balance.values)
+
+
+@numba.njit(cache=True, nogil=True)
+def set_up(a, count, external):
+    """Put the contacts of `ResponseArrays` into scaled coordinates."""
+    body = a.body
+    for j in range(a.u.shape[0]):
+        a.u[j] = body.u[j] + external[j]
+    assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, a.u, a.scaled, a.tangent)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_up(a, count, period):
+    """Find what the impulses of `ResponseArrays` do to u and at the hand."""
+    _collect(count, a.rows, a.scaled, a.tangent, a.impulses.p, a.body.hand, a.body.p_WH, period, a.du, a.wrench)
+    for j in range(a.u.shape[0]):
+        a.u[j] += a.du[j]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -236,8 +264,10 @@ def _collect(count, rows, contacts, tangent, p, hand, p_WH, period, du, wrench):
 
 
 @numba.njit(cache=True, nogil=True)
-def _book(count, contacts, impulses, bonded, before, after, W_H, wrench, period, energy):
+def _book(packed, count, bonded, wrench, period, energy):
     """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy."""
+    a = packed.arrays
+    contacts, impulses, before, after, W_H = a.scaled, a.impulses, a.body.u, a.u, a.body.W_H
     p, spring = impulses.p, impulses.spring
     for i in range(6):
         s = 0.0

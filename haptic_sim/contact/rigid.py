@@ -19,6 +19,8 @@ is corrected out of what the step dissipates, never by adding energy. At rest no
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 
@@ -28,18 +30,64 @@ from haptic_sim.contact.frictional_impulses import STEPS, SWEEPS, FrictionalWork
 from haptic_sim.contact.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
 from haptic_sim.contact.lemke import SOLVED
 from haptic_sim.contact.mirtich import MirtichWorkspace, resolve_one_at_a_time
-from haptic_sim.contact.response import ContactParameters, ContactResponse, Method
-from haptic_sim.contact.rows import ContactRows
+from haptic_sim.contact.response import ContactParameters, ContactResponse, Method, add_up, set_up
 from haptic_sim.contact.scaled import ScaledContacts, contact_velocity
 from haptic_sim.contact.stewart_trinkle import ContactProblem, stewart_trinkle
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.multibody import Multibody
+from haptic_sim.packed import Packed
 
 RECOVERY = 0.2  # part of an overlap to recover in a step
 SLOP = 1e-5  # [m] overlap that is left alone
 FASTEST_RECOVERY = 0.1  # [m/s]
 _TOUCHING = 1e-6  # [m] separation of a contact through which an impact is handed on
+_ROUNDS = 8  # of impacts in a step: one may drive other contacts together that had been at rest or apart
 _SLIDES = 1e-7  # [m/s] slip of a contact that slides
+
+
+class Remembered(NamedTuple):
+    """What a step leaves to the next, for kernels (C: capacity).
+
+    Attributes:
+        id: identities of its contacts, (C,) int64.
+        world: their impulses in world axes [N s], (C, 3).
+        slides: whether they slide, (C,) bool.
+    """
+
+    id: np.ndarray
+    world: np.ndarray
+    slides: np.ndarray
+
+    @classmethod
+    def allocate(cls, capacity: int) -> Remembered:
+        return cls(np.zeros(capacity, np.int64), np.zeros((capacity, 3)), np.zeros(capacity, np.bool_))
+
+
+class RigidArrays(NamedTuple):
+    """Memory of these methods, for kernels (C: capacity).
+
+    Attributes:
+        problem, gauss_seidel: of the solvers.
+        some, index, e, mu: contacts that take part in an impact, their numbers, restitution and friction; `mu` is then
+            that of all contacts in the complementarity problem.
+        bias, start: bounds of the normal velocities [m/s], (C,), and impulses to start from, (C, 3).
+        p: impulses of the problem, (C, 3).
+        u, after: scaled velocity after impacts, and after the step, (nv,).
+        steps: of this step and of the one before, in turn.
+    """
+
+    problem: ContactProblem
+    gauss_seidel: GaussSeidelMemory
+    some: ScaledContacts
+    index: np.ndarray
+    e: np.ndarray
+    mu: np.ndarray
+    bias: np.ndarray
+    start: np.ndarray
+    p: np.ndarray
+    u: np.ndarray
+    after: np.ndarray
+    steps: tuple[Remembered, Remembered]
 
 
 class RigidContact(ContactResponse):
@@ -49,121 +97,137 @@ class RigidContact(ContactResponse):
         super().__init__(body, parameters, capacity)
         self.hybrid = method == "hybrid"
         planar = not np.any(body.J_W[2:5])  # nothing moves along z or turns about x or y
-        self._problem = ContactProblem.allocate(parameters.lemke_contacts, 2 if planar else parameters.facets)
-        self._gauss_seidel = GaussSeidelMemory.allocate(self.scaled)
-        self._some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        self._arrays = RigidArrays(
+            problem=ContactProblem.allocate(parameters.lemke_contacts, 2 if planar else parameters.facets),
+            gauss_seidel=GaussSeidelMemory.allocate(self.scaled),
+            some=some,
+            index=np.zeros(capacity, np.int64),
+            e=np.zeros(capacity),
+            mu=np.zeros(capacity),
+            bias=np.zeros(capacity),
+            start=np.zeros((capacity, 3)),
+            p=np.zeros((capacity, 3)),
+            u=np.zeros(body.nv),
+            after=np.zeros(body.nv),
+            steps=(Remembered.allocate(capacity), Remembered.allocate(capacity)),
+        )
         if self.hybrid:
             self._mirtich = MirtichWorkspace()
         else:
-            self._impacts = FrictionalWorkspace.allocate(self._some, body.nv)
-        self._index, self._slip_state = np.zeros(capacity, np.int64), np.zeros(capacity, np.int8)
-        self._e, self._mu, self._bias = np.zeros(capacity), np.zeros(capacity), np.zeros(capacity)
-        self._p, self._start = np.zeros((capacity, 3)), np.zeros((capacity, 3))
-        self._u, self._after = np.zeros(body.nv), np.zeros(body.nv)
-        self._id, self._count = np.zeros(capacity, np.int64), 0
-        self._world, self._slides = np.zeros((capacity, 3)), np.zeros(capacity, np.bool_)
-        self._before, self._world_before = np.zeros(capacity, np.int64), np.zeros((capacity, 3))
-        self._slid = np.zeros(capacity, np.bool_)
+            self._impacts = FrictionalWorkspace.allocate(some, body.nv)
+            self._slip_state = np.zeros(capacity, np.int8)
+        self._now, self._count = 0, 0
 
     @property
     def margin(self) -> float:
         """See ContactResponse."""
         return self.parameters.margin
 
-    def _resolve(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
-        n, material, u = rows.count, self.parameters, self._u
+    def _memory(self) -> RigidArrays:
+        return self._arrays
+
+    def _resolve(self, packed: Packed, count: int, external: np.ndarray, period: float) -> None:
+        material = self.parameters
         rubs = material.friction.code != NONE
-        u[:] = body.u
-        self.impulses.p[:n] = 0.0
-        m = _bouncing(
-            n,
-            rows.arrays,
-            self.scaled,
-            u,
-            period,
-            material.bounce,
-            self.hybrid,
-            rubs,
-            self._some,
-            self._index,
-            self._e,
-            self._mu,
-        )
-        if m:
+        m = _begin(packed, count, external, period, material.bounce, self.hybrid, rubs)
+        collides = m > 0
+        for _ in range(_ROUNDS):
+            if not m:
+                break
             self._collide(m)
-        self._before, self._id = self._id, self._before
-        self._world_before, self._world = self._world, self._world_before
-        self._slid, self._slides = self._slides, self._slid
-        overlapping = _prepare(
-            n,
-            rows.arrays,
-            self.tangent,
-            period,
-            rubs,
-            self._count,
-            self._before,
-            self._world_before,
-            self._slid,
-            self._bias,
-            self._mu,
-            self._start,
+            m = _bounce(packed, count, period, material.bounce, self.hybrid, rubs)
+        before, self._now = self._now, 1 - self._now
+        few = count <= min(material.lemke_contacts, self._arrays.problem.scale.size)
+        lemke = material.solver == "lemke" or (material.solver == "automatic" and few)
+        self.contacts, self.sliding, failures = _end(
+            packed, count, external, period, rubs, lemke, material.tolerance, self._count, before
         )
-        self._solve(n, external)
-        if overlapping and _gains(u, external, self._after):
-            np.maximum(self._bias[:n], 0.0, out=self._bias[:n])
-            self._solve(n, external)
-        self._count = n
-        self.contacts, self.sliding = _remember(
-            n,
-            rows.arrays,
-            self.scaled,
-            self.tangent,
-            self._after,
-            self._p,
-            self.impulses,
-            self._id,
-            self._world,
-            self._slides,
-        )
-        self.state = (COLLIDING if m else RESTING) if self.contacts else FREE
+        self.unresolved += failures
+        self._count = count
+        self.state = (COLLIDING if collides else RESTING) if self.contacts else FREE
 
     def _collide(self, m: int) -> None:
-        """Resolve the impacts of the first m contacts of `_some`."""
+        """Resolve the impacts of the first m contacts of `some`."""
+        a = self._arrays
         if self.hybrid:
             w = self._mirtich
             code, _ = resolve_one_at_a_time(
-                m, self._some, self._u, self._e, self._mu, self.parameters.bounce, 20 * m, w.A, w.vectors, self._p
+                m, a.some, a.u, a.e, a.mu, self.parameters.bounce, 20 * m, w.A, w.vectors, a.p
             )
         else:
             code = resolve_frictional_impacts(
-                m, self._some, self._u, self._e, self._mu, STEPS, SWEEPS, self._impacts, self._p, self._slip_state
+                m, a.some, a.u, a.e, a.mu, STEPS, SWEEPS, self._impacts, a.p, self._slip_state
             )
             self.unresolved += code == 2
         for k in range(m):
-            self.impulses.p[self._index[k]] = self._p[k]
+            self.impulses.p[a.index[k]] += a.p[k]
 
-    def _solve(self, n: int, external: np.ndarray) -> None:
-        """Solve the complementarity problem: Lemke where it is asked for, else or if it fails Gauss-Seidel."""
-        material = self.parameters
-        np.add(self._u, external, out=self._after)
-        few = n <= min(material.lemke_contacts, self._problem.scale.size)
-        if material.solver == "lemke" or (material.solver == "automatic" and few):
-            code = stewart_trinkle(self._problem, self.scaled, n, self._after, self._bias, self._mu, self._p)
-            if code == SOLVED:
-                return
-        self._p[:n] = self._start[:n]
-        code, _, _, _ = gauss_seidel(
-            n,
-            self.scaled,
-            self._mu,
-            self._bias,
-            self._after,
-            self._p,
-            self._gauss_seidel,
-            material.tolerance,
-            MAX_SWEEPS,
-        )
-        self.unresolved += code != 0
+
+@numba.njit(cache=True, nogil=True)
+def _begin(packed, count, external, period, bounce, always, rubs):
+    """Set up the contacts; then as `_bounce`."""
+    a = packed.arrays
+    set_up(a, count, external)
+    u, p = a.method.u, a.impulses.p
+    for j in range(u.shape[0]):
+        u[j] = a.body.u[j]
+    for i in range(count):
+        p[i, 0] = p[i, 1] = p[i, 2] = 0.0
+    return _bounce(packed, count, period, bounce, always, rubs)
+
+
+@numba.njit(cache=True, nogil=True)
+def _bounce(packed, count, period, bounce, always, rubs):
+    """As `_bouncing`."""
+    a = packed.arrays
+    m = a.method
+    return _bouncing(count, a.rows, a.scaled, m.u, period, bounce, always, rubs, m.some, m.index, m.e, m.mu)
+
+
+@numba.njit(cache=True, nogil=True)
+def _end(packed, count, external, period, rubs, lemke, tolerance, count_before, before):
+    """The complementarity problem, and what all impulses do.
+
+    Args:
+        count_before, before: how many contacts there were in the step before, and which of the two memories has them.
+
+    Returns:
+        Contacts that push, contacts that slide, solutions that did not converge.
+    """
+    a = packed.arrays
+    m = a.method
+    old, new = m.steps[before], m.steps[1 - before]
+    overlapping = _prepare(
+        count, a.rows, a.tangent, period, rubs, count_before, old.id, old.world, old.slides, m.bias, m.mu, m.start
+    )
+    failures = _solve(a, m, count, external, lemke, tolerance)
+    if overlapping and _gains(m.u, external, m.after):
+        for i in range(count):
+            m.bias[i] = max(m.bias[i], 0.0)
+        failures += _solve(a, m, count, external, lemke, tolerance)
+    closed, sliding = _remember(
+        count, a.rows, a.scaled, a.tangent, m.after, m.p, a.impulses, new.id, new.world, new.slides
+    )
+    add_up(a, count, period)
+    return closed, sliding, failures
+
+
+@numba.njit(cache=True, nogil=True)
+def _solve(a, m, count, external, lemke, tolerance):
+    """Solve the complementarity problem: Lemke where it is asked for, else or if it fails Gauss-Seidel.
+
+    Returns 1 if it did not converge, else 0.
+    """
+    for j in range(m.u.shape[0]):
+        m.after[j] = m.u[j] + external[j]
+    if lemke and stewart_trinkle(m.problem, a.scaled, count, m.after, m.bias, m.mu, m.p) == SOLVED:
+        return 0
+    for i in range(count):
+        for d in range(3):
+            m.p[i, d] = m.start[i, d]
+    code, _, _, _ = gauss_seidel(count, a.scaled, m.mu, m.bias, m.after, m.p, m.gauss_seidel, tolerance, MAX_SWEEPS)
+    return 0 if code == 0 else 1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -184,7 +248,8 @@ def _bouncing(count, rows, contacts, u, period, bounce, always, rubs, some, inde
             v = contact_velocity(contacts, i, 0, u)
             if rows.separation[i] < _TOUCHING or rows.separation[i] + period * v < 0.0:
                 index[m] = i
-                restitution[m] = rows.restitution[i] if v < -bounce else 0.0
+                # one at a time, a contact that rests now may be struck; it bounces if it is then fast enough
+                restitution[m] = rows.restitution[i] if always or v < -bounce else 0.0
                 friction[m] = rows.friction[i, 1] if rubs else 0.0
                 copy_contact(contacts, i, some, m)
                 m += 1

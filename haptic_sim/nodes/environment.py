@@ -6,7 +6,6 @@ subscribes tool_state, publishes local_geometry.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import OrderedDict
 from typing import ClassVar
@@ -17,7 +16,6 @@ from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import Deadlines
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.nodes.trial import POLL, READY_TIMEOUT
-from haptic_sim.scene import build_world
 from haptic_sim.tool_side import build_environment
 
 
@@ -43,10 +41,10 @@ class EnvironmentNode(ToolNode):
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        world = build_world(config.tool, config.scene)
+        world = config.world()
         if self.asynchronous:
             self._schedule = config.environment.schedule(config.rate)
-            self._surveyor = Surveyor(world, config.local_model.epsilon, config.rate)
+            self._surveyor = Surveyor(world, config.contact, config.local_model.epsilon, config.rate)
             self._surveyor.rehearse()
             self._geometry = self._surveyor.local_geometry()
             self._surveyed = ToolState(q=world.model.nq, v=world.model.nv, constraint_directions=36)
@@ -118,7 +116,7 @@ class EnvironmentNode(ToolNode):
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(EnvironmentNode))
+    run(EnvironmentNode)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import ClassVar
 
 from haptic_sim.environment import Surveyor
@@ -10,7 +9,6 @@ from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import MessageError
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.tool import ToolNode
-from haptic_sim.scene import build_world
 from haptic_sim.tool_side import build_local_model
 
 
@@ -26,10 +24,10 @@ class LocalModelNode(ToolNode):
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        world = build_world(config.tool, config.scene)
+        world = config.world()
         self.open_tool(lambda: build_local_model(world, config.contact, config.environment, config.device, config.rate))
         self._schedule = config.environment.schedule(config.rate)
-        surveyor = Surveyor(world, config.local_model.epsilon, config.rate)
+        surveyor = Surveyor(world, config.contact, config.local_model.epsilon, config.rate)
         self._geometry, self._received = surveyor.local_geometry(), surveyor.local_geometry()
         self._known: dict[int, bytes] = {}
         self._surveyed_states: dict[int, bytes] = {0: self._answer}  # sent for a survey that is not back yet
@@ -91,7 +89,7 @@ class LocalModelNode(ToolNode):
 
 def main() -> None:
     """Entry point of the process."""
-    sys.exit(run(LocalModelNode))
+    run(LocalModelNode)
 
 
 if __name__ == "__main__":

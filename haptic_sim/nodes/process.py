@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -30,7 +30,7 @@ class Composition:
     def __init__(self, nodes: Sequence[ServoNode]):
         self.nodes = nodes
         self._takers: dict[str, list[ServoNode]] = {}
-        self._outgoing: list[tuple[Any, bytes]] = []
+        self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
 
     def open(self) -> None:
         """To be called when all nodes are configured."""
@@ -48,25 +48,21 @@ class Composition:
         """The nodes of this process that take a topic."""
         return self._takers.get(topic, ())
 
-    def send(self, publisher: Any, topic: str, data: bytes) -> None:
+    def send(self, publish: Callable[[bytes], None], topic: str, data: bytes) -> None:
         """Hand a message to the nodes that take it, publish it later."""
-        self._outgoing.append((publisher, data))
+        self._outgoing.append((publish, data))
         for node in self.takers(topic):
             node.take(topic, data)
 
     def flush(self) -> None:
         """Publish what was sent."""
-        for publisher, data in self._outgoing:
-            publisher.publish(data)
+        for publish, data in self._outgoing:
+            publish(data)
         self._outgoing.clear()
 
 
-def run(*kinds: type[ServoNode]) -> int:
-    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM).
-
-    Returns:
-        The exit status of the process.
-    """
+def run(*kinds: type[ServoNode]) -> NoReturn:
+    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM), then exit."""
     _die_with_parent()
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     nodes = [kind(kind.NAME) for kind in kinds]
@@ -92,7 +88,11 @@ def run(*kinds: type[ServoNode]) -> int:
     for node in nodes:
         node.destroy_node()
     rclpy.try_shutdown()
-    return first.exit_code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # All is closed. The interpreter would take apart what was imported first, which outlasts GRACE on a busy machine,
+    # and meanwhile die of the next signal.
+    os._exit(first.exit_code)
 
 
 def _start(nodes: Sequence[ServoNode]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import typing
 from collections.abc import Iterable
@@ -28,6 +29,41 @@ _ARRAY_TYPES = {
     float: Parameter.Type.DOUBLE_ARRAY,
     str: Parameter.Type.STRING_ARRAY,
 }
+
+
+def encode(section: BaseModel) -> dict[str, Any]:
+    """A section's values for `flatten`: what ROS parameters cannot hold, mappings and lists of lists, as JSON."""
+    values: dict[str, Any] = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            values[name] = encode(value)
+        elif _as_text(field.annotation):
+            dumped = section.model_dump(mode="json", include={name})[name]
+            values[name] = json.dumps(dumped)
+        else:
+            values[name] = value
+    return values
+
+
+def _as_text(annotation: Any) -> bool:
+    """Whether a value of this type is no scalar and no list of scalars."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _as_text(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) is dict:
+        return True
+    if typing.get_origin(annotation) is tuple:
+        return any(_as_text(part) or _is_composite(part) for part in typing.get_args(annotation))
+    return False
+
+
+def _is_composite(part: Any) -> bool:
+    if typing.get_origin(part) is typing.Annotated:
+        return _is_composite(typing.get_args(part)[0])
+    if typing.get_origin(part) is tuple:
+        return True
+    parts = typing.get_args(part) or (part,)
+    return any(isinstance(one, type) and issubclass(one, BaseModel) for one in parts)
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -70,6 +106,8 @@ def _declare(
     extra: dict[str, Any],
     field: FieldInfo | None = None,
 ) -> Any:
+    if _as_text(annotation):
+        annotation, default = str, None
     optional = type(None) in typing.get_args(annotation)
     kind = next((part for part in typing.get_args(annotation) if part is not type(None)), annotation)
     kind = annotation if not optional else kind
@@ -100,9 +138,14 @@ def _declare(
         default = list(default)
     if default is None and not optional:
         elements = typing.get_args(kind)
-        declared = _ARRAY_TYPES[elements[0]] if elements else _TYPES[kind]
+        declared = _ARRAY_TYPES[_plain(elements[0])] if elements else _TYPES[kind]
         return node.declare_parameter(key, declared, descriptor).value
     return node.declare_parameter(key, default, descriptor).value
+
+
+def _plain(annotation: Any) -> Any:
+    """A type without what is annotated to it."""
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
 
 
 def _bounds(metadata: Iterable[Any]) -> tuple[float | None, float | None]:
@@ -139,5 +182,5 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
         else:
             value = changed[key] if key in changed else node.get_parameter(key).value
             if value is not None:
-                values[name] = value
+                values[name] = json.loads(value) if _as_text(field.annotation) else value
     return values

@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,6 +72,8 @@ class ServoNode(LifecycleNode):
         self.subscriptions_of: dict[str, Any] = {}
         self.composition: Composition | None = None
         self._publishers_of: dict[str, Any] = {}
+        # Without the checks of Publisher.publish: the servo thread ends before the publishers do.
+        self._publish: dict[str, Callable[[bytes], None]] = {}
         self._changes: deque[tuple[Any, dict[str, Any]]] = deque()  # new configurations, and what is new in them
         self._declared = False
         self.refused = 0
@@ -169,13 +172,17 @@ class ServoNode(LifecycleNode):
 
     def take(self, topic: str, data: bytes) -> None:
         """Hand a message to `receive`; say so when it is refused, and go on."""
-        while self._changes:
-            self._change(*self._changes.popleft())
+        self.apply_changes()
         try:
             self.receive(topic, data)
         except MessageError as error:
             self.refused += 1
             self.get_logger().warning(f"refused: {error}", throttle_duration_sec=1.0)
+
+    def apply_changes(self) -> None:
+        """Take parameters that were changed; called between two messages, or two ticks."""
+        while self._changes:
+            self._change(*self._changes.popleft())
 
     def _change(self, config: Any, values: dict[str, Any]) -> None:
         """Take changed parameters, and say from which tick on they act: the recorder keeps it."""
@@ -187,9 +194,9 @@ class ServoNode(LifecycleNode):
     def send(self, topic: str, data: bytes) -> None:
         """Publish serialised bytes; in a composition, hand them to its nodes first."""
         if self.composition is None:
-            self._publishers_of[topic].publish(data)
+            self._publish[topic](data)
         else:
-            self.composition.send(self._publishers_of[topic], topic, data)
+            self.composition.send(self._publish[topic], topic, data)
 
     def tell(self, name: str, tick: int = -1, detail: str = "") -> None:
         """Publish a TrialEvent."""
@@ -275,7 +282,8 @@ class ServoNode(LifecycleNode):
         self._diagnosis = self.create_timer(1.0, self._diagnose)
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
-            self._publishers_of[topic] = self.create_publisher(_type(topic), topic, servo_qos)
+            publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), topic, servo_qos)
+            self._publish[topic] = publisher.handle.publish_raw
         self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
         group = ServoGroup()
         listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -321,6 +329,7 @@ class ServoNode(LifecycleNode):
         for subscription in self.subscriptions_of.values():
             self.destroy_subscription(subscription)
         self._publishers_of.clear()
+        self._publish.clear()
         self.subscriptions_of.clear()
         return TransitionCallbackReturn.SUCCESS
 

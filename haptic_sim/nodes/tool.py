@@ -12,17 +12,27 @@ from haptic_sim.messages import MessageError, ToolCommand
 from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import TrialParameters
 from haptic_sim.parameters import quantity
-from haptic_sim.scene import EnclosureParameters, PegParameters
+from haptic_sim.scene import AnySceneParameters, AnyToolParameters, build_world
 from haptic_sim.tool_side import ToolSide
+from haptic_sim.worlds import World
 
 
-class ToolTrialParameters(TrialParameters):
-    """What environment and local model need to know of a trial."""
+class WorldTrialParameters(TrialParameters):
+    """What describes the virtual world of a trial."""
 
-    tool: PegParameters = quantity(description="The virtual tool")
-    scene: EnclosureParameters = quantity(description="What surrounds it")
+    tool: AnyToolParameters = quantity(description="The virtual tool")
+    scene: AnySceneParameters = quantity(description="What surrounds it")
     contact: ContactParameters = quantity(description="Material of the contacts")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
+
+    def world(self) -> World:
+        """The virtual world at its start."""
+        return build_world(self.tool, self.scene, self.contact, self.environment.method)
+
+
+class ToolTrialParameters(WorldTrialParameters):
+    """What environment and local model need to know of a trial."""
+
     local_model: LocalModelParameters = quantity(description="The local model of interaction")
     device: DeviceLimits = quantity(description="What the device can render")
 

@@ -44,7 +44,7 @@ class TrialParameters(Parameters):
         tool = "local_model" if "local_model" in self.nodes else "environment"
         asynchronous = "local_model" in self.nodes
         count = 0
-        for name in SUBSCRIBERS[topic]:
+        for name in SUBSCRIBERS[topic] if "driver" in self.nodes else ("recorder",):
             if name == "environment" and not asynchronous:
                 continue
             count += (tool if name == "tool" else name) in self.nodes

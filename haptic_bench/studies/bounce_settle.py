@@ -1,0 +1,455 @@
+"""A ball and a cube that bounce and come to rest (IGMS III-E, figure 6).
+
+The published figure is a diagram: collisions while a contact bounces, complementarity once it is steady, and a tolerance
+(`contact.bounce`) that tells them apart. Here it is seen at work, beside the closed form of a bouncing ball and beside
+the other contact methods. A central impact without friction has the same restitution by Newton's and Stronge's law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.figures import (
+    BLACK,
+    BLUE,
+    ORANGE,
+    VERMILION,
+    Curve,
+    Figure,
+    Line,
+    Style,
+    draw,
+    energy_figure,
+    style_of,
+)
+from haptic_bench.samples import Samples, simulated
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_sim.contact.response import RIGID, Method
+from haptic_sim.scene import GRAVITY
+
+STEADY = 0.02  # [s] without collision, after which a body that is near the floor rests: no hop below NEAR lasts longer
+NEAR = 1e-4  # [m]
+FLOOR = 1e-5  # [m] how exactly a body is to lie on it
+ROUNDING = 1e-9  # of the energy at the start
+RESTITUTION_ERROR = 1e-6
+_APPROACH = 1e-6  # [m/s] of a collision, in methods that have no tolerance of their own
+HORIZON = 10.0  # [s] of a trial that is compared
+
+METHODS: dict[Method, str] = {
+    "hybrid": "one at a time, then complementarity",
+    "constraint": "all at once, then complementarity",
+    "frictional_impulses": "all at once, then penalties",
+}
+
+METRICS = {
+    "bounces": Quantity("Collisions of ball and cube with the floor"),
+    "switch_time": Quantity("Last collision; from then on all contacts are steady", "s"),
+    "rest_height_error": Quantity("Height at rest: larger error of ball and cube", "µm", 1e6),
+    "ball_bounces": Quantity("Collisions of the ball"),
+    "ball_switch_time": Quantity("Last collision of the ball", "s"),
+    "cube_bounces": Quantity("Collisions of the cube"),
+    "cube_switch_time": Quantity("Last collision of the cube", "s"),
+    "bounce_height_error": Quantity("Largest error of the heights to which the ball bounces", "mm", 1e3),
+}
+CLAIMS = {
+    "restitution": Quantity("velocity after a bounce of the ball by that before: least and largest"),
+    "bounce_heights": Quantity("largest error of a height, and what the ball falls in a step", "mm", 1e3),
+    "switches": Quantity("last collision", "s"),
+    "lies_on_the_floor": Quantity("error of the height at rest", "µm", 1e6),
+    "energy_never_grows": Quantity("largest gain of energy in a step", "nJ", 1e9),
+}
+
+
+@dataclass(frozen=True)
+class Bounces:
+    """The bounces of the ball by theory, without steps.
+
+    Attributes:
+        times: of the collisions that are faster than the tolerance, the first ones.
+        heights: reached after each [m].
+        settles: whether there are no more.
+    """
+
+    times: np.ndarray
+    heights: np.ndarray
+    settles: bool
+
+    @classmethod
+    def of(cls, height: float, restitution: float, tolerance: float, until: float) -> Bounces:
+        """Those of a ball that falls from `height` [m], until a time [s]."""
+        speed = math.sqrt(2.0 * GRAVITY * height)
+        time = speed / GRAVITY
+        times: list[float] = []
+        heights: list[float] = []
+        while speed > tolerance and time <= until and len(times) < 10_000:
+            speed *= restitution
+            times.append(time)
+            heights.append(speed**2 / (2.0 * GRAVITY))
+            time += 2.0 * speed / GRAVITY
+        return cls(np.array(times), np.array(heights), not speed > tolerance)
+
+    def at(self, time: np.ndarray, height: float) -> np.ndarray:
+        """Height of the ball over time [m]."""
+        above = height - 0.5 * GRAVITY * time**2
+        for start, peak in zip(self.times, self.heights, strict=True):
+            after = time - start
+            above = np.where(after >= 0.0, math.sqrt(2.0 * GRAVITY * peak) * after - 0.5 * GRAVITY * after**2, above)
+        return np.maximum(above, 0.0)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What is seen of a trial.
+
+    Attributes:
+        ball, cube: height of the lowest point [m], (rows,).
+        ball_speed: of the ball, upward [m/s], (rows,).
+        ball_struck, cube_struck: ticks in which each collides.
+        tilt: of the cube: angle of its nearest axis to the vertical [rad], (rows,).
+        steady: from which row on all rest; None if they do not.
+    """
+
+    time: np.ndarray
+    ball: np.ndarray
+    cube: np.ndarray
+    ball_speed: np.ndarray
+    ball_struck: np.ndarray
+    cube_struck: np.ndarray
+    tilt: np.ndarray
+    energy: np.ndarray
+    settled: bool
+
+    @classmethod
+    def of(cls, trial: Trial, samples: Samples) -> Motion:
+        """From the samples of a trial."""
+        experiment = trial.experiment
+        scene, period = experiment.scene, 1.0 / experiment.rate
+        q = np.stack([samples[f"q{i}"] for i in range(14)], axis=-1)
+        v = np.stack([samples[f"v{i}"] for i in range(12)], axis=-1)
+        ball, ball_speed = q[:, 2] - scene.radius, v[:, 2]
+        x, y, z, w = q[:, 10:14].T
+        up = np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], axis=-1)  # in cube's axes
+        signs = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
+        corners = 0.5 * scene.side * signs
+        heights = q[:, 9, None] + up @ corners.T
+        # of each corner: v + up . (omega x corner), both in the cube's axes
+        speeds = v[:, 8, None] + np.einsum("ni,nci->nc", up, np.cross(v[:, None, 9:12], corners[None]))
+        least = experiment.contact.bounce if experiment.environment.method in RIGID else _APPROACH
+        colliding = samples["colliding"] > 0
+
+        def struck(height: np.ndarray, speed: np.ndarray) -> np.ndarray:
+            return np.flatnonzero(colliding & ((speed < -least) & (height + period * speed < 1e-9)).any(axis=-1))
+
+        low = (ball < NEAR) & (heights.min(axis=-1) < NEAR) & ~colliding
+        last = int(round(STEADY / period)) + 1
+        names = ("kinetic", "potential", "elastic")
+        return cls(
+            time=samples["time"],
+            ball=ball,
+            cube=heights.min(axis=-1),
+            ball_speed=ball_speed,
+            ball_struck=struck(ball[:, None], ball_speed[:, None]),
+            cube_struck=struck(heights, speeds),
+            tilt=np.arccos(np.minimum(np.abs(up).max(axis=-1), 1.0)),
+            energy=np.sum([samples[f"energy_{name}"] for name in names], axis=0),
+            settled=len(samples) > last and bool(low[-last:].all()),
+        )
+
+    def peaks(self) -> np.ndarray:
+        """Heights that the ball reaches after its collisions, as far as it was seen to [m]."""
+        ends = [*self.ball_struck[1:], self.ball.size]
+        peaks = []
+        for start, end in zip(self.ball_struck, ends, strict=True):
+            flight = self.ball[start + 1 : end]
+            if flight.size and flight.argmax() < flight.size - 1:
+                peaks.append(float(flight.max()))
+        return np.array(peaks)
+
+    def ratios(self, period: float) -> np.ndarray:
+        """Of the ball's velocities after and before its collisions, without what gravity adds in the step."""
+        before = self.ball_struck[self.ball_struck < self.ball.size - 1]
+        return (self.ball_speed[before + 1] + GRAVITY * period) / -self.ball_speed[before]
+
+    def rest_errors(self, experiment: Experiment) -> dict[str, float | None]:
+        """Of the heights of ball and cube at the end [m]; none if they do not rest.
+
+        The cube lies on a side: the error is that of its middle.
+        """
+        if not self.settled:
+            return {"ball": None, "cube": None}
+        half = 0.5 * experiment.scene.side
+        lean = half * (math.cos(self.tilt[-1]) + math.sin(self.tilt[-1]) - 1.0)  # of a middle above a tilted side
+        return {"ball": abs(float(self.ball[-1])), "cube": abs(float(self.cube[-1]) + lean)}
+
+
+def _theory(trial: Trial) -> Bounces:
+    experiment = trial.experiment
+    tolerance = experiment.contact.bounce if experiment.environment.method in RIGID else _APPROACH
+    return Bounces.of(experiment.scene.height, experiment.contact.restitution, tolerance, experiment.duration)
+
+
+class BounceSettle(Study):
+    """See the module."""
+
+    METRICS = METRICS
+    CLAIMS = CLAIMS
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study; the references are the other METHODS, over the time that the trial lasted."""
+        references = {}
+        if compare:
+            lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
+            for method in METHODS:
+                if method != trial.experiment.environment.method:
+                    references[method] = simulated(_with_method(trial, method, lasted))
+        motion = Motion.of(trial, samples)
+        return Analysis(_metrics(trial, motion), _claims(trial, motion), references)
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study."""
+        own = Curve("this run", trial, samples, Style(BLUE))
+        method = trial.experiment.environment.method
+        names: dict[Any, str] = {**METHODS}
+        beside = [
+            Curve(names[name], _with_method(trial, name, trial.experiment.duration), run, style_of(i + 1))  # type: ignore[arg-type]
+            for i, (name, run) in enumerate(analysis.references.items())
+        ]
+        named = replace(own, label=f"this run: {names.get(method, method)}")
+        made = [_heights(own), _bounce_heights([named, *beside]), energy_figure([own], beside)]
+        return [figure for figure in made if figure is not None]
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """See Study."""
+        made = [_sweep_heights(curves), _bounce_heights(curves), energy_figure(curves)]
+        return [figure for figure in made if figure is not None]
+
+    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+        """The ball's bounces in continuous time, where they end by a tolerance and within the trial."""
+        bounces, source = _theory(trial), "ball in continuous time"
+        if not (bounces.settles and bounces.times.size) or trial.experiment.environment.method not in RIGID:
+            return {}
+        return {
+            "ball_bounces": (float(bounces.times.size), source),
+            "ball_switch_time": (float(bounces.times[-1]), source),
+        }
+
+
+def _with_method(trial: Trial, method: Method, duration: float) -> Trial:
+    environment = trial.experiment.environment.model_copy(update={"method": method})
+    settings = {"environment": environment, "duration": min(duration, trial.experiment.duration)}
+    return replace(trial, experiment=trial.experiment.model_copy(update=settings))
+
+
+def _height_error(trial: Trial, motion: Motion) -> float | None:
+    """Largest difference of the heights that the ball reaches after its collisions to those by theory [m]."""
+    peaks, theory = motion.peaks(), _theory(trial).heights
+    count = min(peaks.size, theory.size)
+    return float(np.abs(peaks[:count] - theory[:count]).max()) if count else None
+
+
+def _metrics(trial: Trial, motion: Motion) -> dict[str, float | None]:
+    """See METRICS; times of a switch are not known before it."""
+    errors = motion.rest_errors(trial.experiment)
+    known = [error for error in errors.values() if error is not None]
+    last = {
+        name: float(motion.time[ticks[-1]]) if ticks.size and motion.settled else None
+        for name, ticks in (("ball", motion.ball_struck), ("cube", motion.cube_struck))
+    }
+    times = [time for time in last.values() if time is not None]
+    return {
+        "bounces": motion.ball_struck.size + motion.cube_struck.size,
+        "switch_time": max(times) if times else None,
+        "rest_height_error": max(known) if known else None,
+        "ball_bounces": motion.ball_struck.size,
+        "ball_switch_time": last["ball"],
+        "cube_bounces": motion.cube_struck.size,
+        "cube_switch_time": last["cube"],
+        "bounce_height_error": _height_error(trial, motion),
+    }
+
+
+def _claims(trial: Trial, motion: Motion) -> list[Claim]:
+    experiment = trial.experiment
+    e, period = experiment.contact.restitution, 1.0 / experiment.rate
+    ratios = motion.ratios(period)
+    error = _height_error(trial, motion)
+    step = period * math.sqrt(2.0 * GRAVITY * experiment.scene.height)
+    metrics = _metrics(trial, motion)
+    times = {name: metrics[f"{name}_switch_time"] for name in ("ball", "cube")}
+    rest = motion.rest_errors(experiment)
+    gain = float(np.diff(motion.energy).max()) if motion.energy.size > 1 else None
+    return [
+        Claim(
+            "restitution",
+            "Every collision of the ball returns e of its velocity",
+            "Newton's and Stronge's law of a central impact",
+            {
+                "least": float(ratios.min()) if ratios.size else None,
+                "largest": float(ratios.max()) if ratios.size else None,
+                "e": e,
+            },
+            bool(np.abs(ratios - e).max() <= RESTITUTION_ERROR) if ratios.size else None,
+        ),
+        Claim(
+            "bounce_heights",
+            "The ball bounces to e\N{SUPERSCRIPT TWO} of the height before, within what it falls in a step",
+            "closed form",
+            {"error": error, "fall in a step": step},
+            None if error is None else error <= step,
+        ),
+        Claim(
+            "switches",
+            "Bouncing contacts become steady, each at its time and by itself, and stay so",
+            "IGMS III-E, figure 6",
+            times,
+            # Whether they rest is seen from the end of a trial: not yet, or never, in one that is too short.
+            True if motion.settled and None not in times.values() else None,
+        ),
+        Claim(
+            "lies_on_the_floor",
+            f"At rest ball and cube lie on the floor, to {1e6 * FLOOR:g} µm",
+            "IGMS III-E: steady contact by complementarity",
+            rest,
+            all(x <= FLOOR for x in rest.values() if x is not None) if motion.settled else None,
+        ),
+        Claim(
+            "energy_never_grows",
+            "No step adds energy",
+            "Mirtich 1996; Stewart and Trinkle 1996",
+            {"this run": gain},
+            None if gain is None else gain <= ROUNDING * float(np.ptp(motion.energy) or 1.0),
+        ),
+    ]
+
+
+def _marks(motion: Motion, ticks: np.ndarray, height: np.ndarray) -> Line:
+    return Line(motion.time[ticks], 1e3 * height[ticks], "collisions", Style(VERMILION))
+
+
+def _heights(curve: Curve) -> Figure:
+    """Heights over time, collisions marked, and the switch."""
+    trial = curve.trial
+    motion, metrics = Motion.of(trial, curve.samples), {}
+    metrics = _metrics(trial, motion)
+    end = metrics["switch_time"]
+    shown = motion.time[-1] if end is None else min(motion.time[-1], 1.25 * end)
+    height = trial.experiment.scene.height
+    panels = []
+    theory = Line(
+        motion.time,
+        1e3 * _theory(trial).at(motion.time, height),
+        "ball in continuous time",
+        Style(ORANGE, (5, 1.8), 1.1),
+    )
+    for letter, name in zip("ab", ("ball", "cube"), strict=True):
+        at: np.ndarray = getattr(motion, name)
+        lines = [Line(motion.time, 1e3 * at, f"lowest point of the {name}", Style(BLUE))]
+        if name == "ball":
+            lines.append(theory)
+        switch = metrics[f"{name}_switch_time"]
+        if switch is not None:
+            x = np.full(2, switch)
+            lines.append(Line(x, np.array([0.0, 1e3 * at.max()]), "steady from here on", Style(BLACK, (1.2, 2.2), 1.1)))
+        panels.append(
+            draw(
+                f"height_{name}",
+                f"({letter}) {name}",
+                lines,
+                "time [s]",
+                "height above the floor [mm]",
+                x_range=(0.0, shown),
+                least=1e-3,
+                marks=_marks(motion, getattr(motion, f"{name}_struck"), at),
+            )
+        )
+    tilt = Line(motion.time, np.degrees(motion.tilt), "tilt", Style(BLUE))
+    panels.append(
+        draw(
+            "tilt",
+            "(c) tilt of the cube",
+            [tilt],
+            "time [s]",
+            "angle to its nearest side [deg]",
+            x_range=(0.0, shown),
+            least=1e-3,
+            marks=Line(
+                motion.time[motion.cube_struck],
+                np.degrees(motion.tilt[motion.cube_struck]),
+                "collisions",
+                Style(VERMILION),
+            ),
+        )
+    )
+    text = (
+        "Height of the lowest point of each body. While a contact approaches faster than the tolerance, collisions are "
+        "resolved (marks); slower ones are steady, as in figure 6 of IGMS."
+    )
+    return Figure("Bouncing, then steady", text, panels)
+
+
+def _bounce_heights(curves: Sequence[Curve]) -> Figure:
+    """Heights of the ball's bounces beside e^(2n) h, and what each run came to."""
+    lines = []
+    for curve in curves:
+        peaks = Motion.of(curve.trial, curve.samples).peaks()
+        if peaks.size:
+            x = np.arange(1, peaks.size + 1, dtype=float)
+            lines.append(Line(x, 1e3 * peaks, curve.label, curve.style, points=True))
+    settings = {
+        (c.trial.experiment.scene.height, c.trial.experiment.contact.restitution, c.trial.experiment.contact.bounce)
+        for c in curves
+    }
+    for height, e, bounce in sorted(settings):
+        theory = Bounces.of(height, e, bounce, 1e9).heights[:40]
+        if theory.size and theory.min() > 0.0:
+            x = np.arange(1, theory.size + 1, dtype=float)
+            label = "closed form" if len(settings) == 1 else f"closed form, h = {height:g} m, e = {e:g}"
+            lines.append(Line(x, 1e3 * theory, label, Style(BLACK, (5, 1.8), 1.0)))
+    panels = []
+    if lines:
+        axes = ("bounce", "height reached [mm]")
+        panels.append(draw("bounce_heights", "Heights of the ball's bounces", lines, *axes, log_y=True))
+    head = [
+        "",
+        "bounces",
+        "steady from [s]",
+        "ball from the floor [µm]",
+        "cube from the floor [µm]",
+        "gain in a step [µJ]",
+    ]
+    table = [head]
+    for curve in curves:
+        motion = Motion.of(curve.trial, curve.samples)
+        metrics, rest = _metrics(curve.trial, motion), motion.rest_errors(curve.trial.experiment)
+        gain = max(float(np.diff(motion.energy).max()), 0.0) if motion.energy.size > 1 else 0.0
+        numbers = (metrics["switch_time"], *(None if x is None else 1e6 * x for x in rest.values()), 1e6 * gain)
+        table.append(
+            [curve.label, str(metrics["bounces"]), *("\N{EN DASH}" if x is None else f"{x:.4g}" for x in numbers)]
+        )
+    text = (
+        "Each bounce of the ball reaches e\N{SUPERSCRIPT TWO} of the height before. Where penalties hold the bodies at "
+        "rest, they sink in, and gain energy in the step that finds them overlapping."
+    )
+    return Figure("Bounces and rest", text, panels, table)
+
+
+def _sweep_heights(curves: Sequence[Curve]) -> Figure:
+    motions = [Motion.of(curve.trial, curve.samples) for curve in curves]
+    panels = []
+    for letter, name in zip("ab", ("ball", "cube"), strict=True):
+        lines = [
+            Line(motion.time, 1e3 * getattr(motion, name), curve.label, curve.style)
+            for motion, curve in zip(motions, curves, strict=True)
+        ]
+        axes = ("time [s]", "height above the floor [mm]")
+        panels.append(draw(f"height_{name}", f"({letter}) {name}", lines, *axes, least=1e-3))
+    return Figure("Bouncing, then steady", "Height of the lowest point of each body.", panels)
+
+
+STUDY = BounceSettle()

@@ -1,0 +1,314 @@
+"""Metrics and claims of the peg in the slot, on samples with known answers and on the experiment itself."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from haptic_bench import experiment
+from haptic_bench.figures import Curve, style_of
+from haptic_bench.samples import Samples, simulated
+from haptic_bench.studies import peg_friction
+
+STUDY = peg_friction.STUDY
+RATE = 512.0  # [Hz]
+STATIC, KINETIC = 2 * 0.25 * 0.175, 2 * 0.2 * 0.175  # [N]
+PERIOD = 2 * math.pi * math.sqrt(2.0 * 1e-5 / STATIC)  # [s] of 2 kg on two bonds of mu_s N / z0 each
+
+
+def trial(*settings):
+    (only,) = experiment.load("peg_friction", settings)
+    return only
+
+
+def hand_made(ticks, sliding=(), force=0.0, velocity=0.0, position=0.0):
+    """Samples of a peg; `sliding` are rows [first, after the last) in which both contacts slide."""
+    slides = np.zeros(ticks, int)
+    for first, stop in sliding:
+        slides[first:stop] = 2
+    table = {"tick": np.arange(ticks), "time": np.arange(ticks) / RATE, "sliding_contacts": slides}
+    for name, values in (("operator_fx", force), ("tool_vx", velocity), ("tool_px", position)):
+        table[name] = np.broadcast_to(np.asarray(values, float), (ticks,)).copy()
+    return Samples(table)
+
+
+def metrics(samples, *settings):
+    return peg_friction.analyse(trial(*settings), samples, compare=False).metrics
+
+
+def holds(analysis):
+    return {claim.name: claim.holds for claim in analysis.claims}
+
+
+def measured(analysis, name):
+    return next(claim.measured for claim in analysis.claims if claim.name == name)
+
+
+@pytest.fixture(scope="module")
+def default():
+    """The force passes the static friction both ways within 4 s; the rest repeats that."""
+    chosen = trial("duration=4")
+    samples = simulated(chosen)
+    return chosen, samples, peg_friction.analyse(chosen, samples)
+
+
+def test_names_are_those_of_the_contract(default):
+    analysis = default[2]
+    contract = ["first_slip_time", "stick_intervals", "drift_under_static_load", "oscillation_energy"]
+    assert list(analysis.metrics) == list(peg_friction.METRICS) == contract
+    assert [claim.name for claim in analysis.claims] == list(peg_friction.CLAIMS)
+    assert trial().experiment.analysis == "peg_friction"
+
+
+def test_slips_and_sticks_are_counted():
+    found = metrics(hand_made(100, [(20, 30), (40, 41), (60, 100)]))
+    assert found["first_slip_time"] == 20 / RATE
+    assert found["stick_intervals"] == 3
+    assert metrics(hand_made(100, [(0, 50)]))["first_slip_time"] == 0.0
+    assert metrics(hand_made(100, [(0, 50)]))["stick_intervals"] == 1
+    assert metrics(hand_made(100))["first_slip_time"] is None
+    assert metrics(hand_made(100))["stick_intervals"] == 1
+
+
+@pytest.mark.parametrize("drift", [0.0, 3e-4])
+def test_oscillation_energy_is_that_about_the_mean(drift):
+    time = np.arange(400) / RATE
+    speed, rate = 1e-3, 2 * math.pi / PERIOD  # [m/s], [1/s]
+    samples = hand_made(
+        400,
+        [(10, 50)],
+        velocity=speed * np.cos(rate * time) + drift,
+        position=speed / rate * np.sin(rate * time) + drift * time,
+    )
+    # whether there is a row at a maximum of the speed: within half a tick
+    assert metrics(samples)["oscillation_energy"] == pytest.approx(0.5 * 2.0 * speed**2, rel=(0.5 * rate / RATE) ** 2)
+
+
+def test_oscillation_energy_is_of_the_time_in_which_the_force_moves_nothing():
+    weak = np.full(400, 0.9 * KINETIC)
+    fast = np.zeros(400)
+    fast[300:] = 1.0  # [m/s]
+    held = hand_made(400, [(10, 50)], weak, fast)
+    assert metrics(held)["oscillation_energy"] > 0.2
+    weak[300 - 30 :] = 1.1 * KINETIC
+    assert metrics(hand_made(400, [(10, 50)], weak, fast))["oscillation_energy"] == 0.0
+    assert metrics(hand_made(400, [(10, 50)], -weak, fast))["oscillation_energy"] == 0.0
+
+
+def test_oscillation_energy_needs_a_period_after_the_first_and_half_of_one_more():
+    enough = 50 + math.ceil(2.5 * PERIOD * RATE) + 1
+    assert metrics(hand_made(enough, [(10, 50)]))["oscillation_energy"] == 0.0
+    assert metrics(hand_made(enough - 2, [(10, 50)]))["oscillation_energy"] is None
+    assert metrics(hand_made(enough))["oscillation_energy"] is None  # never slipped
+    assert metrics(hand_made(enough, [(10, enough)]))["oscillation_energy"] is None  # never stuck
+
+
+def test_all_claims_hold_on_the_default_experiment(default):
+    analysis = default[2]
+    assert holds(analysis) == dict.fromkeys(peg_friction.CLAIMS, True)
+    runs = {"undamped", "overdamped", "karnopp", "dahl", "coulomb"}
+    loaded = {"loaded this run", "loaded karnopp", "loaded dahl", "loaded coulomb"}
+    assert set(analysis.references) == runs | loaded
+    assert {claim.source[:13] for claim in analysis.claims} == {"THESIS 4.3.1,"}
+
+
+def test_default_metrics_are_near_theory(default):
+    chosen, _, analysis = default
+    found, theory = analysis.metrics, peg_friction.expected(chosen)
+    reached = math.asin(STATIC / 0.1) / (2 * math.pi * 0.2)
+    assert theory["first_slip_time"][0] == pytest.approx(reached, abs=1 / RATE)
+    # a damping in parallel carries a part of the load; bonds break later, by less than a period
+    assert theory["first_slip_time"][0] < found["first_slip_time"] < theory["first_slip_time"][0] + PERIOD
+    assert abs(found["drift_under_static_load"]) < 1e-12
+    assert found["oscillation_energy"] == measured(analysis, "oscillation_by_model")["reset_integrator"]
+
+
+def test_the_classical_model_creeps_at_the_speed_of_theory(default):
+    creep = 1e-4 * 0.05 / STATIC * 8.0  # [m] v_min F / (mu_s N) for 8 s
+    assert measured(default[2], "no_creep")["coulomb"] == pytest.approx(creep, rel=1e-6)
+    assert peg_friction.expected(trial("contact.friction.model=coulomb"))["drift_under_static_load"][0] == creep
+
+
+def test_the_dead_band_of_the_classical_model_is_what_friction_does_in_a_step():
+    chosen = trial("contact.friction.model=coulomb", "contact.friction.deadband=0", "duration=0.01")
+    theory = peg_friction.expected(chosen)["drift_under_static_load"][0]
+    assert theory == pytest.approx(KINETIC / (2.0 * RATE) * 0.05 / STATIC * 8.0)
+    loaded = simulated(peg_friction.under_static_load(chosen))
+    assert peg_friction.analyse(chosen, loaded).metrics["drift_under_static_load"] == pytest.approx(theory, rel=1e-6)
+
+
+def test_the_undamped_oscillation_has_the_energy_that_sticking_leaves(default):
+    """Entering stiction the bonds carry the kinetic friction against a force that is nearly zero."""
+    left = KINETIC**2 / (2 * STATIC / 1e-5)  # [J] 1/2 F^2 / K
+    assert 0.3 * left < measured(default[2], "damping_suppresses_oscillation")["damping 0"] < 1.2 * left
+
+
+def test_the_static_load_is_a_ramp_that_is_held():
+    loaded = simulated(peg_friction.under_static_load(trial("rate=100", "operator.amplitude=[9, 9, 0, 0, 0, 0]")))
+    np.testing.assert_allclose(loaded["operator_fx"], 0.05 * np.minimum(loaded["time"], 1.0), rtol=1e-12)
+    assert loaded["time"][-1] == 10.0
+    assert not loaded["operator_fy"].any()
+
+
+def test_own_samples_stand_for_their_variant(default):
+    chosen, samples, _ = default
+    shaken = samples["tool_vx"] + 1e-3 * np.cos(70.0 * samples["time"])
+    analysis = peg_friction.analyse(chosen, samples.with_columns({"tool_vx": shaken}))
+    assert holds(analysis) | {"slip_and_stick": None, "no_creep": None} == {
+        "slip_and_stick": None,
+        "no_creep": None,
+        "damping_suppresses_oscillation": False,
+        "oscillation_by_model": False,
+    }
+    stuck = peg_friction.analyse(chosen, samples.with_columns({"sliding_contacts": np.zeros(len(samples), int)}))
+    assert holds(stuck)["slip_and_stick"] is False
+
+
+def test_creep_of_a_bond_is_caught(default):
+    chosen, samples, analysis = default
+    creeping = analysis.references["loaded coulomb"]
+    runs, loaded = peg_friction._runs(analysis.references, "critical", samples)
+    claims = peg_friction._claims(chosen, runs, {**loaded, "dahl": creeping})
+    assert {claim.name: claim.holds for claim in claims}["no_creep"] is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ((), "critical"),
+        (("contact.friction.damping=0",), "undamped"),
+        (("contact.friction.damping=1180",), "overdamped"),
+        (("contact.friction.damping=50",), None),
+        (("contact.friction.model=coulomb",), "coulomb"),  # whatever damping it does not use
+        (("contact.friction.model=none",), None),
+    ],
+)
+def test_variants(settings, name):
+    assert peg_friction.variant(trial(*settings).experiment) == name
+
+
+def test_a_setting_between_the_variants_is_compared_with_all_of_them():
+    chosen = trial("contact.friction.damping=50", "duration=0.1", "rate=128")
+    samples = simulated(chosen)
+    analysis = peg_friction.analyse(chosen, samples)
+    assert set(peg_friction.VARIANTS) < set(analysis.references)
+    assert {"loaded this run", "loaded critical"} < set(analysis.references)
+    titles = [figure.title for figure in STUDY.figures(chosen, samples, analysis)]
+    assert "Damping of the reset integrator" in titles
+    assert "Creep under a static load" in titles
+
+
+@pytest.mark.parametrize("duration", [0.005, 0.1])
+def test_a_short_run_decides_nothing_of_its_own(duration):
+    chosen = trial(f"duration={duration}", "rate=128")
+    samples = simulated(chosen)
+    analysis = peg_friction.analyse(chosen, samples)
+    assert analysis.metrics["first_slip_time"] is None
+    assert analysis.metrics["oscillation_energy"] is None
+    found = holds(analysis)
+    assert found.pop("no_creep") is True  # runs of their own
+    assert set(found.values()) == {None}
+    assert STUDY.figures(chosen, samples, analysis)
+
+
+def test_without_comparison_claims_are_undecided(default):
+    chosen, samples, _ = default
+    analysis = peg_friction.analyse(chosen, samples, compare=False)
+    assert analysis.references == {}
+    assert set(holds(analysis).values()) == {None}
+    assert analysis.metrics["drift_under_static_load"] is None
+    assert STUDY.figures(chosen, samples, analysis)
+
+
+def test_no_samples_give_no_metrics():
+    analysis = peg_friction.analyse(trial(), hand_made(0))
+    assert set(analysis.metrics.values()) == {None}
+    assert set(holds(analysis).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("contact.friction.model=none",),
+        ("contact.friction.static=0", "contact.friction.kinetic=0"),
+        ("environment.method=constraint",),  # it knows no friction models
+    ],
+)
+def test_without_friction_of_bonds_there_is_nothing_to_say(settings):
+    chosen = trial("duration=0.1", *settings)
+    samples = simulated(chosen)
+    analysis = peg_friction.analyse(chosen, samples)
+    assert set(analysis.metrics.values()) == {None}
+    assert set(holds(analysis).values()) == {None}
+    assert analysis.references == {}
+    assert STUDY.expected(chosen, analysis) == {}
+    assert STUDY.figures(chosen, samples, analysis)
+
+
+def test_a_load_above_the_static_friction_is_no_static_load():
+    chosen = trial("duration=0.05", "rate=128", "contact.friction.static=0.1", "contact.friction.kinetic=0.1")
+    analysis = peg_friction.analyse(chosen, simulated(chosen))
+    assert holds(analysis)["no_creep"] is None
+    assert "drift_under_static_load" not in peg_friction.expected(chosen)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("contact.friction.kinetic=0",),
+        ("contact.friction.deadband=0", "contact.friction.model=coulomb"),
+        ("contact.friction.breakaway=0.1",),
+        ("contact.friction.static=100", "contact.friction.kinetic=100"),
+        ("operator.amplitude=[50, 0, 0, 0, 0, 0]", "operator.frequency=20"),
+        ("rate=20",),
+    ],
+)
+def test_hostile_values_are_reported(settings):
+    chosen = trial("duration=0.4", "rate=100", *settings)
+    samples = simulated(chosen)
+    analysis = peg_friction.analyse(chosen, samples)
+    numbers = [*analysis.metrics.values(), *(v for claim in analysis.claims for v in claim.measured.values())]
+    assert all(value is None or math.isfinite(value) for value in numbers)
+    assert STUDY.figures(chosen, samples, analysis)
+
+
+def test_a_force_that_never_lets_the_peg_rest_does_not_make_it_stick():
+    """As the force of the experiment behind figure 4.10: far larger than friction."""
+    chosen = trial("duration=2", "rate=256", "operator.amplitude=[1, 0, 0, 0, 0, 0]", "operator.frequency=1")
+    assert holds(peg_friction.analyse(chosen, simulated(chosen)))["slip_and_stick"] is False
+
+
+def test_figures_and_their_captions(default):
+    chosen, samples, analysis = default
+    figures = STUDY.figures(chosen, samples, analysis)
+    assert [figure.title for figure in figures] == [
+        "Damping of the reset integrator",
+        "Friction models",
+        "Friction near rest",
+        "Creep under a static load",
+        "Energy",
+    ]
+    names = [panel.name for figure in figures for panel in figure.panels]
+    assert len(set(names)) == len(names)
+    assert {"damping_friction_stiction", "models_velocity_stiction", "creep", "characteristic"} < set(names)
+    assert "figure 4.7" in figures[0].caption
+    assert [row[0] for row in figures[0].table[1:]] == [
+        "this run: reset integrator, damping 118",
+        "reset integrator, damping 0",
+        "reset integrator, damping 1180",
+    ]
+
+
+def test_figures_of_a_sweep(default):
+    _, samples, analysis = default
+    models = {"reset_integrator": samples, "coulomb": analysis.references["coulomb"]}
+    curves = [
+        Curve(name, replace(trial("duration=4", f"contact.friction.model={name}")), run, style_of(i))
+        for i, (name, run) in enumerate(models.items())
+    ]
+    assert [figure.title for figure in STUDY.sweep_figures(curves)] == [
+        "Motion and friction",
+        "Friction near rest",
+        "Energy",
+    ]

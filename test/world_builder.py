@@ -1,0 +1,163 @@
+"""Worlds in motion for tests: bodies as short dicts, a whole environment around them, and what to read off it.
+
+Momentum and energy are computed here from q, v and the inertias alone, not by the code under test.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.contact.response import ContactParameters
+from haptic_sim.environment import Environment
+from haptic_sim.messages import ToolCommand
+from haptic_sim.scene import build_world
+from haptic_sim.world_parameters import WorldParameters
+from haptic_sim.worlds import World
+
+G = 9.81  # [m/s^2]
+METHODS = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid")
+RIGID = ("constraint", "hybrid")
+IMPULSIVE = ("impulse_augmented", "frictional_impulses", "constraint", "hybrid")
+UNLIMITED = np.full(6, np.inf)
+
+Body = dict[str, Any]
+
+
+def plane(normal: Any = (0.0, 0.0, 1.0), offset: float = 0.0, **more: Any) -> Body:
+    """A fixed half-space: solid where normal . p < offset."""
+    return {"joint": "fixed", "shapes": [{"type": "plane", "normal": list(normal), "offset": offset}], **more}
+
+
+def ball(position: Any, velocity: Any = (0.0,) * 6, radius: float = 0.05, mass: float = 1.0, **more: Any) -> Body:
+    """A free uniform ball; `velocity` of three numbers is without spin."""
+    shape = {"type": "sphere", "radius": radius}
+    return _free(position, velocity, mass=mass, shapes=[shape], **more)
+
+
+def box(position: Any, size: Any, velocity: Any = (0.0,) * 6, mass: float = 1.0, **more: Any) -> Body:
+    """A free uniform box."""
+    return _free(position, velocity, mass=mass, shapes=[{"type": "box", "size": list(size)}], **more)
+
+
+def _free(position: Any, velocity: Any, **more: Any) -> Body:
+    velocity = [float(x) for x in velocity]
+    return {"joint": "free", "position": [float(x) for x in position], "velocity": (velocity + [0.0] * 6)[:6], **more}
+
+
+def make_world(bodies: dict[str, Body], material: ContactParameters | None = None, **more: Any) -> World:
+    """A world of `bodies`; the last one that moves is held, if no `tool` is named; no gravity if none is given."""
+    moving = [name for name, body in bodies.items() if body["joint"] != "fixed"]
+    description = {"type": "world", "gravity": [0, 0, 0], "tool": moving[-1], "bodies": bodies, **more}
+    return build_world(None, WorldParameters.model_validate(description), material or ContactParameters())  # type: ignore[arg-type]
+
+
+class Simulation:
+    """An environment at work.
+
+    Args:
+        bodies: by name.
+        method: of contact.
+        rate: steps per second.
+        contact: what differs from the defaults of ContactParameters.
+        more: of WorldParameters: gravity, tool, planar, ignore, allowed_overlap.
+
+    Attributes:
+        state: after the last step; q and v are in the order of the model.
+    """
+
+    def __init__(
+        self,
+        bodies: dict[str, Body],
+        method: Any = "constraint",
+        rate: float = 1000.0,
+        contact: dict[str, Any] | None = None,
+        **more: Any,
+    ):
+        self.material = ContactParameters.model_validate(contact or {})
+        self.world = make_world(bodies, self.material, **more)
+        self.environment = Environment(self.world, self.material, method, "full", UNLIMITED, rate)
+        self.tool = self.environment._tool  # to look into what contacts do
+        self.period = 1.0 / rate
+        self.command, self.state = ToolCommand(), self.environment.tool_state()
+        self.model, self._data = self.world.model, self.world.model.createData()
+
+    def step(self, count: int = 1, wrench: Any = None) -> Simulation:
+        """Go on for some steps under a wrench at the hand."""
+        if wrench is not None:
+            self.command.wrench[:] = wrench
+        for _ in range(count):
+            self.command.stamp(self.state.tick + 1, 0)
+            self.environment.step(self.command, self.state)
+        return self
+
+    @property
+    def impulses(self) -> np.ndarray:
+        """Impulses of the last step along (normal, tangent 1, tangent 2) [N s], (contacts in rows, 3)."""
+        return self.tool.contact.impulses.p[: self.tool.rows.count]
+
+    def joint(self, name: str) -> int:
+        return self.world.body_names.index(name)
+
+    def q(self, name: str) -> np.ndarray:
+        """Coordinates of a body's joint."""
+        joint = self.joint(name)
+        first = self.model.idx_qs[joint]
+        return np.array(self.state.q[first : first + self.model.nqs[joint]])
+
+    def v(self, name: str) -> np.ndarray:
+        """Velocities of a body's joint; those of a free body: of its centre of mass and, in its axes, angular."""
+        joint = self.joint(name)
+        first = self.model.idx_vs[joint]
+        return np.array(self.state.v[first : first + self.model.nvs[joint]])
+
+    def spin(self, name: str) -> np.ndarray:
+        """Angular velocity of a free body in world axes [rad/s]."""
+        q = self.q(name)
+        return pin.Quaternion(q[3:]).toRotationMatrix() @ self.v(name)[3:]
+
+    def kinetic_energy(self) -> float:
+        return float(pin.computeKineticEnergy(self.model, self._data, np.array(self.state.q), np.array(self.state.v)))
+
+    def potential_energy(self) -> float:
+        return float(pin.computePotentialEnergy(self.model, self._data, np.array(self.state.q)))
+
+    def energy(self) -> float:
+        """Kinetic and potential [J]."""
+        return self.kinetic_energy() + self.potential_energy()
+
+    def momentum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Linear [N s] and angular momentum about the world's origin [N m s] of everything that moves."""
+        model, data = self.model, self._data
+        pin.forwardKinematics(model, data, np.array(self.state.q), np.array(self.state.v))
+        linear, angular = np.zeros(3), np.zeros(3)
+        for joint in range(1, model.njoints):
+            inertia, X_WJ, v_J = model.inertias[joint], data.oMi[joint], data.v[joint]
+            velocity = X_WJ.rotation @ (v_J.linear + np.cross(v_J.angular, inertia.lever))
+            centre = X_WJ.act(inertia.lever)
+            turning = X_WJ.rotation @ inertia.inertia @ v_J.angular
+            linear += inertia.mass * velocity
+            angular += inertia.mass * np.cross(centre, velocity) + turning
+        return linear, angular
+
+
+def turned(bodies: dict[str, Body], X: pin.SE3) -> dict[str, Body]:
+    """The same bodies in a world that is written in other axes: everything is moved by X.
+
+    For fixed bodies of planes, and for free ones.
+    """
+    result = {}
+    for name, body in bodies.items():
+        changed = dict(body)
+        here = pin.SE3(pin.rpy.rpyToMatrix(*body.get("rotation", (0, 0, 0))), np.array(body.get("position", (0, 0, 0)), float))
+        there = X * here
+        changed["position"] = there.translation.tolist()
+        changed["rotation"] = pin.rpy.matrixToRpy(there.rotation).tolist()
+        if "velocity" in body:
+            velocity = np.array(body["velocity"], float)
+            changed["velocity"] = [*(X.rotation @ velocity[:3]), *(X.rotation @ velocity[3:])]
+        result[name] = changed
+    return result
