@@ -1,0 +1,97 @@
+"""Trials without a device, as real processes: the environment leads, and only the recorder listens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Haptics, processes_of, wait_until
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+pytest.importorskip("haptics.msg", reason="needs the built messages")
+pytest.register_assert_rewrite("graph_checks")
+
+import graph_checks as graph  # noqa: E402
+from graph_checks import started, topics  # noqa: E402
+
+DOOR = """
+duration: 0.4
+rate: 500
+operator: {type: sine, amplitude: [0, 0, 0.3, 0, 0, 0], frequency: 2}
+device: {type: none}
+scene:
+  type: world
+  bodies:
+    floor: {joint: fixed, shapes: [{type: plane}]}
+    door:
+      joint: revolute
+      axis: [0, 0, 1]
+      position: [0, 0, 1]
+      density: 500
+      velocity: -0.5
+      shapes: [{type: box, size: [0.8, 0.04, 1.9], position: [0.45, 0, 0]}]
+    ball: {joint: free, position: [0.5, -0.1, 0.06], mass: 0.5, restitution: 0.8, shapes: [{type: sphere, radius: 0.05}]}
+  tool: ball
+contact: {friction: {model: coulomb}}
+environment: {method: constraint}
+"""
+
+
+def nodes_of(directory: Path) -> list[str]:
+    """Names of the nodes of a trial, from the logs that it left."""
+    return sorted(path.stem for path in (directory / "log").glob("*.log"))
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+@pytest.mark.parametrize("which", ["incline", "a world of one's own"])
+def test_the_graph_gives_the_bits_of_an_offline_run(
+    haptics: Callable[..., Haptics], tmp_path: Path, which: str, mode: str
+) -> None:
+    """Nothing depends on when a message arrives, so that this holds on the clock too."""
+    name = which
+    if which != "incline":
+        name = str(tmp_path / "door.yaml")
+        Path(name).write_text(DOOR, encoding="utf-8")
+    for one in (mode, "offline"):
+        run = haptics("run", name, "--mode", one, "--duration", "0.4", "--out", str(tmp_path / one))
+        assert run.wait() == 0, run.err
+    assert nodes_of(tmp_path / mode) == ["environment", "recorder"]
+    graph.check_same_bits(tmp_path / mode, tmp_path / "offline")
+    assert {topic.rpartition("/")[2] for topic in topics(tmp_path / mode)} == {
+        "tool_command",
+        "tool_state",
+        "trial_events",
+    }
+    verify = haptics("replay", str(tmp_path / mode), "--verify")
+    assert verify.wait() == 0, verify.out + verify.err
+
+
+def test_offline_is_the_default(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    run = haptics("run", "incline", "--duration", "0.05", "--out", str(tmp_path / "out"))
+    assert run.wait() == 0, run.err
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["mode"] == "offline"
+
+
+def test_ctrl_c_closes_the_bag(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = haptics("run", "incline", "--mode", "lockstep", "--duration", "3000", "--out", str(out))
+    wait_until(started(out), "the first chunk")
+    run.interrupt()
+    assert run.wait() == 130, run.err
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "interrupted"
+    assert summary["ticks"] > 0
+    assert not processes_of(str(out))
+
+
+@pytest.mark.parametrize("node", ["environment", "recorder"])
+def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path: Path, node: str) -> None:
+    out = tmp_path / "out"
+    run = haptics("run", "incline", "--mode", "lockstep", "--duration", "3000", "--out", str(out))
+    wait_until(started(out), "the first chunk")
+    graph.kill(out, node)
+    assert run.wait() == 1
+    assert f"{node} ended early (killed by SIGKILL)" in run.err
+    assert not processes_of(str(out))
