@@ -44,6 +44,17 @@ setup(
         "scipy>=1.11",
         "tqdm>=4.60",
         "transforms3d>=0.4.1",
+        "trimesh>=4.0",
     ],
-    extras_require={"test": ["hypothesis>=6.90", "mypy>=1.8", "pytest>=7.4", "ruff>=0.6", "types-pyyaml"]},
+    extras_require={
+        "test": [
+            "example-robot-data>=4",
+            "hypothesis>=6.90",
+            "mujoco>=3.1",
+            "mypy>=1.8",
+            "pytest>=7.4",
+            "ruff>=0.6",
+            "types-pyyaml",
+        ]
+    },
 )

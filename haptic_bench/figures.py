@@ -50,6 +50,7 @@ _SETTINGS: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.6,
     "xtick.color": "#444444",
@@ -345,6 +346,7 @@ def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
 
 
 _STILL = 1e-3  # [mm] less is not drawn as motion
+_NO_FORCE = 1e-6  # [N, N m] nor this as a force
 
 
 def _has(curves: Sequence[Curve], column: str) -> bool:
@@ -385,7 +387,7 @@ def _wrenches(curves: Sequence[Curve]) -> Figure | None:
     if source is None:
         return None
     wrench = {c: [curve.samples[f"{source}_{c}"] for curve in curves] for c in ("fx", "fy", "fz", "tx", "ty", "tz")}
-    shown = [c for c, values in wrench.items() if any(value.any() for value in values)]
+    shown = [c for c, values in wrench.items() if any(np.abs(value).max() > _NO_FORCE for value in values)]
     if not {"fz", "tx", "ty"} & set(shown):
         shown = ["fx", "fy", "tz"]  # in the plane
     panels = []

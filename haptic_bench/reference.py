@@ -27,27 +27,54 @@ def page() -> str:
     ]
     lines += [
         f"| `{key}` | {unit} | {default} | {allowed} | {meaning} |"
-        for key, unit, default, allowed, meaning in _rows(Experiment, "")
+        for key, unit, default, allowed, meaning in dict.fromkeys(_rows(Experiment, ""))
     ]
     return "\n".join(lines) + "\n"
 
 
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str, str]]:
     for name, field in model.model_fields.items():
-        key = prefix + name
-        members = [part for part in (typing.get_args(field.annotation) or (field.annotation,)) if _is_model(part)]
+        key, annotation, discriminator = f"{prefix}{name}", field.annotation, field.discriminator
+        inner, place = _entry(annotation)
+        if inner is not None:  # the field holds several: by name, or in a list
+            key, annotation, discriminator = key + place, *_unwrapped(inner)
+        members = [part for part in (typing.get_args(annotation) or (annotation,)) if _is_model(part)]
         for member in members:
-            variant = ""
-            if field.discriminator is not None:
-                tag = typing.get_args(member.model_fields[str(field.discriminator)].annotation)[0]
-                variant = f" (type {tag})"
+            tag = variant = ""
+            if discriminator is not None:
+                tag = typing.get_args(member.model_fields[str(discriminator)].annotation)[0]
+                variant = f" ({discriminator} {tag})"
             for row in _rows(member, f"{key}."):
-                if field.discriminator is None or row[0] != f"{key}.{field.discriminator}":
+                if "[i]" in row[0].removeprefix(key):
+                    yield row  # what a list holds is the same for all variants
+                elif row[0] != f"{key}.{discriminator}":
                     yield (row[0], *row[1:4], row[4] + variant)
                 else:
                     yield (row[0], "", "", f"`{tag}`", (member.__doc__ or "").splitlines()[0])
         if not members:
             yield (key, *_describe(field))
+
+
+def _entry(annotation: Any) -> tuple[Any, str]:
+    """What a mapping or a list of parameter objects holds, and how its entries are named; None if it is neither."""
+    annotation, _ = _unwrapped(annotation)
+    parts = typing.get_args(annotation)
+    if typing.get_origin(annotation) is dict:
+        return parts[1], ".NAME"
+    if typing.get_origin(annotation) is tuple and len(parts) == 2 and parts[1] is Ellipsis:
+        inner, _ = _unwrapped(parts[0])
+        if any(map(_is_model, typing.get_args(inner) or (inner,))):
+            return parts[0], "[i]"
+    return None, ""
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, str | None]:
+    """A type without what is annotated to it, and the discriminator among that."""
+    if typing.get_origin(annotation) is not typing.Annotated:
+        return annotation, None
+    inner, *notes = typing.get_args(annotation)
+    named = (getattr(note, "discriminator", None) for note in notes)
+    return inner, next((str(name) for name in named if name), None)
 
 
 def _is_model(part: Any) -> bool:

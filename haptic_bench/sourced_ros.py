@@ -62,10 +62,19 @@ PACKAGES = {
     "scipy": Bounds("scipy", "1.11"),
     "tqdm": Bounds("tqdm", "4.60"),
     "transforms3d": Bounds("transforms3d", "0.4.1"),
+    "trimesh": Bounds("trimesh", "4.0"),
 }
 SYSTEM = ("numpy", "rclpy", "pin", "coal")  # must be there before pip runs
 TOOLS = ("colcon-cmake", "colcon-core", "colcon-ros", "ninja")  # build of the interfaces
-TESTS = ("hypothesis>=6.90", "mypy>=1.8", "pytest>=7.4", "ruff>=0.6", "types-pyyaml")
+TESTS = (
+    "example-robot-data>=4",
+    "hypothesis>=6.90",
+    "mujoco>=3.1",
+    "mypy>=1.8",
+    "pytest>=7.4",
+    "ruff>=0.6",
+    "types-pyyaml",
+)
 # Their locked versions suit the locked NumPy; with the system's, pip chooses.
 FITTED_TO_NUMPY = ("contourpy", "llvmlite", "matplotlib", "numba", "scipy")
 

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 from haptic_bench import experiment
 from haptic_bench.samples import simulated
 
-ARCHITECTURES: tuple[tuple[str, ...], ...] = ((), ("local_model.type=full", "environment.rate=60"))
+TRIALS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("corner_peg", ()),
+    ("corner_peg", ("local_model.type=full", "environment.rate=60")),
+    ("incline", ()),
+    ("bounce_settle", ("scene.height=0.01",)),
+    ("stack", ("scene.boxes=3",)),
+    ("frictional_impact", ("scene.gap=0.001",)),
+)
+"""Short trials that together call every kernel: each is compiled when it is first called."""
+
+
+def simulate(name: str, settings: tuple[str, ...]) -> None:
+    """Run a few ticks."""
+    for trial in experiment.load(name, [*settings, "analysis=trial"], duration=0.05):
+        simulated(trial)
 
 
 def main() -> None:
-    """Run a few ticks of each architecture: a kernel is compiled when it is first called."""
-    for settings in ARCHITECTURES:
-        for trial in experiment.load("corner_peg", settings, duration=0.05):
-            simulated(trial)
+    """Run them all: the first, whose kernels all share, then the others side by side."""
+    simulate(*TRIALS[0])
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        for done in [pool.submit(simulate, *trial) for trial in TRIALS[1:]]:
+            done.result()
 
 
 if __name__ == "__main__":

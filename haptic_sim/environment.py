@@ -88,6 +88,7 @@ class Environment:
         self._world = world
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
         self._detector = detector(world, contact)
+        self._detected = False
         self.tool_state = self._tool.tool_state
 
     def configure(self, contact: ContactParameters) -> None:
@@ -95,16 +96,24 @@ class Environment:
         self._tool.configure(contact)
         friction = (contact.friction.static, contact.friction.kinetic)
         self._detector.set_materials(*self._world.materials(contact.restitution, friction))
+        self._detected = False
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._detector.detect(self._tool.body.data, 1e3, self._tool.rows)
         self._tool.step(ToolCommand(), self.tool_state())
 
+    def prepare(self) -> None:
+        """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""
+        if not self._detected:
+            self._detector.detect(self._tool.body.data, self._tool.contact.margin, self._tool.rows)
+            self._detected = True
+
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""
-        self._detector.detect(self._tool.body.data, self._tool.contact.margin, self._tool.rows)
+        self.prepare()
         self._tool.step(command, state)
+        self._detected = False
 
 
 class Surveyor:

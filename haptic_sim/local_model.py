@@ -102,6 +102,9 @@ class LocalModel:
         self._place()
         _keep_penetration(n, rows.id, rows.separation, self._offset, old, self._previous_ids, self._previous)
 
+    def prepare(self) -> None:
+        """As `Environment.prepare`: an update may come in between, so that nothing is done ahead."""
+
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""
         self._place()

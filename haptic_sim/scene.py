@@ -124,9 +124,8 @@ class TwoLinksParameters(Parameters):
     @model_validator(mode="after")
     def _obstacle_is_at_the_arm(self) -> TwoLinksParameters:
         if self.contact_height > sum(self.lengths):
-            raise ValueError(
-                f".contact_height = {self.contact_height:g} m: must be at most the arm's length, {sum(self.lengths):g} m"
-            )
+            length = sum(self.lengths)
+            raise ValueError(f".contact_height = {self.contact_height:g} m: must be at most the arm's {length:g} m")
         return self
 
     @property

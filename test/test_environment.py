@@ -22,7 +22,7 @@ HALF = 0.5 * np.array(TOOL.size)
 
 
 def world(q: Any = (0, 0, 0), v: Any = (0, 0, 0)) -> World:
-    return dataclasses.replace(build_world(TOOL, SCENE), q=np.array(q, float), v=np.array(v, float))
+    return dataclasses.replace(build_world(TOOL, SCENE, ContactParameters()), q=np.array(q, float), v=np.array(v, float))
 
 
 def environment(world: World, method: Any = "impulse_augmented", **material: Any) -> Environment:
@@ -174,7 +174,7 @@ def test_material_can_be_replaced_between_ticks() -> None:
 def test_a_survey_lists_what_is_near(epsilon: float) -> None:
     """Separations of the corners from the walls' planes; positions on the wall; the tool's own state."""
     rng = np.random.default_rng(20261)
-    surveyor = Surveyor(world(), epsilon, RATE)
+    surveyor = Surveyor(world(), ContactParameters(), epsilon, RATE)
     tool, geometry = environment(world()).tool_state(), surveyor.local_geometry()
     normals = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
     reach = np.array([HALF[0] + SCENE.gap[0], HALF[1] + SCENE.gap[1], HALF[0] + SCENE.far_gap[0]])
@@ -204,7 +204,7 @@ def test_a_survey_lists_what_is_near(epsilon: float) -> None:
             np.testing.assert_allclose(constraint["normal"], [*n, 0], rtol=0, atol=1e-15)
             np.testing.assert_allclose(constraint["position"], [*(corners[corner] - s * n), 0], rtol=0, atol=1e-14)
             assert [constraint[name] for name in ("link", "normal_velocity")] == [1, 0.0]
-            assert [constraint[name] for name in ("friction_static", "friction_kinetic")] == [0.0, 0.0]
+            assert [constraint[name] for name in ("friction_static", "friction_kinetic")] == [0.25, 0.2]
         assert len(set(constraints["id"].tolist())) == len(near)
         total += len(near)
     assert total > 50

@@ -33,7 +33,7 @@ class Proxy:
     """A local model, and the state after its last tick."""
 
     def __init__(self, q: Any = (0, 0, 0), v: Any = (0, 0, 0), method: Any = "penalty", **material: Any) -> None:
-        world = build_world(PegParameters(mass=MASS, inertia=INERTIA), EnclosureParameters())
+        world = build_world(PegParameters(mass=MASS, inertia=INERTIA), EnclosureParameters(), ContactParameters())
         world = dataclasses.replace(world, q=np.array(q, float), v=np.array(v, float))
         parameters = ContactParameters.model_validate({"stiffness": SOFT, "damping": 0.0} | material)
         self.model = LocalModel(world, parameters, method, "full", np.full(6, np.inf), RATE)

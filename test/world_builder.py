@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.contact.methods import build_response
 from haptic_sim.contact.response import ContactParameters
+from haptic_sim.contact.rows import ContactRows
 from haptic_sim.environment import Environment
 from haptic_sim.messages import ToolCommand
+from haptic_sim.multibody import Multibody, free_joint
 from haptic_sim.scene import build_world
 from haptic_sim.world_parameters import WorldParameters
 from haptic_sim.worlds import World
@@ -67,6 +70,7 @@ class Simulation:
 
     Attributes:
         state: after the last step; q and v are in the order of the model.
+        touched: steps with contacts so far.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class Simulation:
         self.world = make_world(bodies, self.material, **more)
         self.environment = Environment(self.world, self.material, method, "full", UNLIMITED, rate)
         self.tool = self.environment._tool  # to look into what contacts do
-        self.period = 1.0 / rate
+        self.period, self.touched = 1.0 / rate, 0
         self.command, self.state = ToolCommand(), self.environment.tool_state()
         self.model, self._data = self.world.model, self.world.model.createData()
 
@@ -92,6 +96,7 @@ class Simulation:
         for _ in range(count):
             self.command.stamp(self.state.tick + 1, 0)
             self.environment.step(self.command, self.state)
+            self.touched += self.state.contacts > 0
         return self
 
     @property
@@ -152,7 +157,9 @@ def turned(bodies: dict[str, Body], X: pin.SE3) -> dict[str, Body]:
     result = {}
     for name, body in bodies.items():
         changed = dict(body)
-        here = pin.SE3(pin.rpy.rpyToMatrix(*body.get("rotation", (0, 0, 0))), np.array(body.get("position", (0, 0, 0)), float))
+        here = pin.SE3(
+            pin.rpy.rpyToMatrix(*body.get("rotation", (0, 0, 0))), np.array(body.get("position", (0, 0, 0)), float)
+        )
         there = X * here
         changed["position"] = there.translation.tolist()
         changed["rotation"] = pin.rpy.matrixToRpy(there.rotation).tolist()
@@ -161,3 +168,74 @@ def turned(bodies: dict[str, Body], X: pin.SE3) -> dict[str, Body]:
             changed["velocity"] = [*(X.rotation @ velocity[:3]), *(X.rotation @ velocity[3:])]
         result[name] = changed
     return result
+
+
+class Response:
+    """A contact method for hand-made rows on a body, with the material of each row as the rows say."""
+
+    def __init__(self, body: Multibody, method: Any, rendering: Any = "full", limit: Any = UNLIMITED, **material: Any):
+        self.parameters = ContactParameters.model_validate(material)
+        self.body = body
+        self.method = build_response(method, body, self.parameters, rendering, np.array(limit, float), 256)
+
+    def respond(self, rows: ContactRows, period: float = 1e-3, external: np.ndarray | None = None) -> np.ndarray:
+        """What the contacts do to u, (nv,)."""
+        external = np.zeros(self.body.nv) if external is None else external
+        self.method.respond(rows, self.body, external, period)
+        return np.array(self.method.du)
+
+    def dense(self, rows: ContactRows) -> np.ndarray:
+        """W of the last response as a matrix (3 contacts, nv), rows normal, tangent 1, tangent 2 of each contact."""
+        scaled, W = self.method.scaled, np.zeros((3 * rows.count, self.body.nv))
+        for i in range(rows.count):
+            for side in range(2):
+                tree = scaled.tree[i, side]
+                if tree >= 0:
+                    first, size = scaled.start[tree], scaled.size[tree]
+                    W[3 * i : 3 * i + 3, first : first + size] += scaled.W[i, :, side, :size]
+        return W
+
+    def impulses(self, rows: ContactRows) -> np.ndarray:
+        """Of the last response, (contacts, 3)."""
+        return np.array(self.method.impulses.p[: rows.count])
+
+
+def copy_rows(rows: ContactRows, order: Any) -> ContactRows:
+    """The same contacts in another order, in rows of their own."""
+    result = ContactRows(rows.capacity)
+    result.count = len(order)
+    for to, of in zip(result.arrays, rows.arrays, strict=True):
+        to[: len(order)] = of[list(order)]
+    return result
+
+
+def some_bodies(rng: np.random.Generator, count: int, speed: float = 1.0) -> Multibody:
+    """Free bodies at the origin and around it, for hand-made contacts."""
+    model = pin.Model()
+    model.gravity.linear[:] = 0.0
+    for i in range(count):
+        joint = model.addJoint(0, free_joint(), pin.SE3.Identity(), f"body{i}")
+        sides = rng.uniform(0.01, 0.1, 3)
+        moments = np.diag([sides[1] + sides[2], sides[0] + sides[2], sides[0] + sides[1]])  # of a possible body
+        model.appendBodyToJoint(joint, pin.Inertia(rng.uniform(0.5, 2.0), np.zeros(3), moments), pin.SE3.Identity())
+    hand = model.addFrame(pin.Frame("hand", 1, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    q = pin.integrate(model, pin.neutral(model), 0.3 * rng.normal(size=model.nv))
+    return Multibody(model, hand, q, speed * rng.normal(size=model.nv))
+
+
+def some_rows(rng: np.random.Generator, bodies: int, count: int, separation: float = -1e-4) -> ContactRows:
+    """Contacts of random bodies with each other and, for the most part, with what is fixed."""
+    rows = ContactRows()
+    rows.count = count
+    for i in range(count):
+        a = int(rng.integers(1, bodies + 1)) if rng.random() < 0.3 else 0
+        b = int(rng.choice([k for k in range(1, bodies + 1) if k != a]))
+        rows.id[i], rows.wall[i], rows.body[i] = i, i, (a, b)
+        n = rng.normal(size=3)
+        rows.normal[i] = n / np.linalg.norm(n)
+        rows.point[i] = 0.3 * rng.normal(size=3)
+        rows.separation[i] = separation
+        rows.restitution[i] = rng.uniform()
+        kinetic = rng.uniform(0.0, 0.5)
+        rows.friction[i] = kinetic + rng.uniform(0.0, 0.2), kinetic
+    return rows

@@ -83,6 +83,10 @@ class AloneNode(LeaderNode):
         self.send("tool_state", self._state.to_bytes())
         return started
 
+    def complete(self) -> None:
+        """See LeaderNode."""
+        self._core.prepare()
+
     def answered(self) -> int:
         """See LeaderNode."""
         return self._begun

@@ -1,8 +1,9 @@
 """A ball and a cube that bounce and come to rest (IGMS III-E, figure 6).
 
-The published figure is a diagram: collisions while a contact bounces, complementarity once it is steady, and a tolerance
-(`contact.bounce`) that tells them apart. Here it is seen at work, beside the closed form of a bouncing ball and beside
-the other contact methods. A central impact without friction has the same restitution by Newton's and Stronge's law.
+The published figure is a diagram: collisions while a contact bounces, complementarity once it is steady, and a
+tolerance (`contact.bounce`) that tells them apart. Here it is seen at work, beside the closed form of a bouncing ball
+and beside the other contact methods. A central impact without friction has the same restitution by Newton's and by
+Stronge's law.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from haptic_bench.figures import (
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_sim.contact.response import RIGID, Method
-from haptic_sim.scene import GRAVITY
+from haptic_sim.parameters import ParameterError
+from haptic_sim.scene import GRAVITY, DropParameters
 
 STEADY = 0.02  # [s] without collision, after which a body that is near the floor rests: no hop below NEAR lasts longer
 NEAR = 1e-4  # [m]
@@ -64,6 +66,20 @@ CLAIMS = {
     "lies_on_the_floor": Quantity("error of the height at rest", "µm", 1e6),
     "energy_never_grows": Quantity("largest gain of energy in a step", "nJ", 1e9),
 }
+
+
+def scene_of(experiment: Experiment) -> DropParameters:
+    """The scene that this study is about.
+
+    Raises:
+        ParameterError: it is another.
+    """
+    scene = experiment.scene
+    if not isinstance(scene, DropParameters):
+        raise ParameterError(
+            [f"analysis = bounce_settle: is of what drops, not of scene.type = {scene.type}; set analysis=trial"]
+        )
+    return scene
 
 
 @dataclass(frozen=True)
@@ -112,7 +128,8 @@ class Motion:
         ball_speed: of the ball, upward [m/s], (rows,).
         ball_struck, cube_struck: ticks in which each collides.
         tilt: of the cube: angle of its nearest axis to the vertical [rad], (rows,).
-        steady: from which row on all rest; None if they do not.
+        energy: kinetic, potential and elastic [J], (rows,).
+        settled: whether both rest at the end.
     """
 
     time: np.ndarray
@@ -129,7 +146,7 @@ class Motion:
     def of(cls, trial: Trial, samples: Samples) -> Motion:
         """From the samples of a trial."""
         experiment = trial.experiment
-        scene, period = experiment.scene, 1.0 / experiment.rate
+        scene, period = scene_of(experiment), 1.0 / experiment.rate
         q = np.stack([samples[f"q{i}"] for i in range(14)], axis=-1)
         v = np.stack([samples[f"v{i}"] for i in range(12)], axis=-1)
         ball, ball_speed = q[:, 2] - scene.radius, v[:, 2]
@@ -147,7 +164,7 @@ class Motion:
             return np.flatnonzero(colliding & ((speed < -least) & (height + period * speed < 1e-9)).any(axis=-1))
 
         low = (ball < NEAR) & (heights.min(axis=-1) < NEAR) & ~colliding
-        last = int(round(STEADY / period)) + 1
+        last = round(STEADY / period) + 1
         names = ("kinetic", "potential", "elastic")
         return cls(
             time=samples["time"],
@@ -183,7 +200,7 @@ class Motion:
         """
         if not self.settled:
             return {"ball": None, "cube": None}
-        half = 0.5 * experiment.scene.side
+        half = 0.5 * scene_of(experiment).side
         lean = half * (math.cos(self.tilt[-1]) + math.sin(self.tilt[-1]) - 1.0)  # of a middle above a tilted side
         return {"ball": abs(float(self.ball[-1])), "cube": abs(float(self.cube[-1]) + lean)}
 
@@ -191,7 +208,7 @@ class Motion:
 def _theory(trial: Trial) -> Bounces:
     experiment = trial.experiment
     tolerance = experiment.contact.bounce if experiment.environment.method in RIGID else _APPROACH
-    return Bounces.of(experiment.scene.height, experiment.contact.restitution, tolerance, experiment.duration)
+    return Bounces.of(scene_of(experiment).height, experiment.contact.restitution, tolerance, experiment.duration)
 
 
 class BounceSettle(Study):
@@ -202,7 +219,7 @@ class BounceSettle(Study):
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; the references are the other METHODS, over the time that the trial lasted."""
-        references = {}
+        references: dict[str, Samples] = {}
         if compare:
             lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
             for method in METHODS:
@@ -221,7 +238,9 @@ class BounceSettle(Study):
             for i, (name, run) in enumerate(analysis.references.items())
         ]
         named = replace(own, label=f"this run: {names.get(method, method)}")
-        made = [_heights(own), _bounce_heights([named, *beside]), energy_figure([own], beside)]
+        heights, bounces = _heights(own), _bounce_heights([named, *beside], of_trial=True)
+        together = replace(heights, panels=[*heights.panels, *bounces.panels], table=bounces.table)
+        made = [together, energy_figure([own], beside)]
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
@@ -235,7 +254,7 @@ class BounceSettle(Study):
         if not (bounces.settles and bounces.times.size) or trial.experiment.environment.method not in RIGID:
             return {}
         return {
-            "ball_bounces": (float(bounces.times.size), source),
+            "ball_bounces": (bounces.times.size, source),
             "ball_switch_time": (float(bounces.times[-1]), source),
         }
 
@@ -279,7 +298,7 @@ def _claims(trial: Trial, motion: Motion) -> list[Claim]:
     e, period = experiment.contact.restitution, 1.0 / experiment.rate
     ratios = motion.ratios(period)
     error = _height_error(trial, motion)
-    step = period * math.sqrt(2.0 * GRAVITY * experiment.scene.height)
+    step = period * math.sqrt(2.0 * GRAVITY * scene_of(experiment).height)
     metrics = _metrics(trial, motion)
     times = {name: metrics[f"{name}_switch_time"] for name in ("ball", "cube")}
     rest = motion.rest_errors(experiment)
@@ -335,11 +354,11 @@ def _marks(motion: Motion, ticks: np.ndarray, height: np.ndarray) -> Line:
 def _heights(curve: Curve) -> Figure:
     """Heights over time, collisions marked, and the switch."""
     trial = curve.trial
-    motion, metrics = Motion.of(trial, curve.samples), {}
+    motion = Motion.of(trial, curve.samples)
     metrics = _metrics(trial, motion)
     end = metrics["switch_time"]
     shown = motion.time[-1] if end is None else min(motion.time[-1], 1.25 * end)
-    height = trial.experiment.scene.height
+    height = scene_of(trial.experiment).height
     panels = []
     theory = Line(
         motion.time,
@@ -393,7 +412,7 @@ def _heights(curve: Curve) -> Figure:
     return Figure("Bouncing, then steady", text, panels)
 
 
-def _bounce_heights(curves: Sequence[Curve]) -> Figure:
+def _bounce_heights(curves: Sequence[Curve], *, of_trial: bool = False) -> Figure:
     """Heights of the ball's bounces beside e^(2n) h, and what each run came to."""
     lines = []
     for curve in curves:
@@ -402,7 +421,7 @@ def _bounce_heights(curves: Sequence[Curve]) -> Figure:
             x = np.arange(1, peaks.size + 1, dtype=float)
             lines.append(Line(x, 1e3 * peaks, curve.label, curve.style, points=True))
     settings = {
-        (c.trial.experiment.scene.height, c.trial.experiment.contact.restitution, c.trial.experiment.contact.bounce)
+        (scene_of(c.trial.experiment).height, c.trial.experiment.contact.restitution, c.trial.experiment.contact.bounce)
         for c in curves
     }
     for height, e, bounce in sorted(settings):
@@ -414,13 +433,21 @@ def _bounce_heights(curves: Sequence[Curve]) -> Figure:
     panels = []
     if lines:
         axes = ("bounce", "height reached [mm]")
-        panels.append(draw("bounce_heights", "Heights of the ball's bounces", lines, *axes, log_y=True))
+        panels.append(
+            draw(
+                "bounce_heights",
+                "(d) heights of the ball's bounces" if of_trial else "Heights of the ball's bounces",
+                lines,
+                *axes,
+                log_y=True,
+            )
+        )
     head = [
         "",
         "bounces",
         "steady from [s]",
-        "ball from the floor [µm]",
-        "cube from the floor [µm]",
+        "ball off its height [µm]",
+        "cube off its height [µm]",
         "gain in a step [µJ]",
     ]
     table = [head]
@@ -429,9 +456,8 @@ def _bounce_heights(curves: Sequence[Curve]) -> Figure:
         metrics, rest = _metrics(curve.trial, motion), motion.rest_errors(curve.trial.experiment)
         gain = max(float(np.diff(motion.energy).max()), 0.0) if motion.energy.size > 1 else 0.0
         numbers = (metrics["switch_time"], *(None if x is None else 1e6 * x for x in rest.values()), 1e6 * gain)
-        table.append(
-            [curve.label, str(metrics["bounces"]), *("\N{EN DASH}" if x is None else f"{x:.4g}" for x in numbers)]
-        )
+        shown = ["\N{EN DASH}" if x is None else f"{x:.4g}" for x in numbers]
+        table.append([curve.label, str(metrics["bounces"]), *shown])
     text = (
         "Each bounce of the ball reaches e\N{SUPERSCRIPT TWO} of the height before. Where penalties hold the bodies at "
         "rest, they sink in, and gain energy in the step that finds them overlapping."

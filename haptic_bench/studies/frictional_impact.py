@@ -35,6 +35,7 @@ from haptic_bench.figures import (
 )
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_sim.parameters import ParameterError
 from haptic_sim.scene import ROD_END, StrikeParameters
 
 NOT_YET, STICKS, SLIDES, REVERSED = 0, 1, 2, 3
@@ -72,6 +73,19 @@ CLAIMS = {
     "within_friction_cone": Quantity("tangential impulse by normal one"),
     "loses_energy": Quantity("kinetic energy lost", "J"),
 }
+
+
+def scene_of(experiment: Experiment) -> StrikeParameters:
+    """The scene that this study is about.
+
+    Raises:
+        ParameterError: it is another.
+    """
+    scene = experiment.scene
+    if not isinstance(scene, StrikeParameters):
+        problem = f"is of what strikes the floor, not of scene.type = {scene.type}; set analysis=trial"
+        raise ParameterError([f"analysis = frictional_impact: {problem}"])
+    return scene
 
 
 @dataclass(frozen=True)
@@ -135,8 +149,8 @@ def routh(A_nn: float, A_nt: float, A_tt: float, c_n: float, c_t: float, e: floa
             goal, compressed, c_n = (1.0 - e * e) * work, p_n, 0.0
             if e == 0.0:
                 break
-    columns = np.array(points).T
-    return Path(*columns, compressed)
+    normal, tangential, rebound, slip = np.array(points).T
+    return Path(normal, tangential, rebound, slip, compressed)
 
 
 def slip_state(before: float, after: float, speed: float) -> int:
@@ -160,7 +174,7 @@ def _inertia(scene: StrikeParameters, body: str) -> float:
 
 def planned(experiment: Experiment, body: str) -> Path:
     """The impact by theory, of a body as the scene sets it off."""
-    scene = experiment.scene
+    scene = scene_of(experiment)
     if body == "ball":
         lever = np.array([0.0, 0.0, -scene.radius])
         c_n, c_t = -scene.speed[1], scene.speed[0] + scene.spin * scene.radius
@@ -246,7 +260,7 @@ def impact_of(trial: Trial, body: str, samples: Samples) -> Impact | None:
     It is that of the first colliding tick which throws the contact back: what follows it, such as penalties where the
     bodies still overlap, is not the impact's.
     """
-    scene = trial.experiment.scene
+    scene = scene_of(trial.experiment)
     lever, velocity, turning = _motion(scene, body, samples)
     change = np.diff(velocity[:, 2])
     struck = np.flatnonzero((samples["colliding"][:-1] > 0) & (change > 1e-6 * np.abs(velocity[:-1, 2])))
@@ -289,9 +303,9 @@ class FrictionalImpact(Study):
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
         """Slip of each body: its velocity (forward, m/s) at every tick, and from the impact on the state after it."""
-        added = {}
+        added: dict[str, np.ndarray] = {}
         for body in BODIES:
-            slip = contact_velocity(trial.experiment.scene, body, samples)[:, 0]
+            slip = contact_velocity(scene_of(trial.experiment), body, samples)[:, 0]
             state = np.full(len(samples), NOT_YET)
             impact = impact_of(trial, body, samples)
             if impact is not None:
@@ -346,7 +360,7 @@ def _one_at_a_time(trial: Trial) -> Trial:
 
 def _by_theory(experiment: Experiment, body: str, path: Path) -> dict[str, float]:
     """What the impact of a body leaves, by the names of metrics without the body's."""
-    scene = experiment.scene
+    scene = scene_of(experiment)
     m, inertia = scene.mass, _inertia(scene, body)
     forward = scene.speed[0] if body == "ball" else scene.rod_speed[0]
     spin = scene.spin if body == "ball" else 0.0
@@ -397,8 +411,8 @@ def _claims(trial: Trial, impacts: Mapping[str, Impact]) -> list[Claim]:
     if ball is not None:
         needed, friction = 2.0 / 7.0 * abs(ball.before[0]), mu * (1.0 + e) * abs(ball.before[1])
         rolls = (ball.state == STICKS) == (friction >= needed)
-        forward = trial.experiment.scene.speed[0]
-        thrown = forward + float(ball.theory.tangential[-1]) / trial.experiment.scene.mass
+        forward = scene_of(trial.experiment).speed[0]
+        thrown = forward + float(ball.theory.tangential[-1]) / scene_of(trial.experiment).mass
         back = (ball.velocity < 0.0) == (thrown < 0.0)
     if rod is not None:
         same = rod.state == rod.theory.state
@@ -541,7 +555,7 @@ def _get(experiment: Experiment, key: str) -> Any:
     return value
 
 
-def _with(parameters: Any, key: str, value: float) -> Any:
+def _with(parameters: Any, key: str, value: Any) -> Any:
     name, _, rest = key.partition(".")
     if rest:
         return parameters.model_copy(update={name: _with(getattr(parameters, name), rest, value)})
@@ -657,7 +671,7 @@ def _over_time(curves: Sequence[Curve]) -> Figure:
         lines = [
             Line(
                 c.samples["time"],
-                contact_velocity(c.trial.experiment.scene, body, c.samples)[:, 0],
+                contact_velocity(scene_of(c.trial.experiment), body, c.samples)[:, 0],
                 c.label,
                 c.style,
                 steps=True,

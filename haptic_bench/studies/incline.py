@@ -473,8 +473,9 @@ def _over_angle(curves: Sequence[Curve]) -> Figure:
         table = []  # there is no one law to compare with
     return Figure(
         "Acceleration over the angle of the slope",
-        "Each point is a run: its acceleration while it slides, 0 where it is at rest in the end. By Coulomb's law the "
-        f"block sticks up to the angle of friction ({limit:.4g}°) and slides with g (sin a - µ cos a) above. "
+        "Each point is a run: its acceleration while it slides, 0 where it is at rest in the end. Runs that "
+        f"agree hide each other. By Coulomb's law the block sticks up to the angle of friction ({limit:.4g}°) and "
+        "slides with g (sin a - µ cos a) above. "
         "With penalties it may break away a little below: as friction begins to act, the block pitches and its weight "
         "shifts to the lower contacts, and bonds whose load grows get shorter.",
         panels,

@@ -22,6 +22,7 @@ from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_drivers.operators import build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import ToolCommand, ToolState, columns, tick_time
+from haptic_sim.parameters import ParameterError
 from haptic_sim.scene import TwoLinksParameters
 from haptic_sim.tool_side import build_environment
 
@@ -45,12 +46,26 @@ CLAIMS = {
 }
 
 
+def scene_of(experiment: Experiment) -> TwoLinksParameters:
+    """The scene that this study is about.
+
+    Raises:
+        ParameterError: it is another.
+    """
+    scene = experiment.scene
+    if not isinstance(scene, TwoLinksParameters):
+        raise ParameterError(
+            [f"analysis = linkage_impact: is of two links, not of scene.type = {scene.type}; set analysis=trial"]
+        )
+    return scene
+
+
 def energy_left(scene: TwoLinksParameters, restitution: np.ndarray) -> np.ndarray:
     """Kinetic energy after a collision [J], by theory.
 
     THESIS (4.27) with the factor 1/2 restored (errata 1): KE = KE0 - 1/2 (1 - e^2) qd^T Jc^T Jbar^T D Jbar Jc qd. For
     one contact of the normal velocity v = Jc qd that is KE0 - 1/2 (1 - e^2) v^2 / (Jc D^-1 Jc^T). D is that of two
-    uniform rods, from their Lagrangian; nothing of the engine is used. An arm that leaves the obstacle does not collide.
+    uniform rods, from their Lagrangian; nothing of the engine is used. An arm that leaves the obstacle keeps all.
     """
     (l1, l2), (m1, m2), rates = scene.lengths, scene.masses, np.array(scene.rates)
     coupling = 0.5 * m2 * l1 * l2 * math.cos(scene.angles[1])
@@ -77,7 +92,7 @@ class LinkageImpact(Study):
 
     def last_tick(self, experiment: Experiment) -> int:
         """The number of the last collision."""
-        return len(experiment.scene.restitutions) - 1
+        return len(scene_of(experiment).restitutions) - 1
 
     def simulate(
         self,
@@ -93,7 +108,7 @@ class LinkageImpact(Study):
         command = ToolCommand()
         command.tool_tick = -1
         operator.wrench(0.0, command.wrench)
-        for i, restitution in enumerate(experiment.scene.restitutions):
+        for i, restitution in enumerate(scene_of(experiment).restitutions):
             if stop is not None and stop():
                 return i
             contact = experiment.contact.model_copy(update={"restitution": restitution})
@@ -110,7 +125,7 @@ class LinkageImpact(Study):
             sink("tool_state", i, state.to_bytes())
             if progress is not None:
                 progress(i + 1)
-        return len(experiment.scene.restitutions)
+        return len(scene_of(experiment).restitutions)
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
         """A row for each collision; energies of the whole linkage, in the configuration in which it collides."""
@@ -121,7 +136,7 @@ class LinkageImpact(Study):
         before, after = states[order[states["tick"][order] == -1]], states[order[states["tick"][order] >= 0]]
         if not before.size:
             after = after[:0]
-        restitutions = np.array(experiment.scene.restitutions)[after["tick"]]
+        restitutions = np.array(scene_of(experiment).restitutions)[after["tick"]]
         v = after["v"].reshape(-1, model.nv)
         energy_before = np.zeros(after.size)
         energy_after = np.zeros(after.size)
@@ -142,26 +157,26 @@ class LinkageImpact(Study):
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; the reference is the arm struck at its other link, where THESIS strikes it."""
-        own = LINKS[trial.experiment.scene.struck]
+        own = LINKS[scene_of(trial.experiment).struck]
         references = {}
         if compare:
             other = other_height(trial)
             store = MessageStore()
             self.simulate(other, store)
-            references[LINKS[other.experiment.scene.struck]] = self.samples(other, store.messages)
+            references[LINKS[scene_of(other.experiment).struck]] = self.samples(other, store.messages)
         runs = {own: (trial, samples)} | {name: (other_height(trial), run) for name, run in references.items()}
         return Analysis(_metrics(trial, samples), _claims(runs), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """Both links, the trial's own with its velocities."""
-        own = LINKS[trial.experiment.scene.struck]
+        own = LINKS[scene_of(trial.experiment).struck]
         runs = {own: (trial, samples)}
         if analysis.references:
             (other,) = analysis.references
             runs[other] = (other_height(trial), analysis.references[other])
         panels = []
         for letter, name in zip("ab", [link for link in LINKS if link in runs], strict=False):
-            height = runs[name][0].experiment.scene.contact_height
+            height = scene_of(runs[name][0].experiment).contact_height
             title = f"({letter}) {NAMES[name]} struck at {height:g} m" + (", this run" if name == own else "")
             panels.append(_energy_panel(f"energy_{name}", title, *runs[name]))
         energy = Figure(
@@ -177,7 +192,7 @@ class LinkageImpact(Study):
         """All runs in one panel each for energies and velocities."""
         lines = []
         for curve in curves:
-            e, scene = curve.samples["restitution"], curve.trial.experiment.scene
+            e, scene = curve.samples["restitution"], scene_of(curve.trial.experiment)
             left = curve.samples["kinetic_energy_after"]
             lines.append(Line(e, left, curve.label, curve.style, points=True))
             at = np.linspace(e.min(), e.max(), 101)
@@ -194,7 +209,7 @@ class LinkageImpact(Study):
         """The closed form, for what the trial has."""
         source = "THESIS 4.27, factor 1/2 restored"
         return {
-            name: (float(energy_left(trial.experiment.scene, np.array(e))), source)
+            name: (float(energy_left(scene_of(trial.experiment), np.array(e))), source)
             for name, e in (("energy_left_plastic", 0.0), ("energy_left_elastic", 1.0))
             if analysis.metrics[name] is not None
         }
@@ -202,7 +217,7 @@ class LinkageImpact(Study):
 
 def other_height(trial: Trial) -> Trial:
     """The same arm struck at its other link, where THESIS strikes it."""
-    scene = trial.experiment.scene
+    scene = scene_of(trial.experiment)
     name = LINKS[1 - scene.struck]
     l1, l2 = scene.lengths
     height = PUBLISHED[BASE] * l1 if name == BASE else l1 + (PUBLISHED[DISTAL] - 1.0) * l2
@@ -226,7 +241,7 @@ def _part_left(samples: Samples, restitution: float) -> float | None:
 def _error(trial: Trial, samples: Samples) -> float | None:
     if not len(samples) or not samples["kinetic_energy_before"][0] > 0.0:
         return None
-    theory = energy_left(trial.experiment.scene, samples["restitution"])
+    theory = energy_left(scene_of(trial.experiment), samples["restitution"])
     return float(np.abs(samples["kinetic_energy_after"] - theory).max() / samples["kinetic_energy_before"][0])
 
 
@@ -307,7 +322,7 @@ def _energy_panel(name: str, title: str, trial: Trial, samples: Samples) -> Pane
     at = np.linspace(e.min(), e.max(), 101)
     lines = [
         Line(e, samples["kinetic_energy_after"], "after, simulated", Style(BLUE), points=True),
-        Line(at, energy_left(trial.experiment.scene, at), "after, closed form", Style(VERMILION, width=1.2)),
+        Line(at, energy_left(scene_of(trial.experiment), at), "after, closed form", Style(VERMILION, width=1.2)),
         Line(e, samples["kinetic_energy_before"], "before", Style(BLACK, (5, 1.8), 1.0)),
     ]
     top = 1.08 * max(float(samples["kinetic_energy_before"].max()), float(samples["kinetic_energy_after"].max()), 1e-9)
@@ -339,7 +354,7 @@ def _energy_table(runs: Mapping[str, tuple[Trial, Samples]]) -> list[list[str]]:
         count = len(samples)
         for row in sorted({0, count // 2, count - 1}):
             e, before = samples["restitution"][row], samples["kinetic_energy_before"][row]
-            after, theory = samples["kinetic_energy_after"][row], energy_left(trial.experiment.scene, e)
+            after, theory = samples["kinetic_energy_after"][row], energy_left(scene_of(trial.experiment), e)
             lost = f"{100 * (round(1 - after / before, 12) + 0.0):.4g} %" if before > 0.0 else "\N{EN DASH}"
             numbers = [f"{0.0 if abs(x) < 1e-12 * before else x:.5g}" for x in (before, after, float(theory))]
             table.append([label, f"{e:g}", *numbers, lost])

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from haptic_bench.experiment import Trial
+from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import BLUE, VERMILION, Curve, Figure, Line, Style, draw, energy_figure, style_of
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
-from haptic_sim.scene import GRAVITY
+from haptic_sim.parameters import ParameterError
+from haptic_sim.scene import GRAVITY, StackParameters
 
 DRIFT = 1e-4  # [m] up to which a stack stands
 ROUNDING = 1e-9  # of the potential energy above the floor
@@ -30,6 +31,18 @@ CLAIMS = {
     "energy_never_grows": Quantity("largest gain of energy in a step, and rounding", "nJ", 1e9),
     "carries_its_weight": Quantity("on the uppermost box", "N"),
 }
+
+
+def scene_of(experiment: Experiment) -> StackParameters:
+    """The scene that this study is about.
+
+    Raises:
+        ParameterError: it is another.
+    """
+    scene = experiment.scene
+    if not isinstance(scene, StackParameters):
+        raise ParameterError([f"analysis = stack: is of a stack, not of scene.type = {scene.type}; set analysis=trial"])
+    return scene
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,7 @@ class Drift:
     @classmethod
     def of(cls, trial: Trial, samples: Samples) -> Drift:
         """From the samples of a trial."""
-        boxes = trial.experiment.scene.boxes
+        boxes = scene_of(trial.experiment).boxes
         q = np.stack([samples[f"q{i}"] for i in range(7 * boxes)], axis=-1).reshape(-1, boxes, 7)
         moved = q[:, :, :3] - q[0, :, :3]
         # Between two quaternions that differ little the angle is that of their difference; the arc cosine sees none.
@@ -104,7 +117,7 @@ class Stack(Study):
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
         """The weight of the uppermost box."""
-        return {"top_support": (trial.experiment.scene.mass * GRAVITY, "its weight")}
+        return {"top_support": (scene_of(trial.experiment).mass * GRAVITY, "its weight")}
 
 
 def _metrics(samples: Samples, drift: Drift) -> dict[str, float | None]:
@@ -119,7 +132,7 @@ def _metrics(samples: Samples, drift: Drift) -> dict[str, float | None]:
 
 
 def _claims(trial: Trial, metrics: Mapping[str, float | None]) -> list[Claim]:
-    scene = trial.experiment.scene
+    scene = scene_of(trial.experiment)
     weight = scene.mass * GRAVITY
     stored = weight * scene.side * scene.boxes**2 / 2  # of n boxes, whose middles are at (i + 1/2) side
     drift, gain, support = metrics["max_drift"], metrics["energy_gain"], metrics["top_support"]

@@ -83,3 +83,5 @@ class ToolNode(ServoNode):
             self.core.step(command, state)
             self._answer = state.to_bytes()
             self.send("tool_state", self._answer)
+        if self.composition is None:  # where it is one, the driver still waits for this call to return
+            self.core.prepare()
