@@ -346,6 +346,7 @@ def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
 
 
 _STILL = 1e-3  # [mm] less is not drawn as motion
+_SHOWN = 1.0  # [mm] a trajectory's panel shows at least this much, so that its numbers stay short
 _NO_FORCE = 1e-6  # [N, N m] nor this as a force
 
 
@@ -373,7 +374,7 @@ def _trajectories(curves: Sequence[Curve]) -> Figure | None:
                     "x [mm]",
                     f"{across} [mm]",
                     equal=True,
-                    least=10.0 * _STILL,
+                    least=_SHOWN,
                 )
             )
     if not panels:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
-from haptic_drivers.driver import build_driver
+from haptic_drivers.driver import InertialParameters, build_driver
 from haptic_drivers.operators import build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.environment import Surveyor
@@ -38,13 +38,14 @@ def simulate(
     experiment = trial.experiment
     if experiment.alone:
         return _simulate_alone(trial, sink, progress, stop)
-    rate = experiment.rate
-    driver = build_driver(experiment.device, experiment.operator, experiment.tool, rate, trial.wrenches)
+    rate, device = experiment.rate, experiment.device
+    assert isinstance(device, InertialParameters)
+    driver = build_driver(device, experiment.operator, experiment.tool, rate, trial.wrenches)
     controller = build_controller(experiment.controller)
     device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
 
     world = experiment.world()
-    arguments = (world, experiment.contact, experiment.environment, experiment.device, rate)
+    arguments = (world, experiment.contact, experiment.environment, device, rate)
     tool_side: ToolSide
     surveys = None
     if experiment.asynchronous:

@@ -14,7 +14,7 @@ default is Table 4.1.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import numba
 import numpy as np
@@ -46,15 +46,28 @@ class FourChannelParameters(Parameters):
     )
 
 
+class Coupling(Protocol):
+    """Parameters of a spring and a damper between device and tool."""
+
+    @property
+    def stiffness(self) -> Gains: ...
+
+    @property
+    def damping(self) -> Gains: ...
+
+    @property
+    def force_scale(self) -> float: ...
+
+
 class FourChannel:
     """Couples device and tool; `coordinate` before the tool moves, `command` after it has answered."""
 
-    def __init__(self, parameters: FourChannelParameters):
+    def __init__(self, parameters: Coupling):
         self.configure(parameters)
         self._coordination = np.zeros(6)
         self._tick, self._time = -1, 0
 
-    def configure(self, parameters: FourChannelParameters) -> None:
+    def configure(self, parameters: Coupling) -> None:
         """Take new gains, from the next tick on."""
         self.parameters = parameters
         self._stiffness = np.array(six(parameters.stiffness))

@@ -2,7 +2,8 @@
 
 Not a trial in time: a row of the samples is one collision, with a coefficient of restitution of its own, and "ticks" of
 the recorded messages count them. Every collision is one step of the environment from the same state, in which the arm
-touches the obstacle and approaches it.
+touches the obstacle and approaches it. The step is so short that nothing else moves the arm meanwhile (THESIS 4.4: t
+tends to t0, and other forces have no impulse).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ LINKS = (BASE, DISTAL)
 NAMES = {BASE: "base link", DISTAL: "distal link"}
 PUBLISHED = {BASE: 0.7, DISTAL: 1.5}  # THESIS, footnote 3 and figure 4.12: where the arm is struck, in link lengths
 ROUNDING = 1e-9  # of the energy before
+INSTANT = 1e-12  # [s]
 
 METRICS = {
     "energy_left_plastic": Quantity("Kinetic energy left by a perfectly plastic collision (e = 0)", "J"),
@@ -113,7 +115,7 @@ class LinkageImpact(Study):
                 return i
             contact = experiment.contact.model_copy(update={"restitution": restitution})
             world = experiment.model_copy(update={"contact": contact}).world()
-            environment = build_environment(world, contact, experiment.environment, DeviceLimits(), rate)
+            environment = build_environment(world, contact, experiment.environment, DeviceLimits(), 1.0 / INSTANT)
             state = environment.tool_state()
             if i == 0:
                 sink("tool_state", -1, state.to_bytes())

@@ -214,7 +214,7 @@ class CompliantContact(ContactResponse):
 @numba.njit(cache=True, nogil=True)
 def _begin(packed, count, external, period, stiffness, damping, per_wall, impulsive, pending, old_count):
     """Set up the contacts; then as `_penalize`."""
-    set_up(packed.arrays, count, external)
+    set_up(packed, count, external)
     return _penalize(packed, count, period, stiffness, damping, per_wall, impulsive, pending, old_count)
 
 
@@ -291,22 +291,23 @@ def _end(packed, count, external, period, model, breakaway, deadband, damping, c
     Returns:
         Contacts that slide, growth of the energy of bonds, what it was before [J].
     """
-    a = packed.arrays
-    m = a.method
     sliding, growth, stored = 0, 0.0, 0.0
     if model != NONE:
-        bonds = m.bonds[1 - before]
-        stored = bond_energy(count_before, m.bonds[before], m.energy)
-        carry_over(count, a.rows.id, count_before, m.bonds[before], bonds, m.table)
-        sliding = _rub(a, m, bonds, count, external, period, model, breakaway, deadband, damping)
-        growth = bond_energy(count, bonds, m.energy) - stored
-    add_up(a, count, period)
+        sliding, growth, stored = _rub(
+            packed, count, external, period, model, breakaway, deadband, damping, count_before, before
+        )
+    add_up(packed, count, period)
     return sliding, growth, stored
 
 
 @numba.njit(cache=True, nogil=True)
-def _rub(a, m, bonds, count, external, period, model, breakaway, deadband, damping):
-    """Add friction to the impulses; returns how many contacts slide."""
+def _rub(packed, count, external, period, model, breakaway, deadband, damping, count_before, before):
+    """Add friction to the impulses; returns the same."""
+    a = packed.arrays
+    m = a.method
+    bonds, old_bonds = m.bonds[1 - before], m.bonds[before]
+    stored = bond_energy(count_before, old_bonds, m.energy)
+    carry_over(count, a.rows.id, count_before, old_bonds, bonds, m.table)
     p, u = a.impulses.p, m.u
     _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, m.slip)
     tangential_mobility(a.scaled, count, m.normal_force, m.sums, m.mobility)
@@ -332,7 +333,7 @@ def _rub(a, m, bonds, count, external, period, model, breakaway, deadband, dampi
         for j in range(u.shape[0]):
             u[j] = a.body.u[j] + external[j]
         _damp(count, a.scaled, m.viscosity, m.viscous_limit, period, u, m.viscous, m.blocks, p)
-    return sliding
+    return sliding, bond_energy(count, bonds, m.energy) - stored, stored
 
 
 @numba.njit(cache=True, nogil=True)

@@ -212,8 +212,9 @@ class ContactResponse:
 
 
 @numba.njit(cache=True, nogil=True)
-def set_up(a, count, external):
+def set_up(packed, count, external):
     """Put the contacts of `ResponseArrays` into scaled coordinates."""
+    a = packed.arrays
     body = a.body
     for j in range(a.u.shape[0]):
         a.u[j] = body.u[j] + external[j]
@@ -221,8 +222,9 @@ def set_up(a, count, external):
 
 
 @numba.njit(cache=True, nogil=True)
-def add_up(a, count, period):
+def add_up(packed, count, period):
     """Find what the impulses of `ResponseArrays` do to u and at the hand."""
+    a = packed.arrays
     _collect(count, a.rows, a.scaled, a.tangent, a.impulses.p, a.body.hand, a.body.p_WH, period, a.du, a.wrench)
     for j in range(a.u.shape[0]):
         a.u[j] += a.du[j]

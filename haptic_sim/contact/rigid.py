@@ -168,7 +168,7 @@ class RigidContact(ContactResponse):
 def _begin(packed, count, external, period, bounce, always, rubs):
     """Set up the contacts; then as `_bounce`."""
     a = packed.arrays
-    set_up(a, count, external)
+    set_up(packed, count, external)
     u, p = a.method.u, a.impulses.p
     for j in range(u.shape[0]):
         u[j] = a.body.u[j]
@@ -195,30 +195,34 @@ def _end(packed, count, external, period, rubs, lemke, tolerance, count_before, 
     Returns:
         Contacts that push, contacts that slide, solutions that did not converge.
     """
-    a = packed.arrays
-    m = a.method
-    old, new = m.steps[before], m.steps[1 - before]
-    overlapping = _prepare(
-        count, a.rows, a.tangent, period, rubs, count_before, old.id, old.world, old.slides, m.bias, m.mu, m.start
-    )
-    failures = _solve(a, m, count, external, lemke, tolerance)
-    if overlapping and _gains(m.u, external, m.after):
-        for i in range(count):
-            m.bias[i] = max(m.bias[i], 0.0)
-        failures += _solve(a, m, count, external, lemke, tolerance)
-    closed, sliding = _remember(
-        count, a.rows, a.scaled, a.tangent, m.after, m.p, a.impulses, new.id, new.world, new.slides
-    )
-    add_up(a, count, period)
+    overlapping = _pose(packed, count, period, rubs, count_before, before)
+    failures = _solve(packed, count, external, lemke, tolerance)
+    if overlapping and _adds_energy(packed, count, external):
+        failures += _solve(packed, count, external, lemke, tolerance)
+    closed, sliding = _take_over(packed, count, 1 - before)
+    add_up(packed, count, period)
     return closed, sliding, failures
 
 
 @numba.njit(cache=True, nogil=True)
-def _solve(a, m, count, external, lemke, tolerance):
+def _pose(packed, count, period, rubs, count_before, before):
+    """As `_prepare`."""
+    a = packed.arrays
+    m = a.method
+    old = m.steps[before]
+    return _prepare(
+        count, a.rows, a.tangent, period, rubs, count_before, old.id, old.world, old.slides, m.bias, m.mu, m.start
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _solve(packed, count, external, lemke, tolerance):
     """Solve the complementarity problem: Lemke where it is asked for, else or if it fails Gauss-Seidel.
 
     Returns 1 if it did not converge, else 0.
     """
+    a = packed.arrays
+    m = a.method
     for j in range(m.u.shape[0]):
         m.after[j] = m.u[j] + external[j]
     if lemke and stewart_trinkle(m.problem, a.scaled, count, m.after, m.bias, m.mu, m.p) == SOLVED:
@@ -228,6 +232,26 @@ def _solve(a, m, count, external, lemke, tolerance):
             m.p[i, d] = m.start[i, d]
     code, _, _, _ = gauss_seidel(count, a.scaled, m.mu, m.bias, m.after, m.p, m.gauss_seidel, tolerance, MAX_SWEEPS)
     return 0 if code == 0 else 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _adds_energy(packed, count, external):
+    """As `_gains`; if so, no overlap is recovered."""
+    m = packed.arrays.method
+    gains = _gains(m.u, external, m.after)
+    if gains:
+        for i in range(count):
+            m.bias[i] = max(m.bias[i], 0.0)
+    return gains
+
+
+@numba.njit(cache=True, nogil=True)
+def _take_over(packed, count, now):
+    """As `_remember`."""
+    a = packed.arrays
+    m = a.method
+    new = m.steps[now]
+    return _remember(count, a.rows, a.scaled, a.tangent, m.after, m.p, a.impulses, new.id, new.world, new.slides)
 
 
 @numba.njit(cache=True, nogil=True)

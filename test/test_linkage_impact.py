@@ -1,0 +1,191 @@
+"""Collisions of the two-link arm, beside the closed form derived here from momentum, and their samples."""
+
+import math
+
+import numpy as np
+import pytest
+
+from haptic_bench import experiment
+from haptic_bench.samples import MessageStore, Samples
+from haptic_bench.studies import linkage_impact
+from haptic_sim.parameters import ParameterError
+
+STUDY = linkage_impact.STUDY
+COLUMNS = ["restitution", "kinetic_energy_before", "kinetic_energy_after", "v0", "v1"]
+
+
+def trial(*settings):
+    (only,) = experiment.load("linkage_impact", settings)
+    return only
+
+
+def run(chosen, **how):
+    store = MessageStore()
+    assert STUDY.simulate(chosen, store, **how) == STUDY.last_tick(chosen.experiment) + 1
+    return STUDY.samples(chosen, store.messages)
+
+
+def claims(analysis):
+    return {claim.name: claim for claim in analysis.claims}
+
+
+@pytest.fixture(scope="module")
+def default():
+    chosen = trial("scene.restitutions=[0, 0.5, 1]")
+    samples = run(chosen)
+    return chosen, samples, STUDY.analyse(chosen, samples)
+
+
+def two_rods(heights, rates, lengths, masses, bend):
+    """Energies before and after a plastic impact, from positions of points along the rods instead of D."""
+    fractions = (np.arange(20000) + 0.5) / 20000
+    base, distal = np.array([0.0, 1.0]), np.array([-math.sin(bend), math.cos(bend)])
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    # velocity of each point by joint velocity, (points, 2 joints, 2)
+    first = fractions[:, None] * lengths[0] * base
+    second = lengths[0] * base + fractions[:, None] * lengths[1] * distal
+    zero = np.zeros_like(first)
+    moves = [
+        np.stack([first @ turn.T, zero], axis=1),
+        np.stack([second @ turn.T, (second - lengths[0] * base) @ turn.T], axis=1),
+    ]
+    D = sum(m / len(fractions) * np.einsum("nij,nkj->ik", move, move) for m, move in zip(masses, moves, strict=True))
+    link = int(heights > lengths[0])
+    at = heights * base if not link else lengths[0] * base + (heights - lengths[0]) * distal
+    J = np.stack([turn @ at, turn @ (at - lengths[0] * base) if link else np.zeros(2)])
+    J = J @ (turn @ (distal if link else base))
+    rates = np.array(rates)
+    after = rates - np.linalg.solve(D, J) * (J @ rates) / (J @ np.linalg.solve(D, J))
+    return 0.5 * rates @ D @ rates, 0.5 * after @ D @ after
+
+
+@pytest.mark.parametrize(
+    "height, rates, lengths, masses, bend",
+    [
+        (0.7, (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), 0.0),
+        (1.5, (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), 0.0),
+        (0.3, (1.0, -0.5), (0.8, 0.6), (2.0, 0.5), 0.7),
+        (1.1, (0.4, 1.5), (0.8, 0.6), (2.0, 0.5), -0.4),
+    ],
+)
+def test_closed_form_is_that_of_rods_made_of_points(height, rates, lengths, masses, bend):
+    chosen = trial(
+        f"scene.contact_height={height}",
+        f"scene.rates={list(rates)}",
+        f"scene.lengths={list(lengths)}",
+        f"scene.masses={list(masses)}",
+        f"scene.angles=[{math.pi / 2}, {bend}]",
+        "scene.restitutions=[0, 0.6]",
+    )
+    before, plastic = two_rods(height, rates, lengths, masses, bend)
+    expected = [plastic, before - (1 - 0.36) * (before - plastic)]
+    theory = linkage_impact.energy_left(linkage_impact.scene_of(chosen.experiment), np.array([0.0, 0.6]))
+    assert theory == pytest.approx(expected, rel=1e-8, abs=1e-8)
+    assert run(chosen)["kinetic_energy_after"] == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+def test_numbers_of_the_published_arm():
+    # D = ((8/3, 5/6), (5/6, 1/3)), so KE = 7/3; the base link loses v^2 / (2 J D^-1 J^T) = 7/24
+    at = np.array([0.0, 1.0])
+    base = linkage_impact.scene_of(trial().experiment)
+    distal = linkage_impact.scene_of(trial("scene.contact_height=1.5").experiment)
+    assert linkage_impact.energy_left(base, at) == pytest.approx([7 / 3 - 7 / 24, 7 / 3], rel=1e-14)
+    assert linkage_impact.energy_left(distal, at) == pytest.approx([0.0, 7 / 3], abs=1e-14)
+
+
+def test_samples_are_those_of_the_contract(default):
+    _, samples, _ = default
+    assert samples.names == COLUMNS
+    assert samples["restitution"].tolist() == [0.0, 0.5, 1.0]
+    assert samples["kinetic_energy_before"] == pytest.approx(7 / 3, rel=1e-14)
+    # base link at rest after a plastic impact; the obstacle returns e of its velocity
+    assert samples["v0"] == pytest.approx([0.0, -0.5, -1.0], abs=1e-12)
+
+
+def test_samples_survive_their_file(default, tmp_path):
+    _, samples, _ = default
+    samples.write_csv(tmp_path / "samples.csv")
+    again = Samples.read_csv(tmp_path / "samples.csv")
+    assert again.names == COLUMNS
+    assert all(np.array_equal(again[name], samples[name]) for name in COLUMNS)
+
+
+def test_default_restitutions_are_those_of_the_contract():
+    assert linkage_impact.scene_of(trial().experiment).restitutions == tuple(i / 20 for i in range(21))
+
+
+@pytest.mark.parametrize("method", ["impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
+@pytest.mark.parametrize("height", [0.7, 1.5])
+def test_all_claims_hold_whatever_resolves_the_collision(method, height):
+    chosen = trial(f"environment.method={method}", f"scene.contact_height={height}", "scene.restitutions=[0, 0.35, 1]")
+    analysis = STUDY.analyse(chosen, run(chosen))
+    assert {claim.name: claim.holds for claim in analysis.claims} == dict.fromkeys(linkage_impact.CLAIMS, True)
+    assert list(analysis.metrics) == list(linkage_impact.METRICS)
+
+
+def test_penalties_are_no_collisions_and_are_found_out():
+    chosen = trial("environment.method=penalty", "scene.restitutions=[0, 1]")
+    found = claims(STUDY.analyse(chosen, run(chosen)))
+    assert found["distal_loses_all"].holds is False
+    assert found["closed_form"].holds is False
+
+
+def test_claims_need_their_coefficient_and_the_other_link(default):
+    chosen, samples, _ = default
+    alone = claims(STUDY.analyse(chosen, samples, compare=False))
+    assert alone["distal_loses_all"].holds is None
+    assert alone["base_loses_part"].holds is True
+    middle = trial("scene.restitutions=[0.5]")
+    analysis = STUDY.analyse(middle, run(middle))
+    assert claims(analysis)["elastic_keeps_energy"].holds is None
+    assert analysis.metrics["energy_left_plastic"] is None
+    assert claims(analysis)["closed_form"].holds is True
+
+
+def test_arm_at_rest_or_leaving_does_not_collide():
+    leaving = trial("scene.rates=[-1, -1]", "scene.restitutions=[0, 1]")
+    samples = run(leaving)
+    assert samples["kinetic_energy_after"] == pytest.approx(7 / 3, rel=1e-12)
+    still = trial("scene.rates=[0, 0]", "scene.restitutions=[0, 1]")
+    analysis = STUDY.analyse(still, run(still))
+    assert analysis.metrics["closed_form_error"] is None
+    assert all(claim.holds is None for claim in analysis.claims)
+
+
+def test_interrupted_trial_has_the_collisions_so_far():
+    chosen, store = trial(), MessageStore()
+    asked = iter([False, False, True])
+    assert STUDY.simulate(chosen, store, stop=lambda: next(asked)) == 2
+    samples = STUDY.samples(chosen, store.messages)
+    assert samples["restitution"].tolist() == [0.0, 0.05]
+    assert len(STUDY.samples(chosen, {})) == 0
+
+
+def test_figures_and_theory(default):
+    chosen, samples, analysis = default
+    energy, velocities = STUDY.figures(chosen, samples, analysis)
+    assert [panel.name for panel in energy.panels] == ["energy_base_link", "energy_distal_link"]
+    assert energy.table[1][:3] == ["base link", "0", "2.3333"]
+    assert energy.table[4] == ["distal link", "0", "2.3333", "0", "0", "100 %"]
+    assert len(velocities.panels) == 2
+    assert STUDY.expected(chosen, analysis)["energy_left_plastic"][0] == pytest.approx(49 / 24)
+
+
+@pytest.mark.parametrize(
+    "setting, problem",
+    [
+        ("scene.contact_height=2.1", "scene.contact_height = 2.1 m: must be at most the arm's 2 m"),
+        ("scene.contact_height=0", "scene.contact_height = 0 m: must be > 0 m"),
+        ("scene.restitutions=[1.2]", r"scene.restitutions\[0\] = 1.2: must be <= 1"),
+        ("scene.restitutions=[]", "scene.restitutions"),
+    ],
+)
+def test_hostile_values_are_refused(setting, problem):
+    with pytest.raises(ParameterError, match=problem):
+        trial(setting)
+
+
+def test_another_scene_is_refused():
+    (other,) = experiment.load("stack", ["analysis=linkage_impact"])
+    with pytest.raises(ParameterError, match="analysis = linkage_impact: is of two links"):
+        STUDY.last_tick(other.experiment)
