@@ -322,7 +322,9 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
         scene = with_absolute_paths(experiment.scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
     _check_world(experiment)
-    study_of(experiment)
+    problems = study_of(experiment).check(experiment)
+    if problems:
+        raise ParameterError(problems)
     wrenches = None
     if isinstance(experiment.operator, FileParameters):
         file = Path(experiment.operator.path)

@@ -31,13 +31,13 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ("duration=-1", "duration = -1 s: must be > 0 s"),
         ("scene.gap=[0.03, -0.01]", "scene.gap[1] = -0.01 m: the wall would be inside the peg; must be > 0"),
         ("tool.size=[0.04, 0]", "tool.size[1] = 0: must be > 0"),
-        ("environment.method=magic", "environment.method = magic: must be 'penalty' or 'impulse_augmented'"),
+        ("environment.method=magic", "environment.method = magic: must be 'penalty', 'impulse_augmented', 'frictional_impulses', 'constraint' or 'hybrid'"),
         ("operator.wrench=[1, 2, .nan, 0, 0, 0]", "operator.wrench[2] = nan N, N m: must be finite"),
         ("operator.type=robot", "operator.type = robot: must be one of 'constant', 'sine', 'file'"),
         ("operator.type=file", "operator.path: missing (CSV with the header time,fx,fy,fz,tx,ty,tz)"),
         (
             "contact.stifness=1",
-            "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, restitution)",
+            "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, restitution, friction, margin, bounce, facets, solver, lemke_contacts, tolerance, cluster)",
         ),
         (
             "environment.rate=60",

@@ -224,7 +224,13 @@ def test_figures(default):
     figures = STUDY.figures(chosen, samples, analysis)
     assert [panel.title for panel in figures[0].panels] == ["(a) ball: rolls", "(b) rod: slides back"]
     assert len(figures[0].table) == 7
-    ranges = "the ball slides on up to 0.381, rolls beyond; the rod slides on up to 0.0911, slides back up to 0.597"
+    # m A of the rod, from the lever (x, z) of its end and I / m = l^2 / 12; e = 1/2, c_n = -1, c_t = 1
+    x, z = -0.15 * math.sqrt(0.5), -0.15 * math.sqrt(0.5) - 0.002
+    A_nn, A_nt, A_tt = 1 + x * x / 0.0075, -x * z / 0.0075, 1 + z * z / 0.0075
+    stops = (1.5 * A_nt + A_nn) / (1.5 * A_tt + A_nt)  # 1 = (mu A_tt - A_nt) (1 + e) / (A_nn - mu A_nt)
+    sticks = -A_nt / A_tt
+    ranges = f"the rod slides on up to {stops:.3g}, slides back up to {sticks:.3g}, sticks beyond"
+    assert "the ball slides on up to 0.381, rolls beyond" in figures[1].caption
     assert ranges in figures[1].caption
 
 
@@ -246,6 +252,39 @@ def test_limits_of_the_rolling_condition():
     assert routh(*mobility, mu * (1 + 1e-9)).state == STICKS
     assert routh(*mobility, mu * (1 - 1e-6)).state == SLIDES
     assert math.isclose(routh(*mobility, mu).rebound[-1], 1.0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("scene.speed=[1, 0]", "scene.rod_speed=[1, -1]"),  # the ball does not fall, the rod leaves
+        ("scene.speed=[0, 2]", "scene.spin=0", "scene.rod_speed=[0, 1]", "scene.angle=90"),  # no slip at all
+        ("contact.restitution=1", "contact.friction.kinetic=0", "scene.mass=1e-3"),
+        ("contact.restitution=0", "contact.friction.kinetic=1", "scene.speed=[-30, 10]", "duration=0.03"),
+        ("contact.friction.model=none", "scene.angle=1"),
+    ],
+)
+def test_unusual_settings(settings):
+    chosen = trial(*settings)
+    samples = run(chosen)
+    analysis = STUDY.analyse(chosen, samples)
+    assert False not in holds(analysis).values()
+    assert STUDY.figures(chosen, samples, analysis)
+    STUDY.expected(chosen, analysis)
+
+
+@pytest.mark.parametrize(
+    "setting, problem",
+    [
+        ("scene.angle=0", "scene.angle = 0 deg: must be > 0 deg"),
+        ("scene.mass=0", "scene.mass = 0 kg: must be > 0 kg"),
+        ("scene.spin=.inf", "scene.spin = inf rad/s: must be finite"),
+        ("contact.friction.kinetic=1.1", "contact.friction.kinetic = 1.1: must be <= static = 1"),
+    ],
+)
+def test_hostile_values_are_refused(setting, problem):
+    with pytest.raises(ParameterError, match=problem):
+        trial(setting)
 
 
 def test_another_scene_is_refused():

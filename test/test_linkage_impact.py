@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from haptic_bench import experiment
+from haptic_bench import experiment, report
+from haptic_bench.runner import Interruption
 from haptic_bench.samples import MessageStore, Samples
 from haptic_bench.studies import linkage_impact
+from haptic_bench.trial import run_trial
 from haptic_sim.parameters import ParameterError
 
 STUDY = linkage_impact.STUDY
@@ -169,6 +171,19 @@ def test_figures_and_theory(default):
     assert energy.table[4] == ["distal link", "0", "2.3333", "0", "0", "100 %"]
     assert len(velocities.panels) == 2
     assert STUDY.expected(chosen, analysis)["energy_left_plastic"][0] == pytest.approx(49 / 24)
+
+
+def test_recorded_reported_and_reported_again_without_ticks(tmp_path):
+    chosen = trial("scene.restitutions=[0, 1]")
+    with Interruption() as interruption:
+        summary = run_trial(chosen, "offline", tmp_path, interruption)
+        with pytest.raises(ParameterError, match="linkage_impact is no trial in time; it runs offline only"):
+            run_trial(chosen, "lockstep", tmp_path, interruption)
+    assert (summary["status"], summary["ticks"]) == ("done", 2)
+    assert (tmp_path / "samples.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
+    page = (tmp_path / "report.html").read_text()
+    assert report.write(tmp_path).read_text() == page
+    assert "distal link struck at 1.5 m" in page
 
 
 @pytest.mark.parametrize(

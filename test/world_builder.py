@@ -229,6 +229,7 @@ def some_rows(rng: np.random.Generator, bodies: int, count: int, separation: flo
     rows.count = count
     for i in range(count):
         a = int(rng.integers(1, bodies + 1)) if rng.random() < 0.3 else 0
+        a = a if bodies > 1 else 0
         b = int(rng.choice([k for k in range(1, bodies + 1) if k != a]))
         rows.id[i], rows.wall[i], rows.body[i] = i, i, (a, b)
         n = rng.normal(size=3)

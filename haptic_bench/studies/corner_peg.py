@@ -714,6 +714,7 @@ def _energies(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -
 class CornerPeg(Study):
     """See the module."""
 
+    SCENES = ("enclosure",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 

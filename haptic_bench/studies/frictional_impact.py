@@ -115,7 +115,7 @@ def routh(A_nn: float, A_nt: float, A_tt: float, c_n: float, c_t: float, e: floa
 
     Args:
         A_nn, A_nt, A_tt: mobility of the contact [1/kg].
-        c_n, c_t: its velocity before [m/s]; c_n < 0.
+        c_n, c_t: its velocity before [m/s]; nothing happens unless c_n < 0.
         e: Stronge's coefficient of restitution.
         mu: coefficient of friction.
     """
@@ -124,7 +124,7 @@ def routh(A_nn: float, A_nt: float, A_tt: float, c_n: float, c_t: float, e: floa
     points = [(p_n, p_t, c_n, c_t)]
     stopped = c_t == 0.0
     # Slip stops once and compression ends once, or again where sliding on presses the contact deeper.
-    for _ in range(8):
+    for _ in range(8 if c_n < 0.0 else 0):
         s = -mu * math.copysign(1.0, c_t)
         if stopped:
             s = -A_nt / A_tt
@@ -378,7 +378,7 @@ def _by_theory(experiment: Experiment, body: str, path: Path) -> dict[str, float
         "velocity_after": forward + p_t / m,
         "rebound": float(path.rebound[-1]),
         "spin_after": spin + BACKWARD * (z * p_t - x * p_n) / inertia,
-        "impulse_ratio": abs(p_t) / p_n,
+        "impulse_ratio": abs(p_t) / p_n if p_n > 0.0 else 0.0,
         "energy_lost": float(lost),
     }
 

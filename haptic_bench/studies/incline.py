@@ -499,6 +499,7 @@ def _without_angle(curve: Curve) -> str:
 class Incline(Study):
     """See the module."""
 
+    SCENES = ("slope",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 

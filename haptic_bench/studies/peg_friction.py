@@ -565,6 +565,7 @@ def _creep(slot: Slot, curves: Sequence[Curve]) -> Figure:
 class PegFriction(Study):
     """See the module."""
 
+    SCENES = ("slot",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 

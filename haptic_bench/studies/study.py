@@ -62,6 +62,18 @@ class Study:
     METRICS: ClassVar[Mapping[str, Quantity]] = {}
     CLAIMS: ClassVar[Mapping[str, Quantity]] = {}
     OFFLINE_ONLY: ClassVar[bool] = False
+    SCENES: ClassVar[tuple[str, ...]] = ()
+    """Types of the scenes that it is about; empty: any."""
+
+    def check(self, experiment: Experiment) -> list[str]:
+        """What of an experiment this study cannot do, one line for each problem."""
+        kind = experiment.scene.type
+        if not self.SCENES or kind in self.SCENES:
+            return []
+        return [
+            f"analysis = {experiment.analysis}: is about the scene {' or '.join(self.SCENES)}, not about scene.type = "
+            f"{kind}; set analysis=trial"
+        ]
 
     def last_tick(self, experiment: Experiment) -> int:
         """N: ticks 0 to N are executed."""

@@ -278,7 +278,20 @@ def _limit_all(packed, count, period):
     """As `_limit`."""
     a = packed.arrays
     m = a.method
-    return _limit(count, a.rows, a.tangent, a.impulses, a.body.hand, a.body.p_WH, period, m.wrench_limit, m.wrenches)
+    return _limit(
+        count,
+        a.rows,
+        a.scaled,
+        a.tangent,
+        a.impulses,
+        m.group,
+        a.body.hand,
+        a.body.hand_tree,
+        a.body.p_WH,
+        period,
+        m.wrench_limit,
+        m.wrenches,
+    )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -498,8 +511,8 @@ def _collide(count, rows, contacts, group, numbers, index, column, flat, c, G, H
 
 
 @numba.njit(cache=True, nogil=True)
-def _limit(count, rows, tangent, impulses, hand, p_WH, period, limit, work):
-    """Scale all impulses so that the device can render them (THESIS 4.5.2); returns by how much.
+def _limit(count, rows, contacts, tangent, impulses, group, hand, hand_tree, p_WH, period, limit, work):
+    """Scale all impulses of the hand's group so that the device can render them (THESIS 4.5.2); returns by how much.
 
     Scaling keeps them passive: the change of energy is convex in the factor and zero at 0.
     """
@@ -536,7 +549,7 @@ def _limit(count, rows, tangent, impulses, hand, p_WH, period, limit, work):
             part = limit[j] / abs(wrench[j])
     if part < 1.0:
         for i in range(count):
-            if impulses.impact[i]:
+            if impulses.impact[i] and _group_of(contacts, i, group) == _root(group, hand_tree):
                 for d in range(3):
                     p[i, d] *= part
     return part

@@ -1,0 +1,183 @@
+"""The ball's closed form, what is seen of bouncing bodies, and the experiment with its claims."""
+
+import math
+
+import numpy as np
+import pytest
+
+from haptic_bench import experiment
+from haptic_bench.samples import simulated
+from haptic_bench.studies import bounce_settle
+from haptic_bench.studies.bounce_settle import Bounces, Motion
+from haptic_sim.parameters import ParameterError
+from haptic_sim.scene import GRAVITY
+
+STUDY = bounce_settle.STUDY
+
+
+def trial(*settings):
+    (only,) = experiment.load("bounce_settle", settings)
+    return only
+
+
+def analysed(*settings):
+    chosen = trial(*settings)
+    return STUDY.analyse(chosen, simulated(chosen), compare=False)
+
+
+def holds(analysis):
+    return {claim.name: claim.holds for claim in analysis.claims}
+
+
+@pytest.fixture(scope="module")
+def default():
+    chosen = trial("duration=1.5")
+    samples = simulated(chosen)
+    return chosen, samples, STUDY.analyse(chosen, samples)
+
+
+def test_bounces_of_a_ball_by_theory():
+    h, e = 0.2, 0.6
+    bounces = Bounces.of(h, e, 0.02, 10.0)
+    speed = math.sqrt(2 * GRAVITY * h)
+    # the collision of speed e^n v is the last faster than 0.02 m/s; sum of flights 2 e^i v / g
+    n = math.floor(math.log(0.02 / speed) / math.log(e))
+    assert bounces.times.size == n + 1
+    assert bounces.times[-1] == pytest.approx(speed / GRAVITY * (1 + 2 * sum(e**i for i in range(1, n + 1))))
+    assert bounces.heights == pytest.approx([h * e ** (2 * i) for i in range(1, n + 2)])
+    assert bounces.settles
+
+
+def test_a_ball_that_loses_nothing_never_settles():
+    bounces = Bounces.of(0.2, 1.0, 0.02, 3.0)
+    assert not bounces.settles
+    assert bounces.heights == pytest.approx(0.2)
+    assert not Bounces.of(0.2, 0.6, 0.0, 3.0).settles
+    assert Bounces.of(0.0, 0.6, 0.02, 3.0).times.size == 0
+
+
+def test_height_by_theory_is_that_of_free_flights():
+    bounces = Bounces.of(0.2, 0.5, 0.02, 10.0)
+    time = np.linspace(0.0, 1.0, 100001)
+    height = bounces.at(time, 0.2)
+    inside = np.diff(height, 2)[np.diff(height, 2) < 0] / 1e-10
+    assert inside == pytest.approx(-GRAVITY, rel=1e-3)  # in flight
+    assert height[np.searchsorted(time, bounces.times[0])] == pytest.approx(0.0, abs=2e-5)
+    assert height[(time > bounces.times[0]) & (time < bounces.times[1])].max() == pytest.approx(0.05, rel=1e-6)
+
+
+def test_names_are_those_of_the_contract(default):
+    assert list(default[2].metrics) == list(bounce_settle.METRICS)
+    assert list(default[2].metrics)[:3] == ["bounces", "switch_time", "rest_height_error"]
+    assert list(holds(default[2])) == list(bounce_settle.CLAIMS)
+
+
+def test_default_shows_what_it_claims(default):
+    _, _, analysis = default
+    assert holds(analysis) == dict.fromkeys(bounce_settle.CLAIMS, True)
+    assert 0.5 < analysis.metrics["switch_time"] < 1.0
+    assert analysis.metrics["rest_height_error"] < 1e-6
+    assert set(analysis.references) == {"constraint", "frictional_impulses"}
+
+
+def test_every_collision_is_of_the_ball_or_of_the_cube(default):
+    chosen, samples, analysis = default
+    motion = Motion.of(chosen, samples)
+    struck = np.union1d(motion.ball_struck, motion.cube_struck)
+    assert struck.tolist() == np.flatnonzero(samples["colliding"]).tolist()
+    assert analysis.metrics["bounces"] == motion.ball_struck.size + motion.cube_struck.size
+    assert analysis.metrics["switch_time"] == samples["time"][struck[-1]]
+
+
+def test_smaller_steps_come_nearer_to_the_ball_of_theory():
+    fine = analysed("rate=8000", "duration=0.9")
+    coarse = analysed("duration=0.9")
+    theory = Bounces.of(0.2, 0.6, 0.02, 10.0)
+    assert fine.metrics["ball_bounces"] == theory.times.size
+    assert fine.metrics["ball_switch_time"] == pytest.approx(theory.times[-1], abs=5e-3)
+    assert fine.metrics["bounce_height_error"] < 0.5 * coarse.metrics["bounce_height_error"]
+
+
+def test_lowest_corner_and_tilt_of_the_cube(default):
+    chosen, samples, _ = default
+    motion = Motion.of(chosen, samples)
+    assert motion.cube[0] == pytest.approx(0.2)
+    assert motion.tilt[0] == pytest.approx(0.3)
+    assert motion.tilt[-1] == pytest.approx(0.0, abs=1e-4)
+    # the cube's corners stop nothing and are never below the floor
+    assert motion.cube.min() > -1e-5
+
+
+@pytest.mark.parametrize("e", [0.0, 0.3, 0.9, 1.0])
+def test_any_restitution_bounces_by_its_law(e):
+    analysis = analysed(f"contact.restitution={e}", "duration=1.0")
+    found = holds(analysis)
+    assert found["restitution"] is True
+    assert found["energy_never_grows"] is True
+    assert found["bounce_heights"] is True
+
+
+def test_what_still_bounces_is_undecided():
+    analysis = analysed("duration=0.5")
+    assert analysis.metrics["switch_time"] is None
+    assert analysis.metrics["rest_height_error"] is None
+    assert analysis.metrics["ball_bounces"] == 2
+    assert holds(analysis)["switches"] is None
+    assert holds(analysis)["lies_on_the_floor"] is None
+    assert holds(analysis)["restitution"] is True
+
+
+def test_trial_that_ends_in_the_air():
+    chosen = trial("duration=0.01")
+    samples = simulated(chosen)
+    analysis = STUDY.analyse(chosen, samples)
+    assert analysis.metrics["bounces"] == 0
+    assert {name for name, held in holds(analysis).items() if held is not None} == {"energy_never_grows"}
+    assert STUDY.figures(chosen, samples, analysis)
+    one = trial("duration=1e-6")
+    assert STUDY.analyse(one, simulated(one).until(0.0)).metrics["switch_time"] is None
+
+
+def test_apex_of_a_small_hop_is_not_rest():
+    # dropped from 0.09 mm, in the air for 4 ms: near the floor and slow, but not for STEADY
+    analysis = analysed("scene.height=9e-5", "scene.tilt=0", "duration=0.003")
+    assert analysis.metrics["switch_time"] is None
+
+
+def test_penalties_sink_in_and_gain_energy():
+    analysis = analysed("environment.method=frictional_impulses", "duration=1.2")
+    found = holds(analysis)
+    assert found["lies_on_the_floor"] is False
+    assert found["energy_never_grows"] is False
+    # at rest a spring carries the ball's weight: m g / K
+    assert analysis.metrics["rest_height_error"] == pytest.approx(0.2 * GRAVITY / 4000, rel=1e-3)
+
+
+def test_figures_and_theory(default):
+    chosen, samples, analysis = default
+    bouncing, *_ = STUDY.figures(chosen, samples, analysis)
+    assert [panel.name for panel in bouncing.panels] == ["height_ball", "height_cube", "tilt", "bounce_heights"]
+    assert len(bouncing.table) == 4
+    assert STUDY.expected(chosen, analysis)["ball_bounces"][0] == 9
+    curve = bounce_settle.Curve("a", chosen, samples, bounce_settle.Style())
+    assert len(STUDY.sweep_figures([curve, curve])) == 3
+
+
+@pytest.mark.parametrize(
+    "setting, problem",
+    [
+        ("scene.height=-1", "scene.height = -1 m: must be >= 0 m"),
+        ("scene.radius=0", "scene.radius = 0 m: must be > 0 m"),
+        ("contact.restitution=1.5", "contact.restitution = 1.5: must be <= 1"),
+        ("scene.tilt=.nan", "scene.tilt = nan rad: must be finite"),
+    ],
+)
+def test_hostile_values_are_refused(setting, problem):
+    with pytest.raises(ParameterError, match=problem):
+        trial(setting)
+
+
+def test_another_scene_is_refused():
+    (other,) = experiment.load("stack", ["analysis=bounce_settle"])
+    with pytest.raises(ParameterError, match="analysis = bounce_settle: is of what drops"):
+        bounce_settle.scene_of(other.experiment)
