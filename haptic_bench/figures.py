@@ -302,9 +302,11 @@ def _log(axes: Any, name: str) -> None:
     """A logarithmic scale whose ticks are plain numbers, also at 2 and 5 where it spans few powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes.set(**{f"{name}scale": "log"})
     axis = getattr(axes, f"{name}axis")
     low, high = sorted(axis.get_data_interval())
+    if not high > 0.0:  # nothing that it could show
+        return
+    axes.set(**{f"{name}scale": "log"})
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

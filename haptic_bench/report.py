@@ -347,6 +347,8 @@ def _number(value: Any, quantity: Quantity, digits: int) -> str:
         return '<span class="soft" title="not reached in this run">\N{EN DASH}</span>'
     if isinstance(value, bool) or not isinstance(value, int | float):
         return escape(str(value))
+    if not quantity.unit and float(value).is_integer() and abs(value) < 1e6:  # a count, or a code
+        return f"{value:.0f}".replace("-", "\N{MINUS SIGN}")
     return (f"{value * quantity.scale:#.{digits}g}" if value else "0").replace("-", "\N{MINUS SIGN}")
 
 

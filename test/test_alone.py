@@ -32,7 +32,12 @@ scene:
       density: 500
       velocity: -0.5
       shapes: [{type: box, size: [0.8, 0.04, 1.9], position: [0.45, 0, 0]}]
-    ball: {joint: free, position: [0.5, -0.1, 0.06], mass: 0.5, restitution: 0.8, shapes: [{type: sphere, radius: 0.05}]}
+    ball:
+      joint: free
+      position: [0.5, -0.1, 0.06]
+      mass: 0.5
+      restitution: 0.8
+      shapes: [{type: sphere, radius: 0.05}]
   tool: ball
 contact: {friction: {model: coulomb}}
 environment: {method: constraint}

@@ -248,7 +248,9 @@ def arm() -> dict[str, Any]:
 def test_limits_are_refused_for_linkages() -> None:
     body = linkage()
     for rendering in ("scaled", "spread"):
-        with pytest.raises(ParameterError, match=f"impulse_rendering = {rendering}: .* linkage needs full or saturated"):
+        with pytest.raises(
+            ParameterError, match=f"impulse_rendering = {rendering}: .* linkage needs full or saturated"
+        ):
             Response(body, "impulse_augmented", rendering)
     for rendering in ("full", "saturated"):
         Response(body, "impulse_augmented", rendering)

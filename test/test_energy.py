@@ -62,10 +62,9 @@ def test_every_step_is_booked(method: str, friction: str) -> None:
         rng = np.random.default_rng(20260 + seed)
         contact = {"friction": {"model": friction, "damping": 20.0 if friction == "reset_integrator" else 0.0}}
         sim = Simulation({**room(), **random_bodies(rng, 5)}, method, contact=contact, tool="body0")
-        last = 0.0
         for k in range(250):
             kinetic, potential = sim.kinetic_energy(), sim.potential_energy()
-            sim.step(wrench=3.0 * np.sin(np.arange(6) + 0.01 * k))
+            sim.step(wrench=np.array([3.0, 3.0, 3.0, 3e-3, 3e-3, 3e-3]) * np.sin(np.arange(6) + 0.01 * k))
             energy = sim.state.energy
             assert energy[KINETIC] == pytest.approx(kinetic, rel=1e-10)
             assert energy[POTENTIAL] == pytest.approx(potential, abs=1e-12)
@@ -76,8 +75,6 @@ def test_every_step_is_booked(method: str, friction: str) -> None:
                 assert abs(energy[NUMERICAL]) < 1e-11
             if friction == "none":
                 assert energy[FRICTION] == 0.0
-            assert energy[IMPACT] >= last - 1e-10  # collisions and rigid contacts only take
-            last = energy[IMPACT]
         assert sim.touched > 5
         assert sim.state.energy[INJECTED] != 0.0
 
@@ -90,7 +87,9 @@ def test_with_gravity_discrete_time_takes_what_the_integrator_says(method: str) 
     nothing at rest.
     """
     rng = np.random.default_rng(20270)
-    sim = Simulation({**room(), **random_bodies(rng, 5)}, method, contact={"friction": {"model": "coulomb"}}, gravity=DOWN)
+    sim = Simulation(
+        {**room(), **random_bodies(rng, 5)}, method, contact={"friction": {"model": "coulomb"}}, gravity=DOWN
+    )
     masses = [float(sim.model.inertias[sim.joint(f"body{i}")].mass) for i in range(5)]
 
     def lift() -> float:
@@ -117,7 +116,7 @@ def test_the_hands_work_is_injected(method: str) -> None:
         before = sim.v("ball")[:3]
         sim.step(wrench=[*force, 0, 0, 0])
         work += T * force @ (before + sim.v("ball")[:3]) / 2
-    assert work > 0.1
+    assert work > 0.05
 
 
 @pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
@@ -205,18 +204,21 @@ def test_the_device_that_is_moved_exactly_gains_as_the_rule_says() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_damping_and_friction_only_take(method: str) -> None:
-    """In worlds full of contacts, over each step."""
+def test_contacts_only_take(method: str) -> None:
+    """Dampers, friction and impacts together, over each step without other forces; friction over the whole run.
+
+    One by one they need not in an impact: work at the mean velocity is not that of a slip which turns on the way.
+    """
     for model in ("coulomb", "reset_integrator"):
         rng = np.random.default_rng(20280)
         contact: dict[str, Any] = {"friction": {"model": model, "damping": 20.0}}
-        sim = Simulation({**room(), **random_bodies(rng, 5)}, method, contact=contact, gravity=DOWN)
-        lowest, taken = 0.0, np.zeros(2)
+        sim = Simulation({**room(), **random_bodies(rng, 5)}, method, contact=contact)
+        least, taken = 0.0, 0.0
         for _ in range(400):
             sim.step()
-            now = sim.state.energy[[DAMPING, FRICTION]]
-            lowest = min(lowest, float((now - taken).min()))
-            taken = now.copy()
-        # A penalty's damper and a bond see the velocity at the step's beginning; what they take is booked at its mean.
-        assert lowest > (-1e-9 if method in RIGID else -2e-3)
-        assert taken[1] > 0.0
+            now = float(sim.state.energy[[DAMPING, FRICTION, IMPACT]].sum())
+            least, taken = min(least, now - taken), now
+        # A penalty's damper sees the velocity at the step's beginning; what it takes is booked at the mean.
+        assert least > (-1e-12 if method in RIGID else -1e-3)
+        assert taken > 0.1
+        assert sim.state.energy[FRICTION] > 0.0

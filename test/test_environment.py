@@ -22,7 +22,8 @@ HALF = 0.5 * np.array(TOOL.size)
 
 
 def world(q: Any = (0, 0, 0), v: Any = (0, 0, 0)) -> World:
-    return dataclasses.replace(build_world(TOOL, SCENE, ContactParameters()), q=np.array(q, float), v=np.array(v, float))
+    whole = build_world(TOOL, SCENE, ContactParameters())
+    return dataclasses.replace(whole, q=np.array(q, float), v=np.array(v, float))
 
 
 def environment(world: World, method: Any = "impulse_augmented", **material: Any) -> Environment:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from haptic_bench import experiment
 from haptic_sim.parameters import ParameterError
@@ -31,13 +33,18 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ("duration=-1", "duration = -1 s: must be > 0 s"),
         ("scene.gap=[0.03, -0.01]", "scene.gap[1] = -0.01 m: the wall would be inside the peg; must be > 0"),
         ("tool.size=[0.04, 0]", "tool.size[1] = 0: must be > 0"),
-        ("environment.method=magic", "environment.method = magic: must be 'penalty', 'impulse_augmented', 'frictional_impulses', 'constraint' or 'hybrid'"),
+        (
+            "environment.method=magic",
+            "environment.method = magic: must be 'penalty', 'impulse_augmented', 'frictional_impulses', "
+            "'constraint' or 'hybrid'",
+        ),
         ("operator.wrench=[1, 2, .nan, 0, 0, 0]", "operator.wrench[2] = nan N, N m: must be finite"),
         ("operator.type=robot", "operator.type = robot: must be one of 'constant', 'sine', 'file'"),
         ("operator.type=file", "operator.path: missing (CSV with the header time,fx,fy,fz,tx,ty,tz)"),
         (
             "contact.stifness=1",
-            "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, restitution, friction, margin, bounce, facets, solver, lemke_contacts, tolerance, cluster)",
+            "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, restitution, "
+            "friction, margin, bounce, facets, solver, lemke_contacts, tolerance, cluster)",
         ),
         (
             "environment.rate=60",
@@ -55,6 +62,86 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
 )
 def test_bad_settings_name_key_value_and_rule(setting: str, said: str) -> None:
     assert problem("corner_peg", setting) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "said"),
+    [
+        (
+            "incline",
+            "tool.type=peg",
+            "tool.type = peg: the scene slope has a tool of its own; leave tool out, or set tool.type=none",
+        ),
+        (
+            "incline",
+            "controller.type=four_channel",
+            "controller.type = four_channel: without a device there is none; set controller.type=none",
+        ),
+        (
+            "incline",
+            "scene.type=stack",
+            "analysis = incline: is about the scene slope, not about scene.type = stack; set analysis=trial",
+        ),
+        ("incline", "contact.friction.static=-0.1", "contact.friction.static = -0.1: must be >= 0"),
+        (
+            "incline",
+            "contact.friction.kinetic=0.4",
+            "contact.friction.kinetic = 0.4: must be <= static = 0.25; lower it or raise static",
+        ),
+        ("incline", "scene.angle=95", "scene.angle = 95 deg: must be < 90 deg"),
+        (
+            "corner_peg",
+            "controller.type=none",
+            "controller.type = none: a device needs one; set controller.type=four_channel",
+        ),
+        (
+            "stack",
+            "local_model.type=full",
+            "local_model.type = full: without a device there is none; set local_model.type=none",
+        ),
+    ],
+)
+def test_parts_that_do_not_go_together_are_named(name: str, setting: str, said: str) -> None:
+    assert problem(name, setting) == said
+
+
+@pytest.mark.parametrize(
+    ("bodies", "said"),
+    [
+        (
+            {"a": {"joint": "free", "mass": 1.0}},
+            "scene.bodies.a.inertia: missing: a body without shapes has none of its own",
+        ),
+        (
+            {"a": {"joint": "free", "mass": 1.0, "inertia": [1.0, 1.0, 3.0]}},
+            "scene.bodies.a.inertia = [1, 1, 3]: no body has this inertia",
+        ),
+        (
+            {"a": {"joint": "free", "mass": 1.0, "shapes": [{"type": "mesh", "path": "nowhere.stl"}]}},
+            "nowhere.stl",
+        ),
+        (
+            {
+                "a": {"joint": "free", "mass": 1.0, "shapes": [{"type": "sphere", "radius": 0.1}]},
+                "b": {"joint": "fixed", "shapes": [{"type": "box", "size": [1, 1, 1]}]},
+            },
+            "overlap by",
+        ),
+    ],
+)
+def test_worlds_that_cannot_be_are_refused(tmp_path: Path, bodies: dict[str, Any], said: str) -> None:
+    document = {
+        "duration": 1.0,
+        "rate": 1000.0,
+        "operator": {"type": "constant", "wrench": [0.0] * 6},
+        "device": {"type": "none"},
+        "scene": {"type": "world", "bodies": bodies, "tool": "a"},
+    }
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    with pytest.raises(ParameterError) as error:
+        experiment.load(str(file))
+    assert said in str(error.value)
 
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:

@@ -201,6 +201,5 @@ def test_hostile_values_are_refused(setting, problem):
 
 
 def test_another_scene_is_refused():
-    (other,) = experiment.load("stack", ["analysis=linkage_impact"])
-    with pytest.raises(ParameterError, match="analysis = linkage_impact: is of two links"):
-        STUDY.last_tick(other.experiment)
+    with pytest.raises(ParameterError, match="analysis = linkage_impact: is about the scene two_links, not about"):
+        experiment.load("stack", ["analysis=linkage_impact"])

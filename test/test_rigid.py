@@ -1,4 +1,4 @@
-"""The methods `constraint` and `hybrid`: the law of each step, solvers against each other and MuJoCo, drift, failures."""
+"""The methods `constraint` and `hybrid`: the law of a step, solvers against each other and MuJoCo, drift, failures."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def test_each_step_obeys_signorini_and_coulomb(method: str, solver: str) -> None
         rows = some_rows(rng, 3, 4)
         rows.separation[:4] = rng.choice([0.0, 1e-4, 1e-3, 3e-3], 4)
         rows.friction[:4] *= 0.5 if seed % 2 else 8.0
-        response = Response(
-            body, method, solver=solver, friction=COULOMB, bounce=10.0, facets=16, tolerance=1e-12
-        )
+        response = Response(body, method, solver=solver, friction=COULOMB, bounce=10.0, facets=16, tolerance=1e-12)
         response.respond(rows, T)
         assert response.method.state in (RESTING, FREE)
         p, c = response.impulses(rows), velocities(response.method, 4, response.method.u)
@@ -109,7 +107,9 @@ def test_both_solvers_agree_without_friction() -> None:
         body = some_bodies(rng, 3)
         rows = some_rows(rng, 3, 5, separation=0.0)
         rows.friction[:5] = 0.0
-        found = [Response(body, "constraint", solver=s, bounce=10.0).respond(rows, T) for s in ("lemke", "gauss_seidel")]
+        found = [
+            Response(body, "constraint", solver=s, bounce=10.0).respond(rows, T) for s in ("lemke", "gauss_seidel")
+        ]
         np.testing.assert_allclose(found[0], found[1], rtol=0, atol=3e-5 * np.abs(found[1]).max())
 
 
@@ -293,7 +293,8 @@ def mujoco_forces(bodies: str, gravity: str, friction: float, seconds: float = 1
 
 def our_forces(sim: Simulation) -> dict[frozenset[str], np.ndarray]:
     """The same of the last step."""
-    rows, forces = sim.tool.rows, {}
+    rows = sim.tool.rows
+    forces: dict[frozenset[str], np.ndarray] = {}
     names = sim.world.body_names
     for i in range(rows.count):
         pair = frozenset(names[j].replace("world", "floor") for j in rows.body[i])

@@ -5,7 +5,6 @@ Momentum and energy are computed here from q, v and the inertias alone, not by t
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -214,6 +214,7 @@ def _theory(trial: Trial) -> Bounces:
 class BounceSettle(Study):
     """See the module."""
 
+    SCENES = ("drop",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 

@@ -298,6 +298,7 @@ def _impacts(trial: Trial, samples: Samples) -> dict[str, Impact]:
 class FrictionalImpact(Study):
     """See the module."""
 
+    SCENES = ("strike",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 

@@ -88,6 +88,7 @@ def energy_left(scene: TwoLinksParameters, restitution: np.ndarray) -> np.ndarra
 class LinkageImpact(Study):
     """See the module."""
 
+    SCENES = ("two_links",)
     METRICS = METRICS
     CLAIMS = CLAIMS
     OFFLINE_ONLY = True

@@ -97,6 +97,7 @@ class Drift:
 class Stack(Study):
     """See the module."""
 
+    SCENES = ("stack",)
     METRICS = METRICS
     CLAIMS = CLAIMS
 

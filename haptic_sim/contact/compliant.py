@@ -44,8 +44,8 @@ from haptic_sim.multibody import Multibody
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 
-# [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part in
-# an impact. THESIS (4.2) has v_n >= 0 for separating.
+# [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part
+# in an impact. THESIS (4.2) has v_n >= 0 for separating.
 _STILL = 1e-9
 
 

@@ -10,7 +10,8 @@ has the static coefficient of friction until it slides, then the kinetic one unt
 
 **Passive.** With u after the impacts, du of the other forces and u' after the step, the complementarity gives
     1/2 |u'|^2 - du . u' - 1/2 |u|^2 = p . c - 1/2 |u' - u|^2 <= 0:
-no step adds energy but by the work of these forces (at the new velocity, by which the step moves).
+no step adds energy but by the work of these forces (at the new velocity, by which the step moves). What the tolerance
+of a solver leaves of energy is taken back from the impulses.
 
 **Drift.** Linear in a step, s >= 0 is kept; where bodies turn, it is missed by what the turning bends in a step. What
 overlaps then may separate with part of its depth a step, but only in steps in which the sum above stays negative: drift
@@ -268,13 +269,13 @@ def _take_over(packed, count, now):
 def _bouncing(count, rows, contacts, u, period, bounce, always, rubs, some, index, restitution, friction):
     """Copy the contacts that take part in an impact to `some`; returns how many, 0 if nothing bounces.
 
-    Something bounces if a contact that is closed by the end of the step approaches faster than `bounce` and, unless
-    `always`, has restitution.
+    Something bounces if a contact with restitution that is closed by the end of the step approaches faster than
+    `bounce`; without restitution the complementarity problem closes it, and closes the gap too.
     """
     bounces = False
     for i in range(count):
         v = contact_velocity(contacts, i, 0, u)
-        if v < -bounce and rows.separation[i] + period * v < 0.0 and (always or rows.restitution[i] > 0.0):
+        if v < -bounce and rows.separation[i] + period * v < 0.0 and rows.restitution[i] > 0.0:
             bounces = True
     m = 0
     if bounces:
@@ -328,7 +329,7 @@ def _limit_energy(count, contacts, u, external, after, p):
     """Take back from the impulses what the tolerance of a solver leaves of energy from nowhere.
 
     With the impulses times x, w = W^T p and du of the other forces, a step gains x^2 |w|^2 / 2 + x w . u - |du|^2 / 2
-    beyond their work: convex, and not positive at x = 0. (At rest, 1e-9 m/s too much upwards were 1e-11 J a step and kg.)
+    beyond their work: convex, and not positive at x = 0. (At rest, 1e-9 m/s too much upwards were 1e-11 J a step.)
     """
     for i in range(count):
         if contacts.offset[i, 0] != 0.0:  # walls that move do work
