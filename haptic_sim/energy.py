@@ -18,7 +18,8 @@ class EnergyBalance:
             friction; injected by the hand and by surroundings that move; dissipated by the damping of penalties, by
             friction, and by collisions and rigid contacts; numerical: what discrete time has added, so that the
             balance closes (penalties held over a step add energy, semi-implicit Euler in free fall takes 1/2 m g^2 T^2
-            a step).
+            a step). Friction and impact are booked at the mean velocity of the step: each alone may fall, where slip
+            reverses in an impact or the hand pushes during one, but not their sum without other forces.
     """
 
     def __init__(self, period: float):

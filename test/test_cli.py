@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from conftest import Haptics, wait_until
 
-from haptic_bench import cli
+from haptic_bench import cli, experiment
 from haptic_bench.samples import Samples
+from haptic_sim.energy import TERMS
 
 
 def call(*arguments: str) -> int:
@@ -32,7 +33,10 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_list_has_a_line_for_each_experiment(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("list") == 0
-    assert "corner_peg  Peg pushed into a corner (THESIS 4.5" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(experiment.catalogue())
+    (line,) = (line for line in lines if line.startswith("corner_peg "))
+    assert line.split(maxsplit=1)[1] == "Peg pushed into a corner (THESIS 4.5, figures 4.13 to 4.24)"
 
 
 def test_a_run_leaves_everything_in_its_directory(trial: Path) -> None:
@@ -61,6 +65,7 @@ def test_samples_follow_the_contract(trial: Path) -> None:
     ]:
         header += [f"{prefix}_{suffix}" for suffix in suffixes]
     header += ["contacts", "colliding", "kinetic_energy", "q0", "q1", "q2", "v0", "v1", "v2"]
+    header += ["sliding_contacts", *(f"energy_{term}" for term in TERMS)]
     first, *rows = (trial / "samples.csv").read_text().splitlines()
     assert first.split(",") == header
     assert len(rows) == 513
