@@ -31,9 +31,8 @@ from haptic_bench.figures import (
     style_of,
 )
 from haptic_bench.samples import Samples, simulated
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.contact.response import RIGID, Method
-from haptic_sim.parameters import ParameterError
 from haptic_sim.scene import GRAVITY, DropParameters
 
 STEADY = 0.02  # [s] without collision, after which a body that is near the floor rests: no hop below NEAR lasts longer
@@ -70,17 +69,8 @@ CLAIMS = {
 
 
 def scene_of(experiment: Experiment) -> DropParameters:
-    """The scene that this study is about.
-
-    Raises:
-        ParameterError: it is another.
-    """
-    scene = experiment.scene
-    if not isinstance(scene, DropParameters):
-        raise ParameterError(
-            [f"analysis = bounce_settle: is of what drops, not of scene.type = {scene.type}; set analysis=trial"]
-        )
-    return scene
+    """The scene that this study is about."""
+    return scene_as(experiment, DropParameters)
 
 
 @dataclass(frozen=True)

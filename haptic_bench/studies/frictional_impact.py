@@ -34,8 +34,7 @@ from haptic_bench.figures import (
     energy_figure,
 )
 from haptic_bench.samples import Samples, simulated
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
-from haptic_sim.parameters import ParameterError
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.scene import ROD_END, StrikeParameters
 
 NOT_YET, STICKS, SLIDES, REVERSED = 0, 1, 2, 3
@@ -76,16 +75,8 @@ CLAIMS = {
 
 
 def scene_of(experiment: Experiment) -> StrikeParameters:
-    """The scene that this study is about.
-
-    Raises:
-        ParameterError: it is another.
-    """
-    scene = experiment.scene
-    if not isinstance(scene, StrikeParameters):
-        problem = f"is of what strikes the floor, not of scene.type = {scene.type}; set analysis=trial"
-        raise ParameterError([f"analysis = frictional_impact: {problem}"])
-    return scene
+    """The scene that this study is about."""
+    return scene_as(experiment, StrikeParameters)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import BLACK, BLUE, VERMILION, Curve, Figure, Line, Panel, Style, draw
 from haptic_bench.offline import Sink
 from haptic_bench.samples import MessageStore, Samples
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_drivers.operators import build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import ToolCommand, ToolState, columns, tick_time
-from haptic_sim.parameters import ParameterError
 from haptic_sim.scene import TwoLinksParameters
 from haptic_sim.tool_side import build_environment
 
@@ -49,17 +48,8 @@ CLAIMS = {
 
 
 def scene_of(experiment: Experiment) -> TwoLinksParameters:
-    """The scene that this study is about.
-
-    Raises:
-        ParameterError: it is another.
-    """
-    scene = experiment.scene
-    if not isinstance(scene, TwoLinksParameters):
-        raise ParameterError(
-            [f"analysis = linkage_impact: is of two links, not of scene.type = {scene.type}; set analysis=trial"]
-        )
-    return scene
+    """The scene that this study is about."""
+    return scene_as(experiment, TwoLinksParameters)
 
 
 def energy_left(scene: TwoLinksParameters, restitution: np.ndarray) -> np.ndarray:

@@ -10,8 +10,7 @@ import numpy as np
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import BLUE, VERMILION, Curve, Figure, Line, Style, draw, energy_figure, style_of
 from haptic_bench.samples import Samples
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
-from haptic_sim.parameters import ParameterError
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.scene import GRAVITY, StackParameters
 
 DRIFT = 1e-4  # [m] up to which a stack stands
@@ -36,15 +35,8 @@ CLAIMS = {
 
 
 def scene_of(experiment: Experiment) -> StackParameters:
-    """The scene that this study is about.
-
-    Raises:
-        ParameterError: it is another.
-    """
-    scene = experiment.scene
-    if not isinstance(scene, StackParameters):
-        raise ParameterError([f"analysis = stack: is of a stack, not of scene.type = {scene.type}; set analysis=trial"])
-    return scene
+    """The scene that this study is about."""
+    return scene_as(experiment, StackParameters)
 
 
 @dataclass(frozen=True)

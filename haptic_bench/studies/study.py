@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import Curve, Figure, Style, trial_figures
 from haptic_bench.offline import Sink, simulate
 from haptic_bench.samples import Samples, of_trial
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, Parameters
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,21 @@ class Analysis:
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
         return {"metrics": self.metrics, "claims": [asdict(claim) for claim in self.claims]}
+
+
+Scene = TypeVar("Scene", bound=Parameters)
+
+
+def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
+    """The scene of an experiment that `Study.check` has accepted, as what it is.
+
+    Raises:
+        ParameterError: it is another.
+    """
+    scene = experiment.scene
+    if not isinstance(scene, kind):
+        raise ParameterError([f"scene.type = {scene.type}: is not what analysis = {experiment.analysis} is about"])
+    return scene
 
 
 class Study:
