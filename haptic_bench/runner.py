@@ -1,6 +1,6 @@
 """The built-in runner: the nodes of a graph as processes, watched and always stopped.
 
-Does what `ros2 launch` does where ROS 2's launch is not installed. The driver conducts: when it ends well, so does the
+Does what `ros2 launch` does where ROS 2's launch is not installed. The leader (the driver; without a device the environment) conducts: when it ends well, so does the
 trial; any other node that ends before it ends the trial with an error.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from haptic_bench.graph import NodeSpec, write_parameters
 
 LAST_LINES = 12
-STOP_DRIVER = 1.2  # [s] for the driver to end the trial and the recorder to close the bag
+STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
 STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay below 2 s
 
 
@@ -137,7 +137,7 @@ class _Process:
 
 
 class Progress:
-    """Follows the driver's report of its ticks."""
+    """Follows the leader's report of its ticks."""
 
     _LINE = re.compile(r"tick (\d+)")
 
@@ -171,10 +171,10 @@ def run(
     interruption: Interruption,
     show: Callable[[int], object] | None = None,
 ) -> Outcome:
-    """Run a graph until its driver ends the trial, a node fails or the user interrupts; leaves no process behind.
+    """Run a graph until its leader ends the trial, a node fails or the user interrupts; leaves no process behind.
 
     Args:
-        specs: nodes, the driver first.
+        specs: nodes, the leader first.
         directory: of the trial; receives `parameters.yaml` and `log/`.
         namespace: of the topics; made unique, so that two trials do not meet.
         interruption: asked for, and waited on.
@@ -194,7 +194,7 @@ def run(
             arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={unique}"]
             # What the nodes say is kept in the trial's own log folder.
             arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
-            line = progress if spec.name == "driver" else lambda text: False
+            line = progress if spec is specs[0] else lambda text: False
             processes.append(_Process(spec, arguments, log / f"{spec.name}.log", changed, line))
         status, reason = _watch(processes, interruption)
     finally:
@@ -208,31 +208,31 @@ def run(
 
 def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, str]:
     """Wait for the end of the trial; status and reason."""
-    driver = processes[0]
+    leader = processes[0]
     while True:
         if interruption:
             return "interrupted", ""
         for process in processes[1:]:
-            if process.status is not None and driver.status != 0:
+            if process.status is not None and leader.status != 0:
                 process.finish()
                 return "failed", process.describe()
-        if driver.status is not None:
-            if driver.status == 0:
+        if leader.status is not None:
+            if leader.status == 0:
                 return "done", ""
-            driver.finish()
-            return "failed", driver.describe()
+            leader.finish()
+            return "failed", leader.describe()
         interruption.event.wait(0.5)
         if not interruption:
             interruption.event.clear()
 
 
 def _stop(processes: list[_Process], progress: Progress, interruption: Interruption) -> None:
-    """Let the driver end the trial, then stop the others while it shuts down; kill what does not end in time."""
+    """Let the leader end the trial, then stop the others while it shuts down; kill what does not end in time."""
     begun = time.monotonic()
     signals_before = interruption.count
     if processes:
         processes[0].send(signal.SIGINT)
-        while interruption.count == signals_before and time.monotonic() < begun + STOP_DRIVER:
+        while interruption.count == signals_before and time.monotonic() < begun + STOP_LEADER:
             dead = any(process.status is not None for process in processes[1:])
             if progress.over or dead or processes[0].wait(time.monotonic() + 0.02):
                 break
