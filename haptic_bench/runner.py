@@ -1,7 +1,8 @@
 """The built-in runner: the nodes of a graph as processes, watched and always stopped.
 
-Does what `ros2 launch` does where ROS 2's launch is not installed. The leader (the driver; without a device the environment) conducts: when it ends well, so does the
-trial; any other node that ends before it ends the trial with an error.
+Does what `ros2 launch` does where ROS 2's launch is not installed. The leader - the driver, or without a device the
+environment - conducts: when it ends well, so does the trial; any other node that ends before it ends the trial with an
+error.
 """
 
 from __future__ import annotations

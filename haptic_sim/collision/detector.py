@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pinocchio as pin
 
 from haptic_sim.collision.broad_phase import find_near
 from haptic_sim.collision.clusters import merge_clusters
-from haptic_sim.collision.features import HALFSPACE, PAIRS, build_shapes
+from haptic_sim.collision.features import HALFSPACE, PAIRS, Shapes, build_shapes
 from haptic_sim.collision.manifold import fill_contacts
 from haptic_sim.collision.narrow_phase import NarrowPhase
 from haptic_sim.collision.planar import deepen
 from haptic_sim.collision.regions import Work
 from haptic_sim.collision.sink import Pairs, Sink, write_rows
-from haptic_sim.contact.rows import ContactRows
+from haptic_sim.contact.rows import ContactRows, RowArrays
+from haptic_sim.packed import Packed
 
 CLUSTERED = 4096  # contacts there is room for before clustering
 
@@ -27,6 +29,28 @@ class Overlap(NamedTuple):
     depth: float  # [m]
     first: str
     second: str
+
+
+class DetectorArrays(NamedTuple):
+    """What a detection works on, for kernels; see `find_near` and `fill_contacts`."""
+
+    placement: np.ndarray
+    shapes: Shapes
+    pairs: Pairs
+    bounds: np.ndarray
+    active: np.ndarray
+    near: np.ndarray
+    changed: np.ndarray
+    witness: np.ndarray
+    work: Work
+
+
+class RowTarget(NamedTuple):
+    """Where contacts go."""
+
+    sink: Sink
+    pairs: Pairs
+    rows: RowArrays
 
 
 class CollisionDetector:
@@ -94,10 +118,24 @@ class CollisionDetector:
         self._planar, self._cluster = bool(planar), float(cluster)
         self._bounds = np.zeros((len(shapes.kind), 6))
         self._active = np.zeros(count, np.bool_)
-        self._near, self._changed = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self._sink = Sink.allocate(0)
+        self._changed = np.zeros(count, np.int64)
+        self._packed = Packed(
+            DetectorArrays(
+                self._narrow.placement,
+                shapes,
+                self._pairs,
+                self._bounds,
+                self._active,
+                np.zeros(count, np.int64),
+                self._changed,
+                self._narrow.witness,
+                self._work,
+            )
+        )
+        self._rows: ContactRows | None = None
         if cluster:
             self._single = Sink.allocate(CLUSTERED)
+            self._packed_single = Packed(self._single)
             self._order, self._member = np.zeros(CLUSTERED, np.int64), np.zeros(CLUSTERED, np.int64)
         self.dropped = 0
 
@@ -113,34 +151,23 @@ class CollisionDetector:
             margin: [m].
             rows: filled, in axes of the world.
         """
-        if self._sink.id.shape[0] != rows.capacity:
-            self._sink = Sink.allocate(rows.capacity)
-        sink = self._sink
+        if rows is not self._rows:
+            self._rows, self._sink = rows, Sink.allocate(rows.capacity)
+            self._packed_sink = Packed(self._sink)
+            self._target = Packed(RowTarget(self._sink, self._pairs, rows.arrays))
         if self._cluster:
-            self._find(data, margin, self._single)
-            merge_clusters(self._single, self._pairs.body, self._cluster, self._order, self._member, sink)
-            self.dropped = int(self._single.counts[1] + sink.counts[1])
+            self._find(data, margin, self._packed_single)
+            merge_clusters(self._single, self._pairs.body, self._cluster, self._order, self._member, self._sink)
+            self.dropped = int(self._single.counts[1] + self._sink.counts[1])
         else:
-            self._find(data, margin, sink)
-            self.dropped = int(sink.counts[1])
-        rows.count = write_rows(
-            sink,
-            self._pairs,
-            rows.id,
-            rows.body,
-            rows.point,
-            rows.normal,
-            rows.separation,
-            rows.velocity,
-            rows.wall,
-            rows.restitution,
-            rows.friction,
-        )
+            self._find(data, margin, self._packed_sink)
+            self.dropped = int(self._sink.counts[1])
+        rows.count = _write(self._target)
 
     def deepest_overlap(self, data: pin.Data) -> Overlap | None:
         """The two shapes that overlap most, None if none do."""
         sink = Sink.allocate(1)  # the deepest contact is kept
-        self._find(data, 0.0, sink)
+        self._find(data, 0.0, Packed(sink))
         if not sink.counts[0]:
             return None
         first, second = self._pairs.objects[sink.id[0, 1]]
@@ -159,34 +186,50 @@ class CollisionDetector:
                 f"must be at most {allowed:g} m"
             )
 
-    def _find(self, data: pin.Data, margin: float, sink: Sink) -> None:
+    def _find(self, data: pin.Data, margin: float, sink: Packed) -> None:
         """Broad phase, coal, manifolds."""
         narrow, margin = self._narrow, float(margin)
         narrow.place(data)
-        near, changes, measured = find_near(
-            narrow.placement,
-            self._shapes,
-            self._pairs.objects,
-            margin,
-            self._bounds,
-            self._active,
-            self._near,
-            self._changed,
-        )
-        for pair in self._changed[:changes].tolist():
-            narrow.switch(pair, bool(self._active[pair]))
+        near, changes, measured = _near(self._packed, margin)
+        if changes:
+            for pair in self._changed[:changes].tolist():
+                narrow.switch(pair, bool(self._active[pair]))
         if measured:
             narrow.measure()
-        fill_contacts(
-            self._near,
-            near,
-            narrow.placement,
-            self._shapes,
-            self._pairs.objects,
-            narrow.witness,
-            narrow.column,
-            self._planar,
-            margin,
-            self._work,
-            sink,
-        )
+        _fill(self._packed, near, narrow.column, self._planar, margin, sink)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _near(packed, margin):
+    """As `find_near`."""
+    a = packed.arrays
+    return find_near(a.placement, a.shapes, a.pairs.objects, margin, a.bounds, a.active, a.near, a.changed)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _fill(packed, near, column, planar, margin, sink):
+    """As `fill_contacts`."""
+    a = packed.arrays
+    fill_contacts(
+        a.near, near, a.placement, a.shapes, a.pairs.objects, a.witness, column, planar, margin, a.work, sink.arrays
+    )
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _write(packed):
+    """As `write_rows`."""
+    a = packed.arrays
+    r = a.rows
+    return write_rows(
+        a.sink,
+        a.pairs,
+        r.id,
+        r.body,
+        r.point,
+        r.normal,
+        r.separation,
+        r.velocity,
+        r.wall,
+        r.restitution,
+        r.friction,
+    )

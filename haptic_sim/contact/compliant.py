@@ -56,7 +56,7 @@ class CompliantArrays(NamedTuple):
         old: identities of the contacts that overlapped in the step before, (C,) int64.
         group: union-find forest of the trees, (trees,) int64; colliding: of its roots, (trees,) bool.
         numbers: normal velocity, 1 where it collides, and two more of each contact, (4, C).
-        index, column: work space, (C,) and (trees,) int64.
+        chosen, column: work space, (C,) and (trees,) int64.
         W, c, G, H, small, vectors, order: of an `ImpulseWorkspace`.
         wrench_limit: (6,); wrenches: work space, (3, 6).
         bonds, table: of a `FrictionMemory`.
@@ -69,7 +69,7 @@ class CompliantArrays(NamedTuple):
     group: np.ndarray
     colliding: np.ndarray
     numbers: np.ndarray
-    index: np.ndarray
+    chosen: np.ndarray
     column: np.ndarray
     W: np.ndarray
     c: np.ndarray
@@ -130,7 +130,7 @@ class CompliantContact(ContactResponse):
             group=np.zeros(trees, np.int64),
             colliding=np.zeros(trees, np.bool_),
             numbers=np.zeros((4, capacity)),
-            index=np.zeros(capacity, np.int64),
+            chosen=np.zeros(capacity, np.int64),
             column=np.zeros(trees, np.int64),
             W=work.W,
             c=work.c,
@@ -208,7 +208,7 @@ class CompliantContact(ContactResponse):
             m, self._some, a.u, e, mu, STEPS, SWEEPS, self._impact, self._p, self._slip_state
         )
         self.unresolved += code == 2
-        _scatter(m, a.index, self._p, self.impulses)
+        _scatter(m, a.chosen, self._p, self.impulses)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -260,7 +260,7 @@ def _collide_without_friction(packed, count):
         a.scaled,
         m.group,
         m.numbers,
-        m.index,
+        m.chosen,
         m.column,
         m.W,
         m.c,
@@ -605,7 +605,7 @@ def _select(packed, count, rubs, some):
     m = 0
     for i in range(count):
         if w.numbers[1, i] > 0.0:
-            w.index[m] = i
+            w.chosen[m] = i
             w.numbers[2, m] = a.rows.restitution[i]
             w.numbers[3, m] = a.rows.friction[i, 1] if rubs else 0.0
             copy_contact(a.scaled, i, some, m)

@@ -175,9 +175,10 @@ class ContactResponse:
             external: what forces other than contacts do to u during the step, (nv,).
             period: [s].
         """
-        if rows is not self._packed_rows or body is not self._packed_body:
+        packed = self._packed
+        if packed is None or rows is not self._packed_rows or body is not self._packed_body:
             self._packed_rows, self._packed_body = rows, body
-            self._packed = Packed(
+            packed = self._packed = Packed(
                 ResponseArrays(
                     rows.arrays,
                     body.arrays,
@@ -190,7 +191,7 @@ class ContactResponse:
                     self._memory(),
                 )
             )
-        self._resolve(self._packed, rows.count, external, period)
+        self._resolve(packed, rows.count, external, period)
         if not self._rigid:
             body.at_hand(self.du, period, self.wrench)
 

@@ -70,7 +70,7 @@ class RigidArrays(NamedTuple):
 
     Attributes:
         problem, gauss_seidel: of the solvers.
-        some, index, e, mu: contacts that take part in an impact, their numbers, restitution and friction; `mu` is then
+        some, chosen, e, mu: contacts that take part in an impact, their numbers, restitution and friction; `mu` is then
             that of all contacts in the complementarity problem.
         bias, start: bounds of the normal velocities [m/s], (C,), and impulses to start from, (C, 3).
         p: impulses of the problem, (C, 3).
@@ -81,7 +81,7 @@ class RigidArrays(NamedTuple):
     problem: ContactProblem
     gauss_seidel: GaussSeidelMemory
     some: ScaledContacts
-    index: np.ndarray
+    chosen: np.ndarray
     e: np.ndarray
     mu: np.ndarray
     bias: np.ndarray
@@ -104,7 +104,7 @@ class RigidContact(ContactResponse):
             problem=ContactProblem.allocate(parameters.lemke_contacts, 2 if planar else parameters.facets),
             gauss_seidel=GaussSeidelMemory.allocate(self.scaled),
             some=some,
-            index=np.zeros(capacity, np.int64),
+            chosen=np.zeros(capacity, np.int64),
             e=np.zeros(capacity),
             mu=np.zeros(capacity),
             bias=np.zeros(capacity),
@@ -163,7 +163,7 @@ class RigidContact(ContactResponse):
             )
             self.unresolved += code == 2
         for k in range(m):
-            self.impulses.p[a.index[k]] += a.p[k]
+            self.impulses.p[a.chosen[k]] += a.p[k]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -184,7 +184,7 @@ def _bounce(packed, count, period, bounce, always, rubs):
     """As `_bouncing`."""
     a = packed.arrays
     m = a.method
-    return _bouncing(count, a.rows, a.scaled, m.u, period, bounce, always, rubs, m.some, m.index, m.e, m.mu)
+    return _bouncing(count, a.rows, a.scaled, m.u, period, bounce, always, rubs, m.some, m.chosen, m.e, m.mu)
 
 
 @numba.njit(cache=True, nogil=True)
