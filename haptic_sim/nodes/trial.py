@@ -8,7 +8,7 @@ from haptic_sim.parameters import Parameters, quantity
 
 EVENTS = "trial_events"
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
-READY_TIMEOUT = 60.0  # [s] for all nodes to find each other; compiling kernels anew takes part of it
+READY_TIMEOUT = 300.0  # [s] for all nodes to find each other; kernels that were never compiled take minutes of it
 
 SUBSCRIBERS: dict[str, tuple[str, ...]] = {
     "device_state": ("controller", "recorder"),

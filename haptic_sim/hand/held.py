@@ -1,0 +1,255 @@
+"""The hand of a `Multibody`, in every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.hand.mobility import (
+    Mobility,
+    RankRule,
+    find_mobility,
+    link_inertia,
+    weighted_inverse,
+    wrench_at_hand,
+)
+from haptic_sim.packed import Packed
+
+if TYPE_CHECKING:
+    from haptic_sim.multibody import Multibody
+
+_SLENDER = 1e-9  # a link whose moments of inertia differ by more counts as one with none about an axis
+
+
+class HandArrays(NamedTuple):
+    """What the kernels of a `Hand` read and write.
+
+    Attributes:
+        J_H to p_WH: of the `Multibody`; nle with the gyroscopic terms of free bodies, which its bias leaves out.
+        first, end: coordinates of the hand's tree.
+        p_WJ, R_WJ: placement of the joint that carries the held link; a_J, alpha_J: its spatial acceleration with
+            constant v, in its own axes.
+        mass, lever, inertia: of the held link, in the joint's axes.
+        link_metric: whether M is the held link's; otherwise it is not changed.
+    """
+
+    J_H: np.ndarray
+    W_H: np.ndarray
+    L: np.ndarray
+    nle: np.ndarray
+    inverse_inertia: np.ndarray
+    twist: np.ndarray
+    p_WH: np.ndarray
+    first: int
+    end: int
+    p_WJ: np.ndarray
+    R_WJ: np.ndarray
+    a_J: np.ndarray
+    alpha_J: np.ndarray
+    mass: float
+    lever: np.ndarray
+    inertia: np.ndarray
+    link_metric: bool
+    rule: RankRule
+    mobility: Mobility
+    M: np.ndarray
+    convective: np.ndarray
+    drift: np.ndarray
+    small: np.ndarray
+
+
+class Hand:
+    """Quantities at the hand of a `Multibody`, which `refresh` brings up to date after the body's own `refresh`.
+
+    Args:
+        body: held at its hand frame.
+        planar, tolerance, length, measure, relative_tolerance, fade: when a direction is one of topological
+            constraint; see `haptic_sim.hand.mobility`.
+        metric: `link`: kinetic energy of the held link, all that is fixed to the hand's joint (THESIS 5.7). `length`:
+            diag(1, 1, 1, l^2, l^2, l^2) for the length l, which changes with the frame; for a held link without
+            inertia, and what is compared with it.
+
+    Attributes:
+        rank: of the hand Jacobian.
+        constraints: number of directions of topological constraint, dimension of the hand's space less the rank.
+        directions: these, wrenches [force, torque] in world axes, one a row, (6, 6); the first `listed` count.
+        listed: `constraints`, and more while directions fade.
+        singular_values: (6,), ascending; the first 3 (in the plane) or 6 count.
+        H: (6, 6), F = H J_H D^-1 tau = J^#T tau.
+        M: metric of twists (6, 6).
+        convective: dJ_H/dt v, the hand's acceleration [m/s^2, rad/s^2] with constant v (6,).
+        drift: dJ_H/dt v - J_H D^-1 B, the hand's acceleration without any wrench (6,); B has Coriolis terms and
+            gravity.
+
+    Raises:
+        ValueError: the held link has no inertia, or a parameter is out of bounds.
+    """
+
+    def __init__(
+        self,
+        body: Multibody,
+        *,
+        planar: bool = False,
+        tolerance: float = 1e-3,
+        length: float = 1.0,
+        measure: Literal["jacobian", "kinetic"] = "jacobian",
+        relative_tolerance: float = 1e-7,
+        fade: float = 0.0,
+        metric: Literal["link", "length"] = "link",
+    ):
+        if metric not in ("link", "length"):
+            raise ValueError(f"metric = {metric!r}: must be 'link' or 'length'")
+        rule = RankRule.checked(planar, measure, tolerance, relative_tolerance, length, fade)
+        model, data, joint, a = body.model, body.data, body.hand_joint, body.arrays
+        link = model.inertias[joint]
+        fixed = joint == 0  # a hold on the world: it moves nowhere, and its metric does not matter
+        if metric == "link" and not fixed:
+            name = f"hold {model.frames[body.hand].name} on joint {model.names[joint]}"
+            if not link.mass > 0.0:
+                raise ValueError(f"{name}: the held link has the mass {link.mass} kg: must be > 0")
+            moments = np.array([link.inertia[2, 2]]) if planar else np.linalg.eigvalsh(link.inertia)
+            if not moments[0] > _SLENDER * moments[-1]:
+                listed = ", ".join(f"{m:.3g}" for m in moments)
+                raise ValueError(f"{name}: the held link has the moments of inertia {listed} kg m^2: all must be > 0")
+        self.mobility = Mobility.allocate()
+        self.M = np.diag([1.0, 1.0, 1.0, *(3 * [length**2])])
+        self.convective, self.drift = np.zeros(6), np.zeros(6)
+        first = 0 if fixed else int(a.start[a.hand_tree])
+        # Pinocchio's Python arrays are views: they follow its data without being asked for again.
+        placement, acceleration = data.oMi[joint], data.a[joint]
+        self._packed = Packed(
+            HandArrays(
+                J_H=a.J_H,
+                W_H=a.W_H,
+                L=a.L,
+                nle=a.nle,
+                inverse_inertia=a.inverse_inertia,
+                twist=a.twist,
+                p_WH=a.p_WH,
+                first=first,
+                end=0 if fixed else first + int(a.size[a.hand_tree]),
+                p_WJ=placement.translation,
+                R_WJ=placement.rotation,
+                a_J=acceleration.linear,
+                alpha_J=acceleration.angular,
+                mass=float(link.mass),
+                lever=link.lever.copy(),
+                inertia=link.inertia.copy(),
+                link_metric=metric == "link" and not fixed,
+                rule=rule,
+                mobility=self.mobility,
+                M=self.M,
+                convective=self.convective,
+                drift=self.drift,
+                small=np.zeros((5, max(body.nv, 3))),
+            )
+        )
+        self.dimension = len(rule.axes)
+        self.singular_values, self.H = self.mobility.singular_values, self.mobility.H
+        self.directions = self.mobility.directions
+        self._shape = (body.nv, 6)
+        self.refresh()
+
+    @property
+    def rank(self) -> int:
+        """Of the hand Jacobian."""
+        return int(self.mobility.counts[0])
+
+    @property
+    def constraints(self) -> int:
+        """Number of directions of topological constraint."""
+        return self.dimension - self.rank
+
+    @property
+    def listed(self) -> int:
+        """Number of rows of `directions` that count: `constraints`, and more while directions fade."""
+        return int(self.mobility.counts[1])
+
+    def refresh(self) -> None:
+        """Bring everything up to date with the body."""
+        _refresh(self._packed)
+
+    def wrench(self, du: np.ndarray, period: float, wrench: np.ndarray) -> None:
+        """Fill `wrench` (6,) with what acts at the hand as `du` does to u in `period` [s] (THESIS 5.12, errata 8).
+
+        It does to the hand what `du` does, up to the tolerance of the rank, and has no part along the directions of
+        topological constraint, in the metric M^-1.
+        """
+        _wrench(self._packed, du, period, wrench)
+
+    def weighted_inverse(self) -> np.ndarray:
+        """The weighted generalized inverse J^# of the hand Jacobian (nv, 6), THESIS (5.7)."""
+        inverse = np.zeros(self._shape)
+        _inverse(self._packed, inverse)
+        return inverse
+
+
+@numba.njit(cache=True, nogil=True)
+def _wrench(packed, du, period, wrench):
+    a = packed.arrays
+    wrench_at_hand(a.mobility.H, a.W_H, a.first, a.end, du, period, wrench)
+
+
+@numba.njit(cache=True, nogil=True)
+def _inverse(packed, inverse):
+    a = packed.arrays
+    weighted_inverse(a.mobility.H, a.W_H, a.L, a.first, a.end, inverse)
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh(packed):
+    a = packed.arrays
+    if a.link_metric:
+        _link_metric(a.R_WJ, a.p_WJ, a.p_WH, a.mass, a.lever, a.inertia, a.small, a.M)
+    find_mobility(a.rule, a.J_H, a.inverse_inertia, a.first, a.end, a.M, a.mobility)
+    _convective(a.R_WJ, a.p_WJ, a.p_WH, a.a_J, a.alpha_J, a.twist, a.convective)
+    y = a.small[0]
+    for j in range(a.first, a.end):  # J D^-1 B = W L^-1 B
+        s = a.nle[j]
+        for k in range(a.first, j):
+            s -= a.L[j, k] * y[k]
+        y[j] = s / a.L[j, j]
+    for i in range(6):
+        s = a.convective[i]
+        for j in range(a.first, a.end):
+            s -= a.W_H[i, j] * y[j]
+        a.drift[i] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def _link_metric(R, p_WJ, p_WH, mass, lever, inertia, small, M):
+    """Fill M with the inertia of the held link at the hand, in world axes (as J_H is: errata 8)."""
+    lever_W, turned, inertia_W = small[0], small[1], small[2:5]
+    for i in range(3):
+        lever_W[i] = p_WJ[i] - p_WH[i]
+        for j in range(3):
+            lever_W[i] += R[i, j] * lever[j]
+    for i in range(3):
+        for j in range(3):
+            turned[j] = R[i, 0] * inertia[0, j] + R[i, 1] * inertia[1, j] + R[i, 2] * inertia[2, j]
+        for j in range(3):
+            inertia_W[i, j] = turned[0] * R[j, 0] + turned[1] * R[j, 1] + turned[2] * R[j, 2]
+    link_inertia(mass, lever_W, inertia_W, M)
+
+
+@numba.njit(cache=True, nogil=True)
+def _convective(R, p_WJ, p_WH, a_J, alpha_J, twist, convective):
+    """Fill dJ_H/dt v from the spatial acceleration of the hand's joint with constant v, in the joint's axes.
+
+    The acceleration of a point p of the body is R a + (R alpha) x (p - p_J) + w x v_p: the spatial acceleration is that
+    of the velocity of the body at a point fixed in space, and w x v_p what it leaves out.
+    """
+    for i in range(3):
+        s, t = 0.0, 0.0
+        for j in range(3):
+            s += R[i, j] * a_J[j]
+            t += R[i, j] * alpha_J[j]
+        convective[i], convective[3 + i] = s, t
+    x, y, z = p_WH[0] - p_WJ[0], p_WH[1] - p_WJ[1], p_WH[2] - p_WJ[2]
+    b0, b1, b2 = convective[3], convective[4], convective[5]
+    w0, w1, w2 = twist[3], twist[4], twist[5]
+    convective[0] += b1 * z - b2 * y + w1 * twist[2] - w2 * twist[1]
+    convective[1] += b2 * x - b0 * z + w2 * twist[0] - w0 * twist[2]
+    convective[2] += b0 * y - b1 * x + w0 * twist[1] - w1 * twist[0]

@@ -1,0 +1,513 @@
+"""Where the hand can move, what it weighs there, and in which directions the linkage holds it (THESIS 5.2 to 5.4).
+
+J (6, nv) maps velocities of the configuration to twists of the hand, D = L L^T is the inertia, W = J L^-T, and
+W W^T = J D^-1 J^T the inverse inertia at the hand (5.16), which exists at any rank of J.
+
+**Rank.** Metres and radians are made comparable before singular values are taken:
+  - `jacobian`: those of S J, S = diag(1, 1, 1, l, l, l) with a characteristic length l [m]. They are the hand's largest
+    to smallest displacement [m] by a unit of the joints' coordinates; with l = 1 m those of J itself.
+  - `kinetic`: those of G^T W, where M = G G^T is the inertia of the held link at the hand. Their squares are the parts
+    of the tool's kinetic energy that are the held link's own: numbers from 0 to 1, which do not depend on the
+    coordinates of the joints, of the hand, or on units.
+A direction is one of topological constraint where the singular value is at most
+max(tolerance, relative_tolerance * largest one). The values are roots of eigenvalues of a Gram matrix, right to 1e-8 of
+the largest.
+
+**Weighted generalized inverse.** J is cut to its rank r: J_r = B C, with the twists B (6, r) in which the hand can move
+and C = Y J (r, nv), Y B = 1. With the metrics D and M of kinetic energy (5.7; appendix B, its B.17 corrected, errata 5)
+    J^# = D^-1 C^T (C D^-1 C^T)^-1 (B^T M B)^-1 B^T M = D^-1 J^T H^T,
+    H = M B (B^T M B)^-1 (Y W W^T Y^T)^-1 Y.
+It does not depend on the choice of coordinates for the joints, the hand or on units as long as the rank does not. What
+contacts do to the scaled velocity, du, is at the hand (5.12)
+    F = J^#T tau = H W du / T,
+since tau = L du / T. J_r D^-1 J_r^T F = J_r D^-1 tau: it does to the hand what the contacts do, up to the tolerance.
+F = M B (...), so it has no part (in the metric M^-1 of wrenches) along the directions of topological constraint.
+H ~ 1 / s^2 where a singular value s becomes small: wrenches grow without bound towards a singularity, and end where the
+rank drops.
+
+**Directions of topological constraint**: a basis n_i of the wrenches that move nothing, J^T n_i = 0 (and so
+J D^-1 J^T n_i = 0: x^T J D^-1 J^T x = |L^-1 J^T x|^2, which corrects the argument of appendix C, errata 5),
+orthonormal with torques divided by l. Their number is the dimension of the hand's space, 6 or 3 in the plane, less the
+rank (errata 8). From step to step a basis follows the one before it:
+  - As many directions: the basis nearest to the one before (orthogonal Procrustes problem, by a polar decomposition);
+    one that has no part in the new space gives its place to a new one.
+  - More: the ones before are followed so; new ones come after them.
+  - Fewer: of those before, the ones with the least part in the new space go, and the others are followed in order.
+  - New ones, and all at first, are the parts of coordinate axes in the space: each time of the axis with the greatest
+    part that the others leave of it.
+
+**Fading.** The rank jumps, and with it H and the directions. With fade > 0 there is no jump: for singular values
+between the threshold t and (1 + fade) t, H goes over from the inverse of one rank to that of the other (a convex
+combination), and the direction is there with a strength f that goes from 1 to 0, f^(1/2) n_i being listed. What the
+laws make of it, the sum of n_i n_i^T, is continuous then. With fade = 0 (as in the source) all have the length 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.contact.impulses import cholesky, cholesky_solve
+from haptic_sim.hand.symmetric import symmetric_eigen
+
+SPATIAL, PLANAR = (0, 1, 2, 3, 4, 5), (0, 1, 5)
+RESOLVED = 1e-7  # least relative tolerance: roots of eigenvalues are right to 1e-8 of the largest
+_LOST = 1e-6  # squared part of a direction in the new space below which it cannot be followed
+
+
+class RankRule(NamedTuple):
+    """When a direction counts as one in which the hand cannot move; see the module.
+
+    Attributes:
+        axes: rows of twists that span the hand's space, `SPATIAL` or `PLANAR`.
+        length: characteristic length [m].
+        kinetic: singular values of G^T W instead of S J.
+        tolerance: absolute [m; with `kinetic` 1].
+        relative_tolerance: as a part of the largest singular value.
+        fade: part of the threshold above it in which the rank changes gradually.
+    """
+
+    axes: np.ndarray
+    length: float
+    kinetic: bool
+    tolerance: float
+    relative_tolerance: float
+    fade: float
+
+    @classmethod
+    def checked(
+        cls,
+        planar: bool = False,
+        measure: Literal["jacobian", "kinetic"] = "jacobian",
+        tolerance: float = 1e-3,
+        relative_tolerance: float = RESOLVED,
+        length: float = 1.0,
+        fade: float = 0.0,
+    ) -> RankRule:
+        """A rule.
+
+        Raises:
+            ValueError: a value is out of its bounds.
+        """
+        if measure not in ("jacobian", "kinetic"):
+            raise ValueError(f"measure = {measure!r}: must be 'jacobian' or 'kinetic'")
+        if not 0.0 <= tolerance < math.inf:
+            raise ValueError(f"tolerance = {tolerance}: must be finite and >= 0")
+        if not RESOLVED <= relative_tolerance < 1.0:
+            raise ValueError(f"relative_tolerance = {relative_tolerance}: must be from {RESOLVED} to below 1")
+        if not 0.0 < length < math.inf:
+            raise ValueError(f"length = {length} m: must be finite and > 0")
+        if not 0.0 <= fade < math.inf:
+            raise ValueError(f"fade = {fade}: must be finite and >= 0")
+        axes = np.array(PLANAR if planar else SPATIAL, np.int64)
+        return cls(axes, float(length), measure == "kinetic", float(tolerance), float(relative_tolerance), float(fade))
+
+
+class Mobility(NamedTuple):
+    """What `find_mobility` finds; n is the dimension of the hand's space.
+
+    Attributes:
+        singular_values: (6,), the first n count, ascending.
+        counts: rank, number of directions listed (n - rank; more while directions fade), (2,) int64.
+        H: generalized inverse of the inverse inertia [kg, kg m, kg m^2], (6, 6), zero outside the hand's space.
+        directions: of topological constraint, a wrench [force, torque] a row, (6, 6); the first counts[1] count.
+        unit: memory: the directions of the last call, orthonormal and without fading, in the hand's space.
+        memory: of the kernel, (13, 6, 6).
+        keep: of the kernel, (6,) int64.
+    """
+
+    singular_values: np.ndarray
+    counts: np.ndarray
+    H: np.ndarray
+    directions: np.ndarray
+    unit: np.ndarray
+    memory: np.ndarray
+    keep: np.ndarray
+
+    @classmethod
+    def allocate(cls) -> Mobility:
+        """Memory, without directions to follow."""
+        return cls(
+            np.zeros(6),
+            np.zeros(2, np.int64),
+            np.zeros((6, 6)),
+            np.zeros((6, 6)),
+            np.zeros((6, 6)),
+            np.zeros((13, 6, 6)),
+            np.zeros(6, np.int64),
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def scaled_jacobian(J, L, first, end, W):
+    """Fill W = J L^-T (6, nv) for the coordinates first to end - 1, L being the Cholesky factor of the inertia."""
+    for i in range(J.shape[0]):
+        for j in range(first, end):
+            s = J[i, j]
+            for k in range(first, j):
+                s -= L[j, k] * W[i, k]
+            W[i, j] = s / L[j, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def inverse_inertia_at_hand(W, first, end, inverse_inertia):
+    """Fill `inverse_inertia` (36,), row major, with W W^T = J D^-1 J^T (THESIS 5.16)."""
+    for i in range(6):
+        for k in range(i + 1):
+            s = 0.0
+            for j in range(first, end):
+                s += W[i, j] * W[k, j]
+            inverse_inertia[6 * i + k] = s
+            inverse_inertia[6 * k + i] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
+    """Fill `mobility` from J and J D^-1 J^T; finite for finite input, in every configuration.
+
+    Args:
+        rule: `RankRule`.
+        J: hand Jacobian (6, nv), [linear, angular]; the coordinates first to end - 1 count.
+        inverse_inertia: J D^-1 J^T, row major (36,).
+        M: inertia of the held link for twists of the hand, positive definite in the hand's space, (6, 6).
+        mobility: `Mobility`; directions follow those of the last call with it.
+    """
+    axes, length, kinetic = rule.axes, rule.length, rule.kinetic
+    n = axes.shape[0]
+    A, inertia, G, U = mobility.memory[0], mobility.memory[1], mobility.memory[2], mobility.memory[3]
+    mobilities, space = mobility.memory[4], mobility.memory[5]
+    small = mobility.memory[12]
+    strength, sigma = small[0], mobility.singular_values
+
+    for i in range(n):
+        for k in range(n):
+            inertia[i, k] = M[axes[i], axes[k]]
+            mobilities[i, k] = inverse_inertia[6 * axes[i] + axes[k]]
+    if kinetic:
+        cholesky(inertia, n, G)
+        for i in range(n):  # A = G^T (W W^T) G
+            for k in range(n):
+                s = 0.0
+                for j in range(k, n):
+                    s += mobilities[i, j] * G[j, k]
+                space[i, k] = s
+        for i in range(n):
+            for k in range(n):
+                s = 0.0
+                for j in range(i, n):
+                    s += G[j, i] * space[j, k]
+                A[i, k] = s
+        for i in range(n):
+            for k in range(i):
+                A[i, k] = A[k, i] = 0.5 * (A[i, k] + A[k, i])
+    else:
+        for i in range(n):
+            a = axes[i]
+            for k in range(i + 1):
+                b = axes[k]
+                s = 0.0
+                for j in range(first, end):
+                    s += J[a, j] * J[b, j]
+                if a > 2:
+                    s *= length
+                if b > 2:
+                    s *= length
+                A[i, k] = A[k, i] = s
+    symmetric_eigen(A, n, sigma, U)
+    for i in range(n):
+        sigma[i] = math.sqrt(sigma[i]) if sigma[i] > 0.0 else 0.0
+
+    threshold = max(rule.tolerance, rule.relative_tolerance * sigma[n - 1])
+    deficient = 0
+    while deficient < n and not sigma[deficient] > threshold:
+        strength[deficient] = 1.0
+        deficient += 1
+    listed = deficient
+    while listed < n and sigma[listed] < threshold * (1.0 + rule.fade):
+        x = (sigma[listed] / threshold - 1.0) / rule.fade
+        strength[listed] = 1.0 - x * x * (3.0 - 2.0 * x)
+        listed += 1
+    before = mobility.counts[1]
+    mobility.counts[0] = n - deficient
+    mobility.counts[1] = listed
+    _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobility)
+    _find_directions(rule, deficient, listed, before, G, U, strength, mobility)
+
+
+@numba.njit(cache=True, nogil=True)
+def _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobility):
+    """Fill H: with the directions 0 to k - 1 cut, blended over k while directions fade."""
+    axes, length = rule.axes, rule.length
+    n = axes.shape[0]
+    Y, B, MB, Q, N = mobility.memory[6], mobility.memory[7], mobility.memory[8], mobility.memory[9], mobility.memory[10]
+    Z, x = mobility.memory[11], mobility.memory[12, 1]
+    H = mobility.H
+    H[:, :] = 0.0
+    for i in range(deficient, n):  # rows of Y = U_r^T S and columns of B = S^-1 U_r, one a row
+        if rule.kinetic:  # S = G^T
+            for a in range(n):
+                s = 0.0
+                for b in range(a + 1):
+                    s += U[i, b] * G[a, b]
+                Y[i, a] = s
+            for a in range(n - 1, -1, -1):
+                s = U[i, a]
+                for b in range(a + 1, n):
+                    s -= G[b, a] * B[i, b]
+                B[i, a] = s / G[a, a]
+        else:
+            for a in range(n):
+                scale = length if axes[a] > 2 else 1.0
+                Y[i, a] = U[i, a] * scale
+                B[i, a] = U[i, a] / scale
+        for a in range(n):
+            s = 0.0
+            for b in range(n):
+                s += inertia[a, b] * B[i, b]
+            MB[i, a] = s
+    carried = 0.0
+    for k in range(deficient, n):
+        weight = carried
+        if k <= listed:
+            weight += (strength[k - 1] if k > 0 else 1.0) - (strength[k] if k < listed else 0.0)
+        carried = 0.0
+        if not weight > 0.0:
+            continue
+        r = n - k
+        for i in range(r):
+            for a in range(n):
+                s = 0.0
+                for b in range(n):
+                    s += Y[k + i, b] * mobilities[b, a]
+                Z[i, a] = s
+            for j in range(i + 1):
+                q, m = 0.0, 0.0
+                for a in range(n):
+                    q += Z[i, a] * Y[k + j, a]
+                    m += B[k + i, a] * MB[k + j, a]
+                Q[i, j] = q
+                N[i, j] = m
+        # in place: entry (i, j) is read before it is written
+        if not (cholesky(Q, r, Q) and cholesky(N, r, N)):
+            # Lost in rounding, where an inertia of many decades meets a tolerance near the least: one rank less.
+            carried = weight
+            continue
+        for a in range(n):
+            for i in range(r):
+                x[i] = Y[k + i, a]
+            cholesky_solve(Q, r, x)
+            cholesky_solve(N, r, x)
+            for b in range(n):
+                s = 0.0
+                for i in range(r):
+                    s += MB[k + i, b] * x[i]
+                H[axes[b], axes[a]] += weight * s
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_directions(rule, deficient, listed, before, G, U, strength, mobility):
+    """Fill directions and unit: the null space of J^T, which follows that of the last call."""
+    axes, length = rule.axes, rule.length
+    n = axes.shape[0]
+    space, unit, directions = mobility.memory[5], mobility.unit, mobility.directions
+    for i in range(listed):
+        if not rule.kinetic:  # S U with torques divided by the length
+            for a in range(n):
+                space[i, a] = U[i, a]
+            continue
+        for a in range(n):  # G U, made orthonormal in the metric of the length
+            s = 0.0
+            for b in range(a + 1):
+                s += G[a, b] * U[i, b]
+            space[i, a] = s / length if axes[a] > 2 else s
+        for _ in range(2):
+            for j in range(i):
+                s = 0.0
+                for a in range(n):
+                    s += space[i, a] * space[j, a]
+                for a in range(n):
+                    space[i, a] -= s * space[j, a]
+        s = 0.0
+        for a in range(n):
+            s += space[i, a] * space[i, a]
+        s = math.sqrt(s)
+        for a in range(n):
+            space[i, a] /= s
+    if listed > 0:
+        follow(n, unit, before, space, listed, mobility.memory[6:12], mobility.memory[12], mobility.keep)
+    directions[:, :] = 0.0
+    for i in range(listed):
+        for a in range(n):
+            s = unit[i, a]
+            if listed > deficient:
+                s = 0.0
+                for j in range(listed):
+                    part = 0.0
+                    for b in range(n):
+                        part += space[j, b] * unit[i, b]
+                    s += math.sqrt(strength[j]) * part * space[j, a]
+            directions[i, axes[a]] = length * s if axes[a] > 2 else s
+
+
+@numba.njit(cache=True, nogil=True)
+def follow(n, basis, before, space, count, memory, small, keep):
+    """Replace the rows basis[:before, :n] by an orthonormal basis of space[:count, :n] that follows them.
+
+    The rule is that of the module.
+
+    Args:
+        basis: rows of the last call in, count rows out, (6, 6).
+        space: orthonormal rows.
+        memory, small, keep: (6, 6, 6), (6, 6), (6,) int64.
+    """
+    C, X, E, V, Y = memory[0], memory[1], memory[2], memory[3], memory[4]
+    values, part, r = small[2], small[3], small[4]
+    for i in range(before):
+        part[i] = 0.0
+        for a in range(count):
+            s = 0.0
+            for b in range(n):
+                s += basis[i, b] * space[a, b]
+            C[i, a] = s
+            part[i] += s * s
+    m = before
+    for i in range(before):
+        keep[i] = i
+    while m > count:
+        least = 0
+        for i in range(1, m):
+            if part[keep[i]] <= part[keep[least]]:
+                least = i
+        m -= 1
+        for i in range(least, m):
+            keep[i] = keep[i + 1]
+    for i in range(m):
+        for j in range(i + 1):
+            s = 0.0
+            for a in range(count):
+                s += C[keep[i], a] * C[keep[j], a]
+            E[i, j] = E[j, i] = s
+    symmetric_eigen(E, m, values, V)
+    # The polar factor of C is X V, X = V C with rows of length 1. Those of greatest length come first.
+    found = 0
+    for j in range(m - 1, -1, -1):
+        if not values[j] > _LOST:
+            break
+        for a in range(count):
+            s = 0.0
+            for i in range(m):
+                s += V[j, i] * C[keep[i], a]
+            X[found, a] = s
+        _normalise_against(X, found, count)
+        found += 1
+    while found < count:
+        axis, most = 0, -1.0
+        for b in range(n):
+            s = 0.0
+            for a in range(count):
+                s += space[a, b] * space[a, b]
+            for j in range(found):
+                t = 0.0
+                for a in range(count):
+                    t += X[j, a] * space[a, b]
+                s -= t * t
+            if s > most + 1e-9:  # of equal ones the first, whatever rounding says
+                axis, most = b, s
+        for a in range(count):
+            X[found, a] = space[a, axis]
+        _normalise_against(X, found, count)
+        found += 1
+    for i in range(count):
+        for a in range(count):
+            if i < m:
+                s = 0.0
+                for j in range(m):
+                    s += V[m - 1 - j, i] * X[j, a]
+            else:
+                s = X[i, a]
+            Y[i, a] = s
+    for i in range(count):
+        for b in range(n):
+            s = 0.0
+            for a in range(count):
+                s += Y[i, a] * space[a, b]
+            r[b] = s
+        for b in range(n):
+            basis[i, b] = r[b]
+
+
+@numba.njit(cache=True, nogil=True)
+def _normalise_against(X, i, n):
+    """Make row i of X (n columns) orthogonal to the rows before it, and of length 1."""
+    for _ in range(2):
+        for j in range(i):
+            s = 0.0
+            for a in range(n):
+                s += X[i, a] * X[j, a]
+            for a in range(n):
+                X[i, a] -= s * X[j, a]
+        s = 0.0
+        for a in range(n):
+            s += X[i, a] * X[i, a]
+        s = math.sqrt(s)
+        for a in range(n):
+            X[i, a] /= s
+
+
+@numba.njit(cache=True, nogil=True)
+def wrench_at_hand(H, W, first, end, du, period, wrench):
+    """Fill `wrench` (6,) with what acts at the hand as `du` does to u = L^T v in `period` [s] (THESIS 5.12).
+
+    F = J^#T tau = H W du / T: with forces tau for T, or impulses, which are divided by the step (errata 8). With
+    period 1 and du = L^-1 tau it is the wrench of forces tau.
+    """
+    for i in range(6):
+        wrench[i] = 0.0
+    for a in range(6):
+        s = 0.0
+        for j in range(first, end):
+            s += W[a, j] * du[j]
+        s /= period
+        for i in range(6):
+            wrench[i] += H[i, a] * s
+
+
+@numba.njit(cache=True, nogil=True)
+def weighted_inverse(H, W, L, first, end, inverse):
+    """Fill J^# (nv, 6), rows first to end - 1: the velocity of least energy with the twist nearest to a given one."""
+    for c in range(6):
+        for j in range(end - 1, first - 1, -1):  # D^-1 J^T H^T = L^-T W^T H^T
+            s = 0.0
+            for a in range(6):
+                s += W[a, j] * H[c, a]
+            for k in range(j + 1, end):
+                s -= L[k, j] * inverse[k, c]
+            inverse[j, c] = s / L[j, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def link_inertia(mass, lever, inertia, M):
+    """Fill M (6, 6): kinetic energy 1/2 t^T M t of a body for the twist t of a point.
+
+    Args:
+        mass: [kg].
+        lever: from the point to the centre of mass [m], (3,).
+        inertia: about the centre of mass, in the same axes [kg m^2], (3, 3).
+    """
+    x, y, z = lever[0], lever[1], lever[2]
+    square = x * x + y * y + z * z
+    for i in range(3):
+        for j in range(3):
+            M[i, j] = mass if i == j else 0.0
+            M[3 + i, 3 + j] = inertia[i, j] - mass * (lever[i] * lever[j]) + (mass * square if i == j else 0.0)
+            M[i, 3 + j] = 0.0
+    # v_C = v + w x r: the momentum is m (v - r x w)
+    M[0, 4], M[0, 5] = mass * z, -mass * y
+    M[1, 3], M[1, 5] = -mass * z, mass * x
+    M[2, 3], M[2, 4] = mass * y, -mass * x
+    for i in range(3):
+        for j in range(3):
+            M[3 + j, i] = M[i, 3 + j]
