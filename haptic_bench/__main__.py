@@ -3,6 +3,7 @@
 import sys
 
 try:
+    from haptic_bench import kernel_cache
     from haptic_bench.cli import main
 except ImportError as error:  # also of a shared library that is gone
     if (error.name or "").partition(".")[0] in (
@@ -16,4 +17,5 @@ except ImportError as error:  # also of a shared library that is gone
 
     restart(str(error))
 
+kernel_cache.refresh()
 sys.exit(main(sys.argv[1:]))

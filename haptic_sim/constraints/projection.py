@@ -1,0 +1,497 @@
+"""Exactly constrained dynamics by acceleration projection and return to the manifold (FAULRING II).
+
+The acceleration is FAULRING (13) with algorithm 1 as corrected (errata 1),
+    qdd = Abar (bdot - Adot qd) + M^-1 Pu (tau - C qd),   Abar = M^-1 A^T (A M^-1 A^T)^-1,
+and the multipliers are (11), both from one factorisation of the rows in the metric of M (`linear`), which leaves out
+dependent rows. A step ends with the least-energy (mass-weighted) Newton projection of the position on c = 0 and of
+the velocity on A qd = b, so nothing drifts. The projection of the velocity never adds energy if b = 0.
+
+    rk4       classical Runge-Kutta on (q, qd), wrench held over the step; in at most MAX_PARTS parts where the path
+              bends by more than BEND in a step or an angle turns by more than TURN (near the pole of Euler angles)
+    explicit  FAULRING's algorithm 1, for comparison: Euler's step with h^2/2 qdd. Through a parametrisation x = psi(z)
+              it integrates z; z are independent coordinates, or the angle on the circle of `two_link`
+
+Where the position does not return (a constraint that cannot be met from there, a singular configuration), the tool
+stays at the last configuration with the velocity it had, projected: finite, without a jump. `status` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+from numba.extending import register_jitable
+
+from haptic_sim.constraints.errors import ConstraintError
+from haptic_sim.constraints.library import POINT_ON_SPHERE, Constrained, apply_external, evaluate
+from haptic_sim.constraints.linear import backward, correct, factor, factor_inertia, forward, multipliers
+from haptic_sim.constraints.model import Model, workspace
+from haptic_sim.constraints.systems import TWO_LINK, vector
+
+POSITION_TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it at 1e-12
+ACCEPTED = 1e-11  # [m, rad] residual with which a step is accepted
+ON_MANIFOLD = 1e-8  # [m, rad; m/s, rad/s] what an initial state may be off; it is projected then
+TURN = 0.05  # [rad] of a coordinate in a part of the step
+BEND = 0.01  # [rad] of the path in the metric of M in a part: 1e-6 of the energy in 10 s at 10 rad/s needs it
+MAX_PARTS = 256
+_NEWTON = 12
+
+ADVANCED, HELD = 0, 1
+INDEPENDENT_COORDINATES, CIRCLE_ANGLE = 0, 1
+
+
+@register_jitable
+def _largest_residual(w, rows):
+    worst = 0.0
+    for i in range(rows):
+        if not abs(w.c[i]) <= worst:  # a NaN is the worst
+            worst = abs(w.c[i])
+    return worst
+
+
+@register_jitable
+def _accelerate(model, q, v, wrench, generalised, w):
+    """Fill w.a and the parts of w that `multipliers` needs; returns the rank, -1 where M has no factor."""
+    evaluate(model, q, v, w)
+    if not factor_inertia(w, model.n):
+        return -1
+    rank = factor(w, model.n, model.m)
+    apply_external(model, q, v, wrench, generalised, w)
+    for i in range(model.n):
+        w.a[i] = w.external[i] + w.passive[i] - w.bias[i]
+    forward(w.L, model.n, w.a)
+    for i in range(model.m):
+        s = w.bdot[i]
+        for j in range(model.n):
+            s -= w.Adot[i, j] * v[j]
+        w.r[i] = s
+    correct(w, model.n, rank, w.r, w.a)
+    backward(w.L, model.n, w.a)
+    return rank
+
+
+@register_jitable
+def _project_velocity(model, v, w):
+    """v to A v = b with the least kinetic energy of the change; w evaluated at q. Returns the rank."""
+    if not factor_inertia(w, model.n):
+        return -1
+    rank = factor(w, model.n, model.m)
+    for i in range(model.m):
+        w.r[i] = w.b[i]
+        for j in range(model.n):
+            w.r[i] -= w.A[i, j] * v[j]
+    for j in range(model.n):
+        w.y[j] = 0.0
+    # the rows in the order of `correct` ask for W y = r
+    correct(w, model.n, rank, w.r, w.y)
+    backward(w.L, model.n, w.y)
+    for j in range(model.n):
+        v[j] += w.y[j]
+    return rank
+
+
+@register_jitable
+def _return_to_manifold(model, q, v, w):
+    """q to c(q) = 0 by Newton steps of least kinetic energy, then v to A v = b; returns (rank, largest residual)."""
+    worst = math.inf
+    for _ in range(_NEWTON):
+        evaluate(model, q, v, w)
+        before, worst = worst, _largest_residual(w, model.k)
+        if not worst > POSITION_TOLERANCE or (worst < ACCEPTED and worst > 0.5 * before) or not math.isfinite(worst):
+            break
+        if not factor_inertia(w, model.n):
+            return -1, math.inf
+        rank = factor(w, model.n, model.k)
+        for j in range(model.n):
+            w.y[j] = 0.0
+        for i in range(model.k):
+            w.r[i] = -w.c[i]
+        correct(w, model.n, rank, w.r, w.y)
+        backward(w.L, model.n, w.y)
+        for j in range(model.n):
+            q[j] += w.y[j]
+    if not math.isfinite(worst):
+        return -1, worst
+    return _project_velocity(model, v, w), worst
+
+
+@register_jitable
+def _rk4_part(model, h, q, v, wrench, generalised, w, first):
+    """One Runge-Kutta step of (q, v) in place; w.a is the acceleration of the first stage, of rank `first`."""
+    s, n = w.stage, model.n  # rows: 0 q0, 1 v0, 2 sum of v, 3 sum of a, 4 stage q, 5 stage v
+    for j in range(n):
+        s[0, j], s[1, j], s[2, j], s[3, j], s[4, j], s[5, j] = q[j], v[j], 0.0, 0.0, q[j], v[j]
+    for stage in range(4):
+        rank = first if stage == 0 else _accelerate(model, s[4], s[5], wrench, generalised, w)
+        if rank < 0:
+            return False
+        weight = 1.0 if stage == 0 or stage == 3 else 2.0
+        ahead = h if stage == 2 else 0.5 * h
+        for j in range(n):
+            s[2, j] += weight * s[5, j]
+            s[3, j] += weight * w.a[j]
+            s[4, j] = s[0, j] + ahead * s[5, j]
+            s[5, j] = s[1, j] + ahead * w.a[j]
+    for j in range(n):
+        q[j] = s[0, j] + h / 6.0 * s[2, j]
+        v[j] = s[1, j] + h / 6.0 * s[3, j]
+    return True
+
+
+@register_jitable
+def _finite(x):
+    for i in range(len(x)):  # noqa: SIM110 (no generators in kernels)
+        if not math.isfinite(x[i]):
+            return False
+    return True
+
+
+@register_jitable
+def _start(model, q, v, wrench, generalised, w, a, rows):
+    """Acceleration and multipliers at the beginning of a step, into `a` and `rows`; returns the rank."""
+    rank = _accelerate(model, q, v, wrench, generalised, w)
+    if rank < 0:
+        return rank
+    multipliers(w, model.m, rank)
+    for j in range(model.n):
+        a[j] = w.a[j]
+    for i in range(model.m):
+        rows[i] = w.multipliers[i]
+    return rank
+
+
+@register_jitable
+def _finish(model, q, v, w):
+    """Return to the manifold; or to the state in w.stage[6:8] if that fails. Returns (status, rank, residual)."""
+    s, n = w.stage, model.n
+    rank, residual = -1, math.inf
+    if _finite(q) and _finite(v):
+        rank, residual = _return_to_manifold(model, q, v, w)
+    if rank >= 0 and residual <= ACCEPTED and _finite(q) and _finite(v):
+        return ADVANCED, rank, residual
+    for j in range(n):
+        q[j], v[j] = s[6, j], s[7, j]
+    evaluate(model, q, v, w)
+    return HELD, _project_velocity(model, v, w), _largest_residual(w, model.k)
+
+
+@register_jitable
+def _fastest(model, v):
+    """Largest rate of an angle [rad/s]."""
+    fastest = 0.0
+    for j in range(model.n):
+        fastest = max(fastest, model.angular[j] * abs(v[j]))
+    return fastest
+
+
+@register_jitable
+def _parts(model, h, v, rank, w):
+    """How many parts the rest h needs: from the rates of angles, and from how fast its velocity bends the path."""
+    fastest = speed = bend = 0.0
+    for j in range(model.n):
+        fastest = max(fastest, model.angular[j] * (abs(v[j]) + h * abs(w.a[j])))
+        w.y[j] = -w.bias[j]
+        s = 0.0
+        for i in range(j, model.n):
+            s += w.L[i, j] * v[i]
+        speed += s * s
+    forward(w.L, model.n, w.y)
+    for i in range(model.m):
+        w.r[i] = w.bdot[i]
+        for j in range(model.n):
+            w.r[i] -= w.Adot[i, j] * v[j]
+    correct(w, model.n, rank, w.r, w.y)
+    for j in range(model.n):
+        bend += w.y[j] * w.y[j]
+    needed = h * fastest / TURN
+    if bend > 0.0 and speed > 0.0:
+        needed = max(needed, h * math.sqrt(bend / speed) / BEND)
+    return int(min(max(math.ceil(needed), 1.0), MAX_PARTS))
+
+
+@register_jitable
+def _remember(model, q, v, w):
+    for j in range(model.n):
+        w.stage[6, j], w.stage[7, j] = q[j], v[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_rk4(model, h, q, v, wrench, generalised, w, a, rows):
+    """Advance (q, v) in place by h; fills acceleration and multipliers of its beginning."""
+    _remember(model, q, v, w)
+    rank = _start(model, q, v, wrench, generalised, w, a, rows)
+    left, count, longest = h, 0, h
+    while rank >= 0 and left > 0.0:
+        count += 1
+        parts = _parts(model, left, v, rank, w) if count < MAX_PARTS else 1
+        part = min(left / parts, longest)
+        if count >= MAX_PARTS:
+            part = left
+        if not _rk4_part(model, part, q, v, wrench, generalised, w, rank):
+            q[0] = math.nan  # `_finish` restores the state
+            break
+        if count < MAX_PARTS and part * _fastest(model, v) > 2.0 * TURN:  # it went into the pole unawares
+            for j in range(model.n):
+                q[j], v[j] = w.stage[0, j], w.stage[1, j]
+            longest = 0.5 * part
+        else:
+            longest = 2.0 * part
+            left -= part
+            if not left > 1e-9 * h:
+                break
+            _return_to_manifold(model, q, v, w)
+        rank = _accelerate(model, q, v, wrench, generalised, w)
+    return _finish(model, q, v, w)
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_explicit(model, h, q, v, wrench, generalised, w, a, rows, chart, free, elbow):
+    """FAULRING algorithm 1, lines 8-14 as corrected; `free` marks the coordinates z."""
+    n = model.n
+    _remember(model, q, v, w)
+    rank = _start(model, q, v, wrench, generalised, w, a, rows)
+    if rank < 0:
+        return _finish(model, q, v, w)
+    if chart == CIRCLE_ANGLE:
+        _advance_circle(model, h, q, v, a, elbow, w)
+        return _finish(model, q, v, w)
+    for j in range(n):
+        q[j] += h * v[j] + 0.5 * h * h * a[j]
+        v[j] += h * a[j]
+    for _ in range(_NEWTON):  # psi(z): the coordinates that are not free, from c = 0
+        evaluate(model, q, v, w)
+        if not _largest_residual(w, model.k) > POSITION_TOLERANCE:
+            break
+        if not _solve_dependent(model, free, w.c, q, w):
+            break
+    for i in range(model.k):  # qd = dpsi/dz zd
+        w.r[i] = 0.0
+        for j in range(n):
+            w.r[i] += w.A[i, j] * v[j]
+    _solve_dependent(model, free, w.r, v, w)
+    return _finish(model, q, v, w)
+
+
+@register_jitable
+def _solve_dependent(model, free, target, x, w):
+    """Change the coordinates of x that are not free by -(A_dep)^-1 target; False where that is not unique."""
+    n, k = model.n, model.k
+    G = w.G
+    # normal equations of the k rows and k dependent coordinates; repeated, so that their error does not stay
+    i = 0
+    for a in range(n):
+        if free[a]:
+            continue
+        j = 0
+        for b in range(a + 1):
+            if free[b]:
+                continue
+            G[i, j] = 0.0
+            for row in range(k):
+                G[i, j] += w.A[row, a] * w.A[row, b]
+            j += 1
+        w.y[i] = 0.0
+        for row in range(k):
+            w.y[i] -= w.A[row, a] * target[row]
+        i += 1
+    for a in range(i):  # Cholesky in place
+        for b in range(a + 1):
+            s = G[a, b]
+            for c in range(b):
+                s -= G[a, c] * G[b, c]
+            if a == b:
+                if not s > 1e-14 * max(G[a, a], 1e-300):
+                    return False
+                G[a, a] = math.sqrt(s)
+            else:
+                G[a, b] = s / G[b, b]
+    forward(G, i, w.y)
+    backward(G, i, w.y)
+    i = 0
+    for a in range(n):
+        if not free[a]:
+            x[a] += w.y[i]
+            i += 1
+    return True
+
+
+@register_jitable
+def _advance_circle(model, h, q, v, a, elbow, w):
+    """FAULRING (40): the angle z on the circle, from (14-16), and back by the inverse kinematics of the links.
+
+    The circle is the model's first constraint, of the end point of `two_link`.
+    """
+    length, sx, sy = model.params[0], model.params[3], model.params[4]
+    cx, cy, radius = model.data[0, 3], model.data[0, 4], model.data[0, 6]
+    c1, s1 = math.cos(q[0]), math.sin(q[0])
+    c12, s12 = math.cos(q[0] + q[1]), math.sin(q[0] + q[1])
+    v12, a12 = v[0] + v[1], a[0] + a[1]
+    x, y = sx + length * (c1 + c12) - cx, sy + length * (s1 + s12) - cy
+    xd, yd = -length * (s1 * v[0] + s12 * v12), length * (c1 * v[0] + c12 * v12)
+    xdd = -length * (s1 * a[0] + s12 * a12 + c1 * v[0] * v[0] + c12 * v12 * v12)
+    ydd = length * (c1 * a[0] + c12 * a12 - s1 * v[0] * v[0] - s12 * v12 * v12)
+    z, r = math.atan2(y, x), math.hypot(x, y)
+    tx, ty = -y / r, x / r
+    zd, zdd = (tx * xd + ty * yd) / radius, (tx * xdd + ty * ydd) / radius
+    z += h * zd + 0.5 * h * h * zdd
+    zd += h * zdd
+    px, py = cx + radius * math.cos(z) - sx, cy + radius * math.sin(z) - sy
+    cosine = (px * px + py * py) / (2.0 * length * length) - 1.0
+    if abs(cosine) > 1.0:  # out of reach: `_finish` holds the tool
+        q[0] = math.nan
+        return
+    bend = elbow * math.acos(cosine)
+    q0 = math.atan2(py, px) - 0.5 * bend  # equal links: half the bend to each side
+    turns = 2.0 * math.pi * round((q[0] - q0) / (2.0 * math.pi))
+    q[0], q[1] = q0 + turns, bend + 2.0 * math.pi * round((q[1] - bend) / (2.0 * math.pi))
+    c1, s1 = math.cos(q[0]), math.sin(q[0])
+    c12, s12 = math.cos(q[0] + q[1]), math.sin(q[0] + q[1])
+    vx, vy = -radius * math.sin(z) * zd, radius * math.cos(z) * zd
+    determinant = length * math.sin(q[1])
+    if abs(determinant) > 0.0:
+        v[0] = (c12 * vx + s12 * vy) / determinant
+        v[1] = -((c1 + c12) * vx + (s1 + s12) * vy) / determinant
+
+
+@numba.njit(cache=True, nogil=True)
+def _settle(model, q, v, w):
+    return _return_to_manifold(model, q, v, w)
+
+
+def _runnable(kernel, model):
+    """The kernel for a library's model, its Python for one with a user's constraints."""
+    return kernel if isinstance(model, Model) else kernel.py_func
+
+
+class ProjectionSolver:
+    """A constrained tool advanced by steps of `period` [s].
+
+    Args:
+        constrained: the system and its constraints.
+        q, v: initial state, at most ON_MANIFOLD off the constraints; it is projected.
+        period: step [s].
+        integrator: "rk4" or "explicit".
+        parameters: for "explicit", the names of the coordinates z of a parametrisation, or "circle" for the angle
+            on the circle of `two_link`; None integrates q and returns to the manifold.
+
+    Attributes:
+        q, v: state after the last step. a, multipliers: at its beginning, with its wrench.
+        rank: independent rows, dependent: names of the others. status: ADVANCED or HELD.
+
+    Raises:
+        ConstraintError: the initial state is off the manifold, or constraints contradict each other there.
+    """
+
+    def __init__(
+        self,
+        constrained: Constrained,
+        q: Sequence[float] | np.ndarray,
+        v: Sequence[float] | np.ndarray,
+        period: float = 1e-3,
+        integrator: str = "rk4",
+        parameters: Sequence[str] | str | None = None,
+    ):
+        if integrator not in ("rk4", "explicit"):
+            raise ConstraintError(f"integrator {integrator!r}: must be 'rk4' or 'explicit'")
+        if not 0.0 < period < math.inf:
+            raise ConstraintError(f"period = {period} s: must be finite and > 0")
+        self.constrained = constrained
+        self.period = float(period)
+        self.integrator = integrator
+        n, m = constrained.n, constrained.m
+        self._model = constrained.model
+        self._w = workspace(n, constrained.k, m)
+        self.q, self.v = constrained.state(q, v)
+        self._check_start()
+        self._chart, self._free, self._elbow = INDEPENDENT_COORDINATES, np.ones(n, np.bool_), 1.0
+        if integrator == "explicit" and parameters is not None:
+            self._set_parameters(parameters)
+        elif parameters is not None:
+            raise ConstraintError("parameters: for the integrator 'explicit' only")
+        self.a = np.zeros(n)
+        self.multipliers = np.zeros(m)
+        self.status = ADVANCED
+        self.rank, self.residual = _runnable(_settle, self._model)(self._model, self.q, self.v, self._w)
+        if not (self.rank >= 0 and self.residual <= ACCEPTED):
+            self._refuse(self._w.c, "contradicts the others")
+        slack = np.abs(self._w.A @ self.v - self._w.b)
+        if not np.all(slack <= ON_MANIFOLD):
+            name, worst = constrained.row_names[int(np.argmax(slack))], slack.max()
+            raise ConstraintError(f"constraint {name} contradicts the others: its rate is off by {worst:.3g}")
+        self._nothing = np.zeros(6), np.zeros(n)
+
+    def _refuse(self, residual: np.ndarray, reason: str) -> None:
+        i = int(np.argmax(np.abs(residual)))
+        name = self.constrained.row_names[i]
+        raise ConstraintError(f"constraint {name} {reason}: residual {residual[i]:.3g}")
+
+    def _check_start(self) -> None:
+        w = self.constrained.evaluate(self.q, self.v)
+        if not np.all(np.abs(w.c) <= ON_MANIFOLD):
+            self._refuse(w.c, f"is not met by the initial configuration (at most {ON_MANIFOLD:g})")
+        slack = w.A @ self.v - w.b
+        if not np.all(np.abs(slack) <= ON_MANIFOLD):
+            self._refuse(slack, f"is not met by the initial velocity (at most {ON_MANIFOLD:g})")
+
+    def _set_parameters(self, parameters: Sequence[str] | str) -> None:
+        system, model = self.constrained.system, self._model
+        if parameters == "circle":
+            kinds = model.kinds.tolist() if isinstance(model, Model) else []
+            if system.kind != TWO_LINK or model.k != 1 or kinds[:1] != [POINT_ON_SPHERE]:
+                raise ConstraintError("parameters 'circle': for two_link with point_on_sphere only")
+            self._chart, self._elbow = CIRCLE_ANGLE, math.copysign(1.0, math.sin(self.q[1]))
+            return
+        unknown = [name for name in parameters if name not in system.coordinates]
+        if unknown or isinstance(parameters, str):
+            raise ConstraintError(f"parameters {parameters!r}: {system.name} has {', '.join(system.coordinates)}")
+        if len(parameters) != model.n - model.k:
+            raise ConstraintError(f"parameters {parameters!r}: must be {model.n - model.k} coordinates")
+        self._free = np.array([name in parameters for name in system.coordinates], np.bool_)
+
+    def step(self, wrench: np.ndarray | None = None, generalised: np.ndarray | None = None) -> int:
+        """Advance by a period with a spatial wrench (force, torque) [N, N m] (6,) and generalised forces (n,), held.
+
+        Returns:
+            ADVANCED, or HELD where the tool stayed because its constraints could not be met.
+        """
+        wrench = self._nothing[0] if wrench is None else vector("wrench", wrench, 6)
+        generalised = self._nothing[1] if generalised is None else vector("generalised", generalised, len(self.q))
+        model, w = self._model, self._w
+        if self.integrator == "rk4":
+            result = _runnable(_step_rk4, model)(
+                model, self.period, self.q, self.v, wrench, generalised, w, self.a, self.multipliers
+            )
+        else:
+            result = _runnable(_step_explicit, model)(
+                model,
+                self.period,
+                self.q,
+                self.v,
+                wrench,
+                generalised,
+                w,
+                self.a,
+                self.multipliers,
+                self._chart,
+                self._free,
+                self._elbow,
+            )
+        self.status, self.rank, self.residual = result
+        return self.status
+
+    @property
+    def dependent(self) -> tuple[str, ...]:
+        """Names of the rows that depended on others after the last step."""
+        return tuple(name for name, d in zip(self.constrained.row_names, self._w.dependent, strict=True) if d)
+
+    @property
+    def residuals(self) -> tuple[float, float]:
+        """Norms of the holonomic and nonholonomic residuals."""
+        return self.constrained.residuals(self.q, self.v)
+
+    @property
+    def energy(self) -> float:
+        """Kinetic and potential energy [J]."""
+        return self.constrained.energy(self.q, self.v)

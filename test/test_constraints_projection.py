@@ -1,0 +1,371 @@
+"""Acceleration projection against reduced equations integrated by DOP853, closed forms and an independent KKT solve."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from haptic_sim.constraints import library as lib
+from haptic_sim.constraints import projection
+from haptic_sim.constraints import systems as sys_
+from haptic_sim.constraints.errors import ConstraintError
+from haptic_sim.constraints.projection import ADVANCED, HELD, ProjectionSolver
+
+r, rs, m, J = 0.03, 0.05, 0.25, 0.0025
+UNDAMPED = sys_.rigid_body(m, (J, J, J))
+DAMPED = sys_.rigid_body(m, (J, J, J), damping=1.0, rotational_damping=0.1)
+LOPSIDED = sys_.rigid_body(m, (0.0025, 0.0030, 0.0041))
+
+
+def disk(body):
+    C = lib.constrain(
+        body, lib.coordinate(body, "x3", r), lib.coordinate(body, "x6", math.pi / 2), lib.rolling_upright(r)
+    )
+    return C, np.array([0, 0, r, 0.3, 0, math.pi / 2])
+
+
+def on_sphere(body):
+    C = lib.constrain(body, lib.tangent_to_sphere((0, 0, 0), rs))
+    axis = [math.sin(0.3) * math.sin(0.9), -math.cos(0.3) * math.sin(0.9), math.cos(0.9)]
+    return C, np.array([*(rs * x for x in axis), 0.3, 0.2, 0.9])
+
+
+def circle(damping=0.0, elbow=-1.0):
+    links = sys_.two_link(0.15, 2.0, damping, (-0.21, 0.0))
+    bend = elbow * math.acos(0.26**2 / (2 * 0.15**2) - 1)
+    return lib.constrain(links, lib.point_on_sphere((0, 0, 0), rs)), np.array([-bend / 2, bend])
+
+
+def tilted(body):
+    C = lib.constrain(body, lib.disc_on_plane(r), lib.rolling_disc(r))
+    return C, np.array([0, 0, r * math.sin(1.2), 0.3, 0, 1.2])
+
+
+def allowed(C, q, wish, speed):
+    """The velocity nearest to `wish` that the rows allow, its largest angular rate `speed`."""
+    A = C.evaluate(q, np.zeros(C.n)).A
+    v = wish - np.linalg.pinv(A) @ A @ wish
+    return v * speed / np.abs(v[np.array(C.system.angular)]).max()
+
+
+SYSTEMS = {
+    "disk": (lambda: disk(LOPSIDED), [0, 0, 0, 5, 10, 0]),
+    "on_sphere": (lambda: on_sphere(LOPSIDED), [0, 0, 0, 5, -3, 4]),
+    "circle": (circle, [1, 2]),
+    "tilted": (lambda: tilted(LOPSIDED), [0, 0, 0, 2, 10, 1]),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_energy_and_constraints_are_kept_at_ten_radians_a_second(name):
+    build, wish = SYSTEMS[name]
+    C, q = build()
+    solver = ProjectionSolver(C, q, allowed(C, q, np.array(wish, float), 10.0))
+    energy = solver.energy
+    for _ in range(10_000):
+        assert solver.step() == ADVANCED
+        if solver.residual > 1e-10:
+            pytest.fail(f"residual {solver.residual}")
+        assert abs(solver.multipliers @ (C.evaluate(solver.q, solver.v).A @ solver.v)) < 1e-9
+    assert solver.energy == pytest.approx(energy, rel=1e-6)
+    assert max(solver.residuals) < 1e-10
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_residuals_stay_small_for_a_minute_under_force(name):
+    build, _ = SYSTEMS[name]
+    C, q = build()
+    solver = ProjectionSolver(C, q, np.zeros(C.n))
+    worst = 0.0
+    for i in range(60_000):
+        t = i * 1e-3
+        f = 0.5 * math.sin(7 * t)
+        solver.step(np.array([f, 0.3 * math.cos(3 * t), f, 0.001 * f, 0.002 * math.sin(t), 0.0]))
+        worst = max(worst, solver.residual)
+        if i % 1000 == 0:
+            worst = max(worst, *solver.residuals)
+    assert worst < 1e-10
+
+
+def run(C, q, v, wrench, seconds=2.0, **options):
+    solver = ProjectionSolver(C, q, v, **options)
+    for _ in range(round(seconds / solver.period)):
+        solver.step(wrench)
+    return solver
+
+
+def test_rolling_disk_follows_its_reduced_equations():
+    """J x4'' = n_z - b_r x4',  (J + m r^2) x5'' = n . axis - r f . heading - (b_r + b_t r^2) x5'."""
+    C, q = disk(DAMPED)
+    v = allowed(C, q, np.array([0, 0, 0, 3.0, -8.0, 0]), 8.0)
+    wrench = np.array([0.4, -0.3, 2.0, 0.01, 0.02, 0.015])
+
+    def rates(_, y):
+        _, _, x4, _, w4, w5 = y
+        c, s = math.cos(x4), math.sin(x4)
+        torque = wrench[3] * s - wrench[4] * c - r * (wrench[0] * c + wrench[1] * s)
+        a4 = (wrench[5] - 0.1 * w4) / J
+        a5 = (torque - (0.1 + r * r) * w5) / (J + m * r * r)
+        return [-r * c * w5, -r * s * w5, w4, w5, a4, a5]
+
+    exact = solve_ivp(rates, (0, 2), [0, 0, 0.3, 0, v[3], v[4]], "DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    solver = run(C, q, v, wrench)
+    assert solver.q[[0, 1, 3, 4]] == pytest.approx(exact[:4], abs=1e-8)
+    assert solver.v[[3, 4]] == pytest.approx(exact[4:], abs=1e-8)
+
+
+def test_disk_on_sphere_follows_its_reduced_equations():
+    """Momenta of x4 and x5 and the equation of x6, T = m rs^2 (x6'^2 + s6^2 x4'^2) / 2 + J |omega|^2 / 2."""
+    C, q = on_sphere(DAMPED)
+    v = allowed(C, q, np.array([0, 0, 0, 3.0, 2.0, -4.0]), 6.0)
+    mr, bt, br = m * rs**2, rs**2, 0.1
+
+    def rates(_, y):
+        x6, p4, p5, w6 = y[2:]
+        s, c = math.sin(x6), math.cos(x6)
+        inertia = np.array([[mr * s * s + J, J * c], [J * c, J]])
+        w4, w5 = np.linalg.solve(inertia, [p4, p5])
+        a6 = (mr * s * c * w4 * w4 - J * s * w4 * w5 - (bt + br) * w6) / (mr + J)
+        return [w4, w5, w6, -bt * s * s * w4 - br * (w4 + c * w5), -br * (w5 + c * w4), a6]
+
+    s, c = math.sin(0.9), math.cos(0.9)
+    start = [0.3, 0.2, 0.9, (mr * s * s + J) * v[3] + J * c * v[4], J * (v[4] + c * v[3]), v[5]]
+    exact = solve_ivp(rates, (0, 2), start, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+    solver = run(C, q, v, np.array(q[:3].tolist() + [0.0] * 3) * 0.0)
+    assert solver.q[3:] == pytest.approx(exact[:3], abs=1e-8)
+
+
+@pytest.mark.parametrize("elbow", [-1.0, 1.0])
+def test_links_on_the_circle_follow_the_energy_of_one_angle(elbow):
+    """z' = sqrt(2 E / m(z)), E' = -b (q1'^2 + q2'^2), with the inertia m(z) seen by the angle z on the circle."""
+    C, q = circle(0.01, elbow)
+    A = C.evaluate(q, np.zeros(2)).A
+    v = np.array([A[0, 1], -A[0, 0]])
+    v *= 6.0 / np.abs(v).max()
+    up = C.evaluate(q, v).J[1] @ v
+    v *= np.sign(up)
+
+    def joints(z):
+        x, y = 0.21 + rs * math.cos(z), rs * math.sin(z)
+        bend = elbow * math.acos((x * x + y * y) / (2 * 0.15**2) - 1)
+        first = math.atan2(y, x) - bend / 2
+        a, b = first, first + bend
+        jacobian = 0.15 * np.array(
+            [[-math.sin(a) - math.sin(b), -math.sin(b)], [math.cos(a) + math.cos(b), math.cos(b)]]
+        )
+        slope = np.linalg.solve(jacobian, rs * np.array([-math.sin(z), math.cos(z)]))
+        i0, c = 2.0 * 0.15**2, math.cos(bend)
+        inertia = i0 / 6 * np.array([[2 * (5 + 3 * c), 2 + 3 * c], [2 + 3 * c, 2]])
+        return np.array([first, bend]), slope, slope @ inertia @ slope
+
+    def rates(_, y):
+        _, slope, mass = joints(y[0])
+        zd = math.sqrt(2 * y[1] / mass)
+        return [zd, -0.01 * zd * zd * slope @ slope]
+
+    exact = solve_ivp(rates, (0, 1), [0.0, C.energy(q, v)], "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+    solver = run(C, q, v, np.zeros(6), 1.0)
+    assert exact[0] > 3.0  # it has gone round
+    assert solver.q == pytest.approx(joints(exact[0])[0], abs=1e-6)
+    assert solver.energy == pytest.approx(exact[1], rel=1e-7)
+
+
+def kkt(C, wrench):
+    """The accelerations with multipliers, by a dense least-squares solve."""
+
+    def rates(_, y):
+        q, v = y[: C.n], y[C.n :]
+        w = C.evaluate(q, v)
+        force = w.passive - w.bias + w.E.T @ wrench[3:]
+        force[:3] += wrench[:3]
+        K = np.block([[w.M, -w.A.T], [w.A, np.zeros((C.m, C.m))]])
+        return np.concatenate([v, np.linalg.lstsq(K, np.concatenate([force, w.bdot - w.Adot @ v]), rcond=None)[0][:6]])
+
+    return rates
+
+
+@pytest.mark.parametrize("name", ["disk", "on_sphere", "tilted"])
+def test_bodies_follow_the_equations_with_multipliers(name):
+    build, wish = SYSTEMS[name]
+    C, q = build()
+    v = allowed(C, q, np.array(wish, float), 4.0)
+    wrench = np.array([0.05, -0.03, 0.1, 0.001, 0.002, -0.001])
+    solution = solve_ivp(kkt(C, wrench), (0, 1), np.concatenate([q, v]), "DOP853", rtol=1e-12, atol=1e-13)
+    solver = run(C, q, v, wrench, 1.0)
+    assert solver.q == pytest.approx(solution.y[:6, -1], abs=1e-7)
+
+
+def test_multipliers_are_the_forces_that_close_the_equations():
+    C, q = on_sphere(LOPSIDED)
+    v = allowed(C, q, np.array([0, 0, 0, 5, -3, 4.0]), 5.0)
+    solver = ProjectionSolver(C, q, v)
+    wrench = np.array([0.4, -0.3, 2.0, 0.01, 0.02, 0.015])
+    solver.step(wrench)
+    w = C.evaluate(q, v)
+    applied = np.concatenate([wrench[:3], np.zeros(3)]) + w.E.T @ wrench[3:]
+    assert w.M @ solver.a + w.bias - w.passive - applied == pytest.approx(w.A.T @ solver.multipliers, abs=1e-11)
+    assert w.A @ solver.a == pytest.approx(-w.Adot @ v, abs=1e-11)
+
+
+def test_ten_newtons_along_the_radius_do_not_move_the_disk():
+    C, q = on_sphere(DAMPED)
+    solver = run(C, q, np.zeros(6), np.array([*(10 * q[:3] / rs), 0, 0, 0]))
+    assert solver.q == pytest.approx(q, abs=1e-12)
+    assert np.linalg.norm(solver.multipliers) == pytest.approx(10.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["disk", "on_sphere", "circle"])
+def test_explicit_integration_keeps_the_manifold_and_errs_in_first_order(name):
+    build, wish = SYSTEMS[name]
+    C, q = build()
+    parameters = {"disk": ["x1", "x2", "x4", "x5"], "on_sphere": ["x4", "x5", "x6"], "circle": "circle"}[name]
+    v = allowed(C, q, np.array(wish, float), 4.0)
+    reference = run(C, q, v, np.zeros(6), 0.5)
+    errors = []
+    for period in (1e-3, 5e-4):
+        solver = run(C, q, v, np.zeros(6), 0.5, period=period, integrator="explicit", parameters=parameters)
+        assert max(solver.residuals) < 1e-10
+        errors.append(np.abs(solver.q - reference.q).max())
+    assert errors[1] > 1e-6 and errors[0] / errors[1] == pytest.approx(2.0, abs=0.3)
+
+
+def test_redundant_rows_change_nothing_and_are_named():
+    C, q = disk(DAMPED)
+    again = lib.point_on_plane((0, 0, 2.0), r, label="again")
+    double = lib.constrain(
+        DAMPED,
+        lib.coordinate(DAMPED, "x3", r),
+        lib.coordinate(DAMPED, "x6", math.pi / 2),
+        again,
+        lib.rolling_upright(r),
+    )
+    v = allowed(C, q, np.array([0, 0, 0, 3.0, -8.0, 0]), 8.0)
+    wrench = np.array([0.4, -0.3, 2.0, 0.01, 0.02, 0.015])
+    one, two = run(C, q, v, wrench, 0.3), run(double, q, v, wrench, 0.3)
+    assert two.rank == 4 and two.dependent in (("again",), ("x3",)) and one.dependent == ()
+    assert two.q == pytest.approx(one.q, abs=1e-12)
+    w = double.evaluate(two.q, two.v)
+    assert two.multipliers[[0, 2]] == pytest.approx([one.multipliers[0] / 2] * 2, rel=1e-9)
+    assert w.A.shape == (5, 6)
+
+
+def test_rank_changes_on_the_way_without_a_jump():
+    """Two spheres that touch from outside leave one point in common, where their rows are parallel."""
+    body = UNDAMPED
+    spheres = [lib.point_on_sphere((0.1 * s, 0, 0), 0.1, label=f"sphere{s}") for s in (-1, 1)]
+    C = lib.constrain(body, *spheres)
+    q = np.array([0, 0, 0, 0.1, 0.2, 0.9])
+    solver = ProjectionSolver(C, q, np.array([0, 0, 0, 1.0, 2.0, 0.5]))
+    assert solver.rank == 1
+    for _ in range(200):
+        solver.step(np.array([0.5, 0.1, 0.2, 0, 0, 0]))
+        assert np.all(np.isfinite(solver.q)) and np.all(np.isfinite(solver.v))
+        assert np.all(np.isfinite(solver.multipliers))
+    assert solver.residual < 1e-10
+
+
+def test_pole_of_the_angles_is_passed_with_its_energy():
+    """The disk goes over the sphere's pole, where x4 and x5 turn about one axis: nearly and exactly."""
+    for aside in (0.3, 0.03, 1e-3, 1e-5, 0.0):
+        C, q = on_sphere(UNDAMPED)
+        A = C.evaluate(q, np.zeros(6)).A
+        wish = np.array([0, 0, 0, aside, -aside * math.cos(0.9), -5.0])
+        v = wish - np.linalg.pinv(A) @ A @ wish
+        solver = ProjectionSolver(C, q, v)
+        energy = solver.energy
+        for _ in range(500):
+            solver.step()
+            assert np.all(np.isfinite(solver.q)) and np.all(np.isfinite(solver.v))
+            assert max(solver.residuals) < 1e-10
+        assert solver.energy == pytest.approx(energy, rel=1e-3), aside
+
+
+def test_a_stretched_arm_turns_back_through_its_singular_configuration():
+    """The circle reaches beyond the links: there the elbow changes sides, without a NaN or energy from nowhere."""
+    links = sys_.two_link(0.15, 2.0, 0.0, (0.0, 0.0))
+    C = lib.constrain(links, lib.point_on_sphere((0.28, 0, 0), 0.04))
+    bend = math.acos(0.24**2 / (2 * 0.15**2) - 1)
+    q = np.array([-bend / 2, bend])
+    solver = ProjectionSolver(C, q, np.zeros(2))
+    for _ in range(3000):
+        solver.step(np.array([3.0, 1.0, 0, 0, 0, 0]))
+        assert np.all(np.isfinite(solver.q)) and np.all(np.isfinite(solver.v)) and math.isfinite(solver.energy)
+        assert solver.residual < 1e-10
+    assert solver.energy <= 3.0 * 0.08 + 1.0 * 0.08  # the work of the force over the circle
+
+
+def test_where_the_constraints_cannot_be_met_the_tool_is_held():
+    """A row that vanishes with its residual left: no step is possible, so configuration and velocity stay."""
+    lost = [False]
+    mine = lib.UserConstraint(
+        "mine",
+        1,
+        True,
+        lambda q: [[0, 0, 0.0 if lost[0] else 1.0, 0, 0, 0]],
+        lambda q, v: np.zeros((1, 6)),
+        lambda q: [1.0 if lost[0] else q[2] - 0.05],
+    )
+    q, v = np.array([0, 0, 0.05, 0.3, 0.1, 1.0]), np.array([0.2, 0, 0, 1.0, -2.0, 0.5])
+    solver = ProjectionSolver(lib.constrain(LOPSIDED, mine), q, v)
+    assert solver.step() == ADVANCED and solver.residual < 1e-12
+    before, speed = solver.q.copy(), solver.v.copy()
+    lost[0] = True
+    assert solver.step() == HELD and solver.residual == 1.0 and solver.dependent == ("mine",)
+    assert np.array_equal(solver.q, before) and np.array_equal(solver.v, speed)
+    lost[0] = False
+    assert solver.step() == ADVANCED and solver.residual < 1e-12
+
+
+def test_driven_row_turns_the_disk_at_its_rate():
+    """Acatastatic: x4' = 2 rad/s."""
+    C = lib.constrain(
+        DAMPED,
+        lib.coordinate(DAMPED, "x3", r),
+        lib.coordinate(DAMPED, "x6", math.pi / 2),
+        lib.rolling_upright(r),
+        lib.velocity_row([0, 0, 0, 1.0], 2.0, "motor"),
+    )
+    q = np.array([0, 0, r, 0.3, 0, math.pi / 2])
+    solver = run(C, q, np.array([0, 0, 0, 2.0, 0, 0]), np.zeros(6), 1.0)
+    assert solver.q[3] == pytest.approx(2.3, abs=1e-11)
+    assert solver.multipliers[-1] == pytest.approx(0.1 * 2.0, rel=1e-9)  # against the rotational damping
+
+
+def test_users_constraint_runs_as_the_librarys():
+    q = np.array([0, 0, 0.05, 0.3, 0.1, 1.0])
+    v = np.array([0.0, 0.1, 0, 1.0, -2.0, 0.5])
+    mine = lib.UserConstraint(
+        "mine", 1, True, lambda q: [[0, 0, 1.0, 0, 0, 0]], lambda q, v: np.zeros((1, 6)), lambda q: [q[2] - 0.05]
+    )
+    wrench = np.array([0.1, 0, -0.2, 0.001, 0, 0])
+    ends = [run(lib.constrain(LOPSIDED, c), q, v, wrench, 0.05).q for c in (mine, lib.coordinate(LOPSIDED, "x3", 0.05))]
+    assert ends[0] == pytest.approx(ends[1], abs=1e-13)
+
+
+def test_bad_starts_are_named_with_their_residual():
+    C, q = disk(UNDAMPED)
+    with pytest.raises(ConstraintError, match=r"constraint x3 is not met by the initial configuration .* 0.01"):
+        ProjectionSolver(C, q + np.array([0, 0, 0.01, 0, 0, 0]), np.zeros(6))
+    with pytest.raises(ConstraintError, match=r"constraint rolling\[0\] is not met by the initial velocity .* 0.5"):
+        ProjectionSolver(C, q, np.array([0.5, 0, 0, 0, 0, 0]))
+    with pytest.raises(ConstraintError, match="integrator 'euler'"):
+        ProjectionSolver(C, q, np.zeros(6), integrator="euler")
+    with pytest.raises(ConstraintError, match=r"wrench has the shape \(3,\)"):
+        ProjectionSolver(C, q, np.zeros(6)).step(np.zeros(3))
+    contradictory = lib.constrain(
+        UNDAMPED, lib.coordinate(UNDAMPED, "x3", 0.0), lib.coordinate(UNDAMPED, "x3", 5e-9, "ceiling")
+    )
+    with pytest.raises(ConstraintError, match=r"constraint (x3|ceiling) contradicts the others: residual"):
+        ProjectionSolver(contradictory, np.array([0, 0, 0, 0.1, 0.2, 0.9]), np.zeros(6))
+
+
+def test_nothing_is_compiled_after_the_first_step():
+    C, q = disk(UNDAMPED)
+    ProjectionSolver(C, q, np.zeros(6)).step()
+    count = len(projection._step_rk4.signatures)
+    C, q = circle()
+    ProjectionSolver(C, q, np.zeros(2)).step()
+    assert len(projection._step_rk4.signatures) == count
