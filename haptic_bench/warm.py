@@ -10,7 +10,8 @@ from haptic_bench import experiment, kernel_cache
 from haptic_bench.samples import simulated
 
 TRIALS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("corner_peg", ()),
+    ("corner_peg", ("scene.gap=[1e-5,1e-5]",)),
+    ("corner_peg", ("scene.gap=[1e-5,1e-5]", "device.impulse_rendering=spread")),
     ("corner_peg", ("local_model.type=full", "environment.rate=60")),
     ("incline", ()),
     ("bounce_settle", ("scene.height=0.01",)),

@@ -101,7 +101,7 @@ class Environment:
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._detector.detect(self._tool.body.data, 1e3, self._tool.rows)
-        self._tool.step(ToolCommand(), self.tool_state())
+        self._tool.rehearse()
 
     def prepare(self) -> None:
         """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""

@@ -62,6 +62,7 @@ class LocalModel:
         geometry.constraints["link"][0], geometry.constraints["normal"][0] = self._tool.body.hand_joint, (1, 0, 0)
         self.update(geometry, 0)
         self.step(ToolCommand(), state)
+        self._tool.rehearse()
 
     def update(self, geometry: LocalGeometry, tick: int) -> None:
         """Take the surroundings of an update; to be called before `step` of `tick`.

@@ -48,6 +48,21 @@ class VirtualTool:
         self._fill(state)
         return state
 
+    def rehearse(self) -> None:
+        """Step with contacts that overlap and approach, and again with the same ones: whatever a trial calls, it calls.
+
+        The state is of no use afterwards.
+        """
+        rows, body = self.rows, self.body
+        if not rows.count:
+            rows.count = 1
+            rows.body[0], rows.point[0], rows.normal[0] = (0, body.hand_joint), body.p_WH, (1.0, 0.0, 0.0)
+        n = rows.count
+        rows.separation[:n], rows.velocity[:n], rows.restitution[:n] = -1e-6, 1.0, 0.5
+        state = self.tool_state()
+        for _ in range(2):
+            self.step(ToolCommand(), state)
+
     def step(self, command: ToolCommand, state: ToolState, geometry_tick: int = -1) -> None:
         """Advance by one tick under `command` and the contacts in `self.rows`; `state` is that before and after.
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 
+from haptic_sim.contact import compliant, response, rigid
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.environment import Environment, EnvironmentParameters, Surveyor, SurveySchedule
 from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState
@@ -237,3 +239,29 @@ def test_each_survey_is_taken_once_in_order_a_delay_later(period: int, delay: in
 )
 def test_schedules_are_counted_in_ticks(keys: dict[str, float], rate: float, expected: SurveySchedule) -> None:
     assert EnvironmentParameters.model_validate(keys).schedule(rate) == expected
+
+
+@pytest.mark.parametrize("rendering", ["full", "spread"])
+@pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
+def test_a_rehearsal_loads_all_that_a_trial_calls(method: Any, rendering: Any) -> None:
+    """A kernel that is first called upon contact would stop a trial on the clock for as long as it takes to load it."""
+    rehearsed = Environment(world(), ContactParameters(), method, rendering, np.full(6, 1.0), RATE)
+    rehearsed.rehearse()
+
+    def signatures() -> dict[str, int]:
+        return {
+            f"{module.__name__}.{name}": len(kernel.signatures)
+            for module in (compliant, rigid, response)
+            for name, kernel in vars(module).items()
+            if isinstance(kernel, CPUDispatcher)
+        }
+
+    before = signatures()
+    environment = Environment(world(v=(0.5, -0.5, 0.1)), ContactParameters(), method, rendering, np.full(6, 1.0), RATE)
+    state = environment.tool_state()
+    contacts = 0
+    for _ in range(200):
+        environment.step(ToolCommand(), state)
+        contacts += state.contacts
+    assert contacts > 0
+    assert signatures() == before
