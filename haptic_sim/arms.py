@@ -11,10 +11,10 @@ import pinocchio as pin
 LENGTHS = (0.042, 0.042, 0.03)  # [m]
 MASSES = (3.0, 3.0, 1.0)  # [kg]
 INERTIAS = (0.015, 0.015, 0.005)  # [kg m^2] about z at the centre of mass
-HOLDS = ("base", "middle", "distal")
+HOLDS = ("proximal", "middle", "distal")
 
 
-def three_links(hold: Literal["base", "middle", "distal"] = "distal") -> tuple[pin.Model, int]:
+def three_links(hold: Literal["proximal", "middle", "distal"] = "distal") -> tuple[pin.Model, int]:
     """The planar arm of THESIS Table 5.1 without gravity, q relative angles; held at a link's centre of mass.
 
     Returns:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numba
 import numpy as np
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
@@ -20,18 +23,24 @@ class EnergyBalance:
             balance closes (penalties held over a step add energy, semi-implicit Euler in free fall takes 1/2 m g^2 T^2
             a step). Friction and impact are booked at the mean velocity of the step: each alone may fall, where slip
             reverses in an impact or the hand pushes during one, but not their sum without other forces.
+        start: kinetic + potential + elastic at the start, NaN before it, (1,).
     """
 
-    def __init__(self, period: float):
-        self.period = period
+    def __init__(self) -> None:
         self.values = np.zeros(8)
-        self._start: float | None = None
+        self.start = np.full(1, np.nan)
 
     def open(self, kinetic: float, potential: float, elastic: float) -> None:
         """State of the world at the beginning of a step."""
-        v = self.values
-        v[KINETIC], v[POTENTIAL], v[ELASTIC] = kinetic, potential, elastic
-        total = kinetic + potential + elastic
-        if self._start is None:
-            self._start = total
-        v[NUMERICAL] = total - self._start - v[INJECTED] + v[DAMPING] + v[FRICTION] + v[IMPACT]
+        open_balance(self.values, self.start, kinetic, potential, elastic)
+
+
+@numba.njit(cache=True, nogil=True)
+def open_balance(values, start, kinetic, potential, elastic):
+    """As `EnergyBalance.open`."""
+    total = kinetic + potential + elastic
+    if math.isnan(start[0]):
+        start[0] = total
+    v = values
+    v[KINETIC], v[POTENTIAL], v[ELASTIC] = kinetic, potential, elastic
+    v[NUMERICAL] = total - start[0] - v[INJECTED] + v[DAMPING] + v[FRICTION] + v[IMPACT]

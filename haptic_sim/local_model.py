@@ -11,12 +11,12 @@ from typing import Literal
 
 import numba
 import numpy as np
+import pinocchio as pin
 
 from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
 from haptic_sim.contact.rows import CAPACITY
 from haptic_sim.messages import LocalGeometry, MessageError, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters, quantity
-from haptic_sim.spatial import matrix_from_quat
 from haptic_sim.virtual_tool import VirtualTool
 from haptic_sim.worlds import World
 
@@ -45,9 +45,14 @@ class LocalModel:
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
         self.tool_state = self._tool.tool_state
         self.configure = self._tool.configure
-        self._rotation = np.zeros((3, 3))
+        model, data = self._tool.body.model, self._tool.body.data
+        self._surveyed = model.createData()
+        # Pinocchio's Python arrays are views: they follow its data without being asked for again.
+        self._placements = [(data.oMi[i].rotation, data.oMi[i].translation) for i in range(model.njoints)]
+        self._links: list[int] = []  # of the constraints
+        self._R_WL, self._p_WL = np.zeros((model.njoints, 3, 3)), np.zeros((model.njoints, 3))  # where these are [m]
         self._plane = np.zeros((CAPACITY, 3))  # point on the plane at the update [m]
-        self._local = np.zeros((CAPACITY, 3))  # contact point in the proxy's axes [m]
+        self._local = np.zeros((CAPACITY, 3))  # contact point in the axes of its link [m]
         self._offset = np.zeros(CAPACITY)  # deformation of the proxy [m]
         self._previous_ids = np.zeros(CAPACITY, np.int64)  # of the constraints before an update
         self._previous = np.zeros(CAPACITY)  # their separations [m]
@@ -59,6 +64,7 @@ class LocalModel:
         state = self.tool_state()
         geometry = LocalGeometry(q=state.q.size, v=state.v.size, constraints=1)
         geometry.resize(1)
+        geometry.q[:] = state.q
         geometry.constraints["link"][0], geometry.constraints["normal"][0] = self._tool.body.hand_joint, (1, 0, 0)
         self.update(geometry, 0)
         self.step(ToolCommand(), state)
@@ -87,7 +93,6 @@ class LocalModel:
 
         n = len(geometry)
         constraints = geometry.constraints
-        matrix_from_quat(geometry.pose[3:], self._rotation)
         rows.count = n
         rows.id[:n], rows.wall[:n] = constraints["id"][:n], constraints["body"][:n]
         rows.body[:n, 1] = constraints["link"][:n]
@@ -96,7 +101,12 @@ class LocalModel:
         rows.normal[:n], rows.velocity[:n] = constraints["normal"][:n], constraints["normal_velocity"][:n]
         self._plane[:n] = constraints["position"][:n]
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
-        self._local[:n] = (corner - geometry.pose[:3]) @ self._rotation  # THESIS (6.1), at the surveyed pose
+        links = rows.body[:n, 1]
+        self._links = np.unique(links).tolist()
+        pin.forwardKinematics(self._tool.body.model, self._surveyed, geometry.q)
+        for link in self._links:  # THESIS (6.1), in the surveyed configuration
+            placement, its = self._surveyed.oMi[link], links == link
+            self._local[:n][its] = (corner[its] - placement.translation) @ placement.rotation
         self._offset[:n] = 0.0
         self._geometry_tick = geometry.tick
         self._age = tick - geometry.tick
@@ -114,11 +124,14 @@ class LocalModel:
         self._age += 1
 
     def _place(self) -> None:
-        rows, body = self._tool.rows, self._tool.body
+        rows = self._tool.rows
+        for link in self._links:
+            self._R_WL[link], self._p_WL[link] = self._placements[link]
         _locate(
             rows.count,
-            body.R_WH,
-            body.p_WH,
+            self._R_WL,
+            self._p_WL,
+            rows.body,
             self._plane,
             self._local,
             self._age * self._tool.period,
@@ -131,14 +144,15 @@ class LocalModel:
 
 
 @numba.njit(cache=True, nogil=True)
-def _locate(count, R_WH, p_WH, plane, local, age, offset, normal, velocity, point, separation):
-    """Fill point and separation of each row for the proxy's present pose, THESIS (6.3)."""
+def _locate(count, R_WL, p_WL, body, plane, local, age, offset, normal, velocity, point, separation):
+    """Fill point and separation of each row for the present places of the proxy's links, THESIS (6.3)."""
     for m in range(count):
+        link = body[m, 1]
         s = offset[m] - velocity[m] * age
         for i in range(3):
-            x = p_WH[i]
+            x = p_WL[link, i]
             for j in range(3):
-                x += R_WH[i, j] * local[m, j]
+                x += R_WL[link, i, j] * local[m, j]
             point[m, i] = x
             s += normal[m, i] * (x - plane[m, i])
         separation[m] = s

@@ -13,9 +13,10 @@ last field may be a sequence of changing length; it has a capacity.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numba
 import numpy as np
@@ -105,14 +106,15 @@ class Message:
         start = 4 + (-(memory.ctypes.data + 4)) % 8
         self._buffer = memory[start - 4 : start + end]
         self._buffer[:4] = np.frombuffer(_CDR_LITTLE_ENDIAN, np.uint8)
-        self._memory = self._buffer.data  # copies received bytes in a fifth of NumPy's time
+        self._memory = self._buffer.data  # reads, writes and copies in a fraction of NumPy's time
         body = self._buffer[4:]
-        self._sec, self._nanosec = body[:4].view("<i4"), body[4:8].view("<u4")
+        self._sec, self._nanosec = self._memory[4:8].cast("i"), self._memory[8:12].cast("I")
         body[8:12].view("<u4")[0] = len(name)
         body[12 : 12 + len(name)] = np.frombuffer(name, np.uint8)
         self._prefix = len(name) + 16
         self._views: dict[str, np.ndarray] = {}
-        self._float_tail: np.ndarray | None = None
+        self._scalars: dict[str, memoryview] = {}
+        self._constraint_tail: np.ndarray | None = None
         runs: list[tuple[int, int]] = []  # begin and end of neighbouring float64 fields, in values
         self.offsets: dict[str, tuple[int, Any, int]] = {}
         for field, length_at, start, count in places:
@@ -121,10 +123,8 @@ class Message:
             self._views[field.name] = view
             self.offsets[field.name] = (start, dtype, count)
             if field is self.FIELDS[-1] and field.sequence:
-                if dtype == np.float64:
-                    self._float_tail = view
-                elif dtype == CONSTRAINT:
-                    self._float_tail = view.view("<f8").reshape(count, 12)[:, 2:]  # after id, body and link
+                if dtype == CONSTRAINT:
+                    self._constraint_tail = view.view("<f8").reshape(count, 12)[:, 2:]  # after id, body and link
             elif dtype == np.float64 and count:
                 begin = start // 8
                 if runs and runs[-1][1] == begin:
@@ -132,20 +132,26 @@ class Message:
                 runs.append((begin, start // 8 + count))
             if length_at >= 0:
                 body[length_at : length_at + 4].view("<u4")[0] = count
-            if not (field.count == 1 and not field.sequence):
+            if field.count == 1 and not field.sequence:
+                self._scalars[field.name] = view.data.cast("B").cast(dtype.char)
+            else:
                 setattr(self, field.name, view)
         self._values = body[: body.size // 8 * 8].view("<f8")
-        self._runs = np.array(runs, np.int64).reshape(-1, 2)
         tail, length_at, start, _ = places[-1]
+        runs.append((-(-start // 8), 0))  # values of the last sequence, so far none
+        self._runs = np.array(runs, np.int64)
+        self._tail_run = (
+            self._runs[-1:].reshape(2).data if np.dtype(tail.dtype) == np.float64 and tail.sequence else None
+        )
         self._tail = (
-            (body[length_at : length_at + 4].view("<u4"), length_at + 4, start, np.dtype(tail.dtype).itemsize)
+            (self._memory[4 + length_at : 8 + length_at].cast("I"), length_at + 4, start, np.dtype(tail.dtype).itemsize)
             if tail.sequence
             else None
         )
-        self._frame_bytes = self._buffer[12 : self._prefix].tobytes()
-        self._inner_lengths = [
-            (at + 4, body[at : at + 4].tobytes()) for field, at, _, _ in places if at >= 0 and field is not tail
-        ]
+        # What tells the bytes of this layout apart: byte order, frame, lengths of the sequences.
+        lengths_at = [at + 4 for field, at, _, _ in places if at >= 0 and field is not tail]
+        self._marks = _marks(self._prefix - 12, [*lengths_at, *([length_at + 4] if tail.sequence else [])])
+        self._expected = self._marks.unpack_from(self._memory)[: 2 + len(lengths_at)]
         self._size, self._count = end, 0
         if self._tail is not None:
             self.resize(0)
@@ -154,7 +160,11 @@ class Message:
     @property
     def nanoseconds(self) -> int:
         """The header's stamp [ns]."""
-        return int(self._sec.item() * _NANO + self._nanosec.item())
+        return self._sec[0] * _NANO + self._nanosec[0]
+
+    def view(self, name: str) -> np.ndarray:
+        """The values of a field in the buffer; (1,) where it is a number, for kernels."""
+        return self._views[name]
 
     def stamp(self, tick: int, time: int) -> None:
         """Set tick and stamp; time in ns since the start of the trial."""
@@ -174,6 +184,8 @@ class Message:
                 f"{self.TYPE}: {count} {self.FIELDS[-1].name}: must be at most {(self.capacity - start) // itemsize}"
             )
         length[0] = self._count = count
+        if self._tail_run is not None:
+            self._tail_run[1] = self._tail_run[0] + count
         self._size = start + count * itemsize if count else empty_end
 
     def __len__(self) -> int:
@@ -182,41 +194,44 @@ class Message:
 
     def to_bytes(self) -> bytes:
         """The CDR serialisation."""
-        return self._buffer[: 4 + self._size].tobytes()
+        return self._memory[: 4 + self._size].tobytes()
 
-    def load(self, data: bytes) -> None:
-        """Take the values of received bytes.
+    def load(self, data: bytes | Message) -> None:
+        """Take the values of received bytes, or of a message of the same layout.
 
         Raises:
             MessageError: they are of another frame, type or length.
         """
-        prefix, size, count = self._prefix, self._size, 0
-        if data[:2] != _CDR_LITTLE_ENDIAN[:2] or data[12:prefix] != self._frame_bytes:
+        if isinstance(data, Message):
+            self.copy_from(data)
+            return
+        size = self._size
+        if len(data) < self._marks.size:
             raise MessageError(self._explain(data, size))
-        if self._tail is not None:
-            _, empty_end, start, itemsize = self._tail
-            count = int.from_bytes(
-                data[empty_end : empty_end + 4], "little"
-            )  # it ends 4 bytes later, with the CDR header
-            size = start + count * itemsize if count else empty_end
-        if not 4 + size <= len(data) < 4 + size + 4:  # padded to four bytes by some middlewares
-            raise MessageError(self._explain(data, size))
-        for at, length in self._inner_lengths:
-            if data[at : at + 4] != length:
+        found = self._marks.unpack_from(data)
+        if self._tail is None:
+            if found != self._expected or not 4 + size <= len(data) < 8 + size:  # some middlewares pad to four bytes
                 raise MessageError(self._explain(data, size))
-        if self._tail is not None:
-            self.resize(count)
+        else:
+            count = found[-1]
+            _, empty_end, start, itemsize = self._tail
+            size = start + count * itemsize if count else empty_end
+            if found[:-1] != self._expected or not 4 + size <= len(data) < 8 + size:
+                raise MessageError(self._explain(data, size))
+            if count != self._count:
+                self.resize(count)
         self._memory[4 : 4 + size] = data[4 : 4 + size]
 
     def copy_from(self, other: Message) -> None:
         """Take the values of a message of the same layout."""
-        self._buffer[:] = other._buffer
-        self._size, self._count = other._size, other._count
+        self._memory[:] = other._memory
+        if self._count != other._count:
+            self.resize(other._count)
 
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
-        tail, count = self._float_tail, self._count
-        if count and tail is not None and not np.isfinite(tail[:count]).all():
+        tail, count = self._constraint_tail, self._count
+        if tail is not None and count and not np.isfinite(tail[:count]).all():
             return False
         return _all_finite(self._values, self._runs)
 
@@ -238,12 +253,21 @@ def _all_finite(values, runs):
     return finite
 
 
+def _marks(frame: int, lengths: Sequence[int]) -> struct.Struct:
+    """What reads byte order, frame id (of `frame` bytes) and the lengths at some places from serialised bytes."""
+    end, layout = 12 + frame, f"<2s10x{frame}s"
+    for at in lengths:
+        layout += f"{at - end}xI"
+        end = at + 4
+    return struct.Struct(layout)
+
+
 def _scalar(name: str) -> property:
     def read(self: Message) -> Any:
-        return self._views[name].item()
+        return self._scalars[name][0]
 
     def write(self: Message, value: Any) -> None:
-        self._views[name][0] = value
+        self._scalars[name][0] = value
 
     return property(read, write)
 
@@ -267,7 +291,10 @@ def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
 
 
 class DeviceState(Message):
-    """State of the device at t_k and what the operator applies; driver to controller."""
+    """State of the device at t_k and what the operator applies, as the device knows it; driver to controller.
+
+    An impedance device knows the simulated operator's wrench; an admittance device what its force sensor tells.
+    """
 
     TYPE = "haptics/msg/DeviceState"
     FIELDS = (
@@ -333,9 +360,12 @@ class ToolState(Message):
         Field("pose", "<f8", 7),
         Field("twist", "<f8", 6),
         Field("inverse_inertia", "<f8", 36),
+        Field("free_acceleration", "<f8", 6),
+        Field("residual", "<f8", 2),
         Field("energy", "<f8", 8),
         Field("q", "<f8", sequence=True),
         Field("v", "<f8", sequence=True),
+        Field("multipliers", "<f8", sequence=True),
         Field("constraint_directions", "<f8", sequence=True),
     )
     command_tick: int
@@ -348,10 +378,29 @@ class ToolState(Message):
     pose: np.ndarray
     twist: np.ndarray
     inverse_inertia: np.ndarray
+    free_acceleration: np.ndarray
+    residual: np.ndarray
     energy: np.ndarray
     q: np.ndarray
     v: np.ndarray
+    multipliers: np.ndarray
     constraint_directions: np.ndarray
+
+
+class ToolSizes(NamedTuple):
+    """Numbers of a tool that the layout of its ToolState depends on.
+
+    Attributes:
+        q, v: of its configuration and of its velocity; multipliers: of its exact constraints.
+    """
+
+    q: int
+    v: int
+    multipliers: int = 0
+
+    def tool_state(self) -> ToolState:
+        """A message for this tool."""
+        return ToolState(q=self.q, v=self.v, multipliers=self.multipliers, constraint_directions=36)
 
 
 class LocalGeometry(Message):

@@ -15,6 +15,7 @@ energy (`free_rotation`).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numba
@@ -22,6 +23,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact.impulses import cholesky
+from haptic_sim.contact.rows import CAPACITY
 from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix
 
@@ -63,13 +65,15 @@ def planar_body(mass: float, inertia: float) -> tuple[pin.Model, int]:
 class Trees:
     """The trees of a model: which coordinates of v belong together.
 
+    Pairs of joints that are `coupled` otherwise make one tree of two.
+
     Attributes:
         start, size: first coordinate and number of coordinates of each tree, (trees,) int64.
         of_joint: tree of each joint, -1 for the universe, (joints,) int64.
         support: whether a coordinate moves a joint, (joints, nv) bool.
     """
 
-    def __init__(self, model: pin.Model):
+    def __init__(self, model: pin.Model, coupled: Iterable[tuple[int, int]] = ()):
         self.of_joint = np.full(model.njoints, -1, np.int64)
         self.support = np.zeros((model.njoints, model.nv), np.bool_)
         starts: list[int] = []
@@ -93,6 +97,18 @@ class Trees:
                 )
             sizes[tree] += count
         self.start, self.size = np.array(starts, np.int64), np.array(sizes, np.int64)
+        for a, b in coupled:
+            self._join(int(self.of_joint[a]), int(self.of_joint[b]))
+
+    def _join(self, a: int, b: int) -> None:
+        """Make one tree of two, and of those between them, so that its coordinates are consecutive."""
+        a, b = min(a, b), max(a, b)
+        if a < 0 or a == b:
+            return
+        self.size[a] = self.size[a : b + 1].sum()
+        self.start, self.size = np.delete(self.start, slice(a + 1, b + 1)), np.delete(self.size, slice(a + 1, b + 1))
+        self.of_joint[(self.of_joint > a) & (self.of_joint <= b)] = a
+        self.of_joint[self.of_joint > b] -= b - a
 
 
 def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
@@ -119,6 +135,8 @@ class BodyArrays(NamedTuple):
         hand, hand_tree: joint and tree of the hand.
         free, free_inertia: first angular coordinate and inertia of the free bodies.
         step: tangent vector by which q moves, (nv,).
+        Q: orthonormal rows that exact constraints take from u, (rows, nv), of which rank[0] count; reaction: what they
+            take from each contact, (C, 3, rows). See `haptic_sim.constrained_bodies`.
     """
 
     M: np.ndarray
@@ -147,6 +165,9 @@ class BodyArrays(NamedTuple):
     kinetic_energy: np.ndarray
     hand_energy: np.ndarray
     step: np.ndarray
+    Q: np.ndarray
+    rank: np.ndarray
+    reaction: np.ndarray
 
 
 class Multibody:
@@ -166,15 +187,30 @@ class Multibody:
         twist: of the hand [m/s, rad/s] (6,).
         inverse_inertia: J_H D^-1 J_H^T, row major (36,).
         kinetic_energy: of all bodies [J] (1,); hand_energy: of the tree that the hand is in [J] (1,).
-        arrays: all of these, for kernels.
+        held_alone: whether the held body hangs on the world, and nothing on it; nv_hand: coordinates of its tree.
+        arrays, packed: the arrays, for kernels.
+
+    `rows` of exact constraints, between bodies of joints that are `coupled`, are for `constrained_bodies`.
     """
 
-    def __init__(self, model: pin.Model, hand: int, q: np.ndarray, v: np.ndarray):
+    def __init__(
+        self,
+        model: pin.Model,
+        hand: int,
+        q: np.ndarray,
+        v: np.ndarray,
+        *,
+        rows: int = 0,
+        coupled: Sequence[tuple[int, int]] = (),
+    ):
         self.model, self.hand = model, hand
         self.data = model.createData()
         nv = model.nv
-        self.trees = Trees(model)
+        self.trees = Trees(model, coupled)
         self.hand_joint = int(model.frames[hand].parentJoint)
+        tree = int(self.trees.of_joint[self.hand_joint])
+        self.held_alone = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
+        self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
         self.q, self.v = np.array(q, float), np.array(v, float)
         self.D, self.L = np.zeros((nv, nv)), np.zeros((nv, nv))
         self.u, self.bias = np.zeros(nv), np.zeros(nv)
@@ -218,8 +254,11 @@ class Multibody:
             kinetic_energy=self.kinetic_energy,
             hand_energy=self.hand_energy,
             step=self._step,
+            Q=np.zeros((rows, nv)),
+            rank=np.zeros(1, np.int64),
+            reaction=np.zeros((CAPACITY if rows else 0, 3, rows)),
         )
-        self._packed = Packed(self.arrays)
+        self.packed = Packed(self.arrays)
         self.refresh()
 
     @property
@@ -234,37 +273,38 @@ class Multibody:
 
     def refresh(self) -> None:
         """Bring everything that depends on q and v up to date."""
+        self.evaluate()
+        refresh_bodies(self.packed)
+
+    def evaluate(self) -> None:
+        """Let Pinocchio find its terms of q and v; all is up to date once `refresh_bodies` has been called, too."""
         pin.computeAllTerms(self.model, self.data, self.q, self.v)
         pin.updateFramePlacement(self.model, self.data, self.hand)
-        _refresh(self._packed)
-
-    def at_hand(self, du: np.ndarray, period: float, wrench: np.ndarray) -> None:
-        """Fill `wrench` (6,) with what acts at the hand as `du` does to u in `period` [s] (THESIS 5.12, errata 8).
-
-        That is F = (W_H W_H^T)^+ W_H du / T: the wrench with the same effect on the hand, without a part in directions
-        in which the hand cannot move.
-        """
-        mobility = self.inverse_inertia.reshape(6, 6)
-        wrench[:] = np.linalg.pinv(mobility, rcond=1e-10, hermitian=True) @ (self.W_H @ du) / period
 
     def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
         """Fill `du` (nv,) with the change of u over `period` [s] under gravity, bias and a wrench at the hand.
 
         `wrench` [N, N m] (6,) in world axes; THESIS (4.13) in scaled coordinates: du = T L^-1 (J_H^T F - bias).
         """
-        _push(self._packed, wrench, period, du)
+        a = self.arrays
+        push_scaled(a.L, a.start, a.size, a.J_H, a.bias, wrench, period, du)
 
     def move(self, u: np.ndarray, period: float) -> None:
         """Go on with the scaled velocity `u` for `period` [s] (semi-implicit Euler: the new velocity moves q)."""
-        _velocity(self._packed, u, period)
+        a = self.arrays
+        find_velocity(a.L, a.start, a.size, a.free, a.free_inertia, u, period, self.v, a.step)
+        self.follow()
+        refresh_bodies(self.packed)
+
+    def follow(self) -> None:
+        """Move q by `arrays.step`, and `evaluate`."""
         self.q[:] = pin.integrate(self.model, self.q, self._step)
-        self.refresh()
+        self.evaluate()
 
 
 @numba.njit(cache=True, nogil=True)
-def _push(packed, wrench, period, du):
-    a = packed.arrays
-    L, start, size, J_H, bias = a.L, a.start, a.size, a.J_H, a.bias
+def push_scaled(L, start, size, J_H, bias, wrench, period, du):
+    """See `Multibody.push`."""
     for tree in range(start.shape[0]):
         first = start[tree]
         for j in range(first, first + size[tree]):
@@ -278,10 +318,8 @@ def _push(packed, wrench, period, du):
 
 
 @numba.njit(cache=True, nogil=True)
-def _velocity(packed, u, period):
+def find_velocity(L, start, size, free, free_inertia, u, period, v, step):
     """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves."""
-    a = packed.arrays
-    L, start, size, free, free_inertia, v, step = a.L, a.start, a.size, a.free, a.free_inertia, a.v, a.step
     for tree in range(start.shape[0]):
         first = start[tree]
         for j in range(first + size[tree] - 1, first - 1, -1):
@@ -361,7 +399,8 @@ def free_rotation(inertia, period, omega, turn):
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh(packed):
+def refresh_bodies(packed):
+    """Bring everything up to date with q and v after `Multibody.evaluate`."""
     a = packed.arrays
     _refresh_dynamics(
         a.M, a.nle, a.start, a.size, a.hand_tree, a.free, a.v, a.D, a.L, a.u, a.bias, a.kinetic_energy, a.hand_energy

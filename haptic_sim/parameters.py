@@ -84,6 +84,7 @@ Gains = Annotated[tuple[float, ...], AfterValidator(_three_or_six), AfterValidat
 """Diagonal gains or limits: (x, y, rotation about z) of a planar device, or all six directions."""
 
 PositivePair = Annotated[tuple[float, float], AfterValidator(_positive)]
+PositiveTriple = Annotated[tuple[float, float, float], AfterValidator(_positive)]
 NotNegativePair = Annotated[tuple[float, float], AfterValidator(_not_negative)]
 Wrench = tuple[float, float, float, float, float, float]
 

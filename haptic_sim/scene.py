@@ -9,13 +9,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
+from haptic_sim.arms import HOLDS, INERTIAS, LENGTHS, MASSES
+from haptic_sim.constrained_scene import (
+    DiskOnSphereParameters,
+    RollingDiskParameters,
+    RollingSpheresParameters,
+    TwoLinkCircleParameters,
+    TwoLinkClosedLoopParameters,
+)
 from haptic_sim.contact.response import RIGID, ContactParameters, Method
-from haptic_sim.parameters import Parameters, PositivePair, quantity
+from haptic_sim.linkage_scenes import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
+from haptic_sim.parameters import Parameters, PositivePair, PositiveTriple, quantity
 from haptic_sim.world_parameters import WorldParameters
 from haptic_sim.worlds import World, build
 
@@ -36,8 +45,91 @@ class PegParameters(Parameters):
     mass: float = quantity(2.0, unit="kg", description="Mass", gt=0.0, le=1e3)
     inertia: float = quantity(0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3)
 
+    def parts(self) -> dict[str, Any]:
+        """What it adds to a planar world: bodies, and which is held and how."""
+        return {
+            "bodies": {"tool": _planar(self, {"type": "box", "size": [*self.size, min(self.size)]})},
+            "tool": "tool",
+        }
 
-AnyToolParameters = Annotated[PegParameters | NoToolParameters, Field(discriminator="type")]
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Left, lower, right and upper end at the start [m]."""
+        half_x, half_y = 0.5 * self.size[0], 0.5 * self.size[1]
+        return -half_x, -half_y, half_x, half_y
+
+
+class ThreeLinksParameters(Parameters):
+    """A planar arm of three links on revolute joints, held at the centre of mass of one (THESIS Table 5.1)."""
+
+    type: Literal["three_links"] = "three_links"
+    lengths: PositiveTriple = quantity(LENGTHS, unit="m", description="Of the links, from the base on")
+    masses: PositiveTriple = quantity(MASSES, unit="kg", description="Of the links; their centres are at mid-link")
+    inertias: PositiveTriple = quantity(
+        INERTIAS, unit="kg m^2", description="Of the links, about their centres of mass"
+    )
+    angles: tuple[float, float, float] = quantity(
+        (math.pi / 4, math.pi / 6, -math.pi / 6),
+        unit="rad",
+        description="Of each joint to the link before, at the start",
+    )
+    rates: tuple[float, float, float] = quantity((0.0,) * 3, unit="rad/s", description="Of the joints, at the start")
+    hold: Literal["proximal", "middle", "distal"] = quantity("distal", description="The held link")
+    base: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Where its first joint is")
+    width: float = quantity(0.01, unit="m", description="Of the links, where something may touch them", gt=0.0, le=1.0)
+    rank_tolerance: float = quantity(
+        1e-3,
+        unit="m",
+        description="Singular value of the hand Jacobian, turns times 1 m, up to which a direction is one of "
+        "topological constraint",
+        ge=0.0,
+        le=1.0,
+    )
+    rank_fade: float = quantity(
+        1.0,
+        description="Part of rank_tolerance above it in which such a direction fades; 0: it comes and goes at once",
+        ge=0.0,
+        le=100.0,
+    )
+
+    def parts(self) -> dict[str, Any]:
+        """As `PegParameters.parts`; the links do not touch each other."""
+        bodies: dict[str, Any] = {}
+        parent, where = "world", [*self.base, 0.0]
+        for i, name in enumerate(HOLDS):
+            length = self.lengths[i]
+            bodies[name] = {
+                "joint": "revolute",
+                "parent": parent,
+                "position": where,
+                "axis": [0, 0, 1],
+                "angle": self.angles[i],
+                "velocity": self.rates[i],
+                "mass": self.masses[i],
+                "centre_of_mass": [0.5 * length, 0, 0],
+                # The other two moments do not matter in the plane; equal ones are those of a possible body.
+                "inertia": [self.inertias[i]] * 3,
+                "shapes": [{"type": "box", "size": [length, self.width, self.width], "position": [0.5 * length, 0, 0]}],
+            }
+            parent, where = name, [length, 0.0, 0.0]
+        return {
+            "bodies": bodies,
+            "tool": self.hold,
+            "ignore": [[HOLDS[0], HOLDS[2]]],
+            "rank_tolerance": self.rank_tolerance,
+            "rank_fade": self.rank_fade,
+        }
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """As `PegParameters.bounds`."""
+        angles = np.cumsum(self.angles)
+        steps = np.stack([np.cos(angles), np.sin(angles)], axis=1) * np.array(self.lengths)[:, None]
+        points = np.array(self.base) + np.concatenate([np.zeros((1, 2)), np.cumsum(steps, axis=0)])
+        low, high = points.min(axis=0) - 0.5 * self.width, points.max(axis=0) + 0.5 * self.width
+        return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
+
+PlanarTool = PegParameters | ThreeLinksParameters
+AnyToolParameters = Annotated[PegParameters | ThreeLinksParameters | NoToolParameters, Field(discriminator="type")]
 
 
 def _outside_the_peg(gaps: tuple[float, float]) -> tuple[float, float]:
@@ -59,34 +151,49 @@ class Wall:
     offset: float  # [m]
 
 
+class EmptyParameters(Parameters):
+    """A plane with nothing in it but the tool."""
+
+    TOOLS: ClassVar[Any] = PlanarTool
+    type: Literal["empty"] = "empty"
+    gravity: tuple[float, float] = quantity((0.0, 0.0), unit="m/s^2", description="Acceleration of free fall, x and y")
+
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        return {"planar": True, "gravity": [*self.gravity, 0], **tool.parts()}
+
+
 class EnclosureParameters(Parameters):
-    """Four fixed walls around the peg, which starts at the origin, aligned."""
+    """Four fixed walls around the tool as it starts; a peg does so at the origin, aligned."""
+
+    TOOLS: ClassVar[Any] = PlanarTool
 
     type: Literal["enclosure"] = "enclosure"
-    gap: Gaps = quantity((0.03, 0.06), unit="m", description="From the peg's faces to the right and to the lower wall")
-    far_gap: Gaps = quantity((0.1, 0.1), unit="m", description="From the peg's faces to the left and to the upper wall")
+    gap: Gaps = quantity((0.03, 0.06), unit="m", description="From the tool to the right and to the lower wall")
+    far_gap: Gaps = quantity((0.1, 0.1), unit="m", description="From the tool to the left and to the upper wall")
 
-    def world(self, tool: PegParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`."""
         walls = {wall.name: _plane(wall.normal, wall.offset) for wall in enclosure_walls(tool, self)}
-        peg = _planar(tool, {"type": "box", "size": [*tool.size, min(tool.size)]})
-        return {"planar": True, "gravity": [0, 0, 0], "bodies": {**walls, "tool": peg}, "tool": "tool"}
+        parts = tool.parts()
+        return {"planar": True, "gravity": [0, 0, 0], **parts, "bodies": {**walls, **parts["bodies"]}}
 
 
-def enclosure_walls(tool: PegParameters, scene: EnclosureParameters) -> tuple[Wall, ...]:
-    """Right, lower, left and upper wall around a peg at the origin."""
-    half_x, half_y = 0.5 * tool.size[0], 0.5 * tool.size[1]
+def enclosure_walls(tool: PlanarTool, scene: EnclosureParameters) -> tuple[Wall, ...]:
+    """Right, lower, left and upper wall around the tool at its start."""
+    left, lower, right, upper = tool.bounds()
     return (
-        Wall("right_wall", (-1.0, 0.0, 0.0), -(half_x + scene.gap[0])),
-        Wall("lower_wall", (0.0, 1.0, 0.0), -(half_y + scene.gap[1])),
-        Wall("left_wall", (1.0, 0.0, 0.0), -(half_x + scene.far_gap[0])),
-        Wall("upper_wall", (0.0, -1.0, 0.0), -(half_y + scene.far_gap[1])),
+        Wall("right_wall", (-1.0, 0.0, 0.0), -(right + scene.gap[0])),
+        Wall("lower_wall", (0.0, 1.0, 0.0), lower - scene.gap[1]),
+        Wall("left_wall", (1.0, 0.0, 0.0), left - scene.far_gap[0]),
+        Wall("upper_wall", (0.0, -1.0, 0.0), -(upper + scene.far_gap[1])),
     )
 
 
 class SlotParameters(Parameters):
     """A peg in a slot along x that squeezes it: one contact at each wall, in the middle of the peg's rounded side."""
 
+    TOOLS: ClassVar[Any] = PegParameters
     type: Literal["slot"] = "slot"
     normal_force: float = quantity(0.175, unit="N", description="Of each wall on the peg", gt=0.0, le=1e3)
 
@@ -293,21 +400,35 @@ class StrikeParameters(Parameters):
 
 AnySceneParameters = Annotated[
     EnclosureParameters
+    | EmptyParameters
     | SlotParameters
     | TwoLinksParameters
     | DropParameters
     | SlopeParameters
     | StackParameters
     | StrikeParameters
+    | DoorParameters
+    | CrankParameters
+    | LaparoscopicParameters
+    | RobotArmParameters
+    | RollingDiskParameters
+    | DiskOnSphereParameters
+    | TwoLinkCircleParameters
+    | RollingSpheresParameters
+    | TwoLinkClosedLoopParameters
     | WorldParameters,
     Field(discriminator="type"),
 ]
-WITH_PEG = (EnclosureParameters, SlotParameters)
-"""Scenes around a tool of its own."""
+
+
+def tools_of(scene: Any) -> tuple[str, ...]:
+    """Types of the tools that a scene may be around; `none` if it has one of its own."""
+    tools = getattr(scene, "TOOLS", NoToolParameters)
+    return tuple(tool.model_fields["type"].default for tool in get_args(tools) or (tools,))
 
 
 def build_world(
-    tool: PegParameters | NoToolParameters,
+    tool: PlanarTool | NoToolParameters,
     scene: Any,
     contact: ContactParameters,
     method: Method = "penalty",
@@ -316,7 +437,7 @@ def build_world(
     """The world of a scene.
 
     Args:
-        tool: goes into scenes `WITH_PEG`; the others have their own.
+        tool: of a type that the scene takes, see `tools_of`.
         scene: one of AnySceneParameters.
         contact: material of what has no own.
         method: some scenes start in the equilibrium of its penalties.

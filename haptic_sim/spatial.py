@@ -90,6 +90,29 @@ def rotation_difference(quat_WB, quat_WA, rotvec_W):
     rotvec_W[2] = scale * z
 
 
+@numba.njit(cache=True, nogil=True)
+def advance_pose(twist, period, pose):
+    """Move `pose` (7,) by a constant `twist` (6,) [m/s, rad/s] in world axes for `period` [s].
+
+    The point moves along its velocity, the axes turn by the exponential map about the angular velocity.
+    """
+    for i in range(3):
+        pose[i] += period * twist[i]
+    x, y, z = 0.5 * period * twist[3], 0.5 * period * twist[4], 0.5 * period * twist[5]
+    half = math.sqrt(x * x + y * y + z * z)
+    w = math.cos(half)
+    scale = math.sin(half) / half if half > 0.0 else 1.0
+    x, y, z = scale * x, scale * y, scale * z
+    a, b, c, d = pose[3], pose[4], pose[5], pose[6]
+    pose[3] = w * a + x * d + y * c - z * b
+    pose[4] = w * b - x * c + y * d + z * a
+    pose[5] = w * c + x * b - y * a + z * d
+    pose[6] = w * d - x * a - y * b - z * c
+    length = math.sqrt(pose[3] ** 2 + pose[4] ** 2 + pose[5] ** 2 + pose[6] ** 2)
+    for i in range(3, 7):
+        pose[i] /= length  # rounding only
+
+
 def planar_angle(pose: np.ndarray) -> np.ndarray:
     """Angle about z [rad], from -pi to pi, of planar poses (..., 7)."""
     half = np.arctan2(pose[..., 5], pose[..., 6])

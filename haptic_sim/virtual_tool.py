@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numba
 import numpy as np
 
+from haptic_sim.constrained_bodies import ConstrainedMultibody
 from haptic_sim.contact.methods import build_response
-from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParameters, ImpulseRendering, Method
 from haptic_sim.contact.rows import ContactRows
-from haptic_sim.energy import EnergyBalance
-from haptic_sim.messages import FREE, ToolCommand, ToolState, tick_time
-from haptic_sim.multibody import Multibody
+from haptic_sim.hand import Hand
+from haptic_sim.hand.held import find_wrench, refresh_hand
+from haptic_sim.messages import COLLIDING, FREE, ToolCommand, ToolState, tick_time
+from haptic_sim.multibody import refresh_bodies
+from haptic_sim.packed import Packed
 from haptic_sim.worlds import World
+
+
+class ToolArrays(NamedTuple):
+    """What a step reads to tell what it has done, and the fields of the message that it tells it in.
+
+    Attributes:
+        body, hand: of a `Multibody` and its `Hand`.
+        counts, du, wrench, opened: of a `ContactResponse`, the last is its energy.
+        alone: whether `wrench` is all that contacts do at the hand.
+        listed, drift, directions: of the `Hand`.
+        state: fields of a ToolState by name.
+    """
+
+    body: Packed
+    hand: Packed
+    counts: np.ndarray
+    du: np.ndarray
+    wrench: np.ndarray
+    opened: np.ndarray
+    alone: bool
+    q: np.ndarray
+    v: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    hand_energy: np.ndarray
+    listed: np.ndarray
+    drift: np.ndarray
+    directions: np.ndarray
+    state: StateArrays
+
+
+class StateArrays(NamedTuple):
+    """Fields of a ToolState that kernels fill."""
+
+    contact_state: np.ndarray
+    contacts: np.ndarray
+    sliding: np.ndarray
+    kinetic_energy: np.ndarray
+    wrench: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    free_acceleration: np.ndarray
+    energy: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    constraint_directions: np.ndarray
 
 
 class VirtualTool:
@@ -25,13 +79,23 @@ class VirtualTool:
         wrench_limit: np.ndarray,
         rate: float,
     ):
-        self.body = Multibody(world.model, world.hand, world.q, world.v)
+        self.body = world.bodies(1.0 / rate)
+        self.hand = Hand(
+            self.body,
+            planar=world.planar,
+            tolerance=world.rank_tolerance,
+            fade=world.rank_fade,
+            free=self.body.held_alone and self.body.nv_hand == (3 if world.planar else 6),
+        )
         self.rate, self.period = rate, 1.0 / rate
         self.rows = ContactRows()
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.capacity)
-        self.energy = EnergyBalance(self.period)
+        self.energy = self.contact.balance
         self.configure(contact)
         self._external = np.zeros(self.body.nv)
+        self._sizes = world.tool_sizes()
+        self._packed: Packed | None = None
+        self._packed_state: ToolState | None = None
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
@@ -41,11 +105,14 @@ class VirtualTool:
 
     def tool_state(self) -> ToolState:
         """A message for this tool, holding the initial state (tick -1)."""
-        state = ToolState(q=self.body.q.size, v=self.body.v.size, constraint_directions=36)
+        state = self._sizes.tool_state()
         state.stamp(-1, 0)
         state.contact_state, state.contacts = FREE, 0
         state.command_tick = state.geometry_tick = -1
-        self._fill(state)
+        listed = _fill(self._pack(state))
+        if isinstance(self.body, ConstrainedMultibody):
+            _fill_constrained(self.body, state)
+        state.resize(6 * listed)
         return state
 
     def rehearse(self) -> None:
@@ -68,25 +135,111 @@ class VirtualTool:
 
         `geometry_tick` says from which LocalGeometry the contacts are, if from one.
         """
-        body, contact = self.body, self.contact
-        body.push(command.wrench, self.period, self._external)
-        contact.respond(self.rows, body, self._external, self.period)
-        self.energy.open(body.kinetic_energy[0], body.potential_energy, contact.stored)
-        state.contact_state, state.contacts, state.sliding = contact.state, contact.contacts, contact.sliding
+        if isinstance(self.body, ConstrainedMultibody):
+            listed = self._step_constrained(self.body, command, state)
+        else:
+            self.contact.step(self.rows, self.body, command.wrench, self.period)
+            self.body.follow()
+            listed = _tell(self._pack(state), self.period)
         state.command_tick, state.geometry_tick = command.tick, geometry_tick
-        state.wrench[:] = contact.wrench
-        state.energy[:] = self.energy.values
-        contact.book(self.rows, command.wrench, self.energy)
-        body.move(contact.u, self.period)
         tick = state.tick + 1
         state.stamp(tick, tick_time(tick + 1, self.rate))
-        self._fill(state)
+        if 6 * listed != len(state):
+            state.resize(6 * listed)
 
-    def _fill(self, state: ToolState) -> None:
-        body = self.body
-        state.pose[:] = body.pose
-        state.twist[:] = body.twist
-        state.q[:] = body.q
-        state.v[:] = body.v
-        state.inverse_inertia[:] = body.inverse_inertia
-        state.kinetic_energy = body.hand_energy[0]
+    def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:
+        """The same under exact constraints; returns as `_fill`."""
+        rows, contact, packed = self.rows, self.contact, self._pack(state)
+        body.push(command.wrench, self.period, self._external)
+        contact.respond(rows, body, self._external, self.period)
+        contact.conclude(rows, body, command.wrench, self.period)
+        body.book(contact.impulses.p, rows.count, contact.u, contact.state == COLLIDING, contact.balance.values)
+        _tell_step(packed, self.period)
+        body.move(contact.u, self.period)
+        self.hand.refresh()
+        listed = _fill(packed)
+        _fill_constrained(body, state)
+        return listed
+
+    def _pack(self, state: ToolState) -> Packed:
+        """What kernels tell the state of this tool with."""
+        packed = self._packed
+        if packed is None or state is not self._packed_state:
+            body, hand, contact = self.body, self.hand, self.contact
+            packed = Packed(
+                ToolArrays(
+                    body=body.packed,
+                    hand=hand.packed,
+                    counts=contact.counts,
+                    du=contact.du,
+                    wrench=contact.wrench,
+                    opened=contact.energy,
+                    alone=body.held_alone,
+                    q=body.q,
+                    v=body.v,
+                    pose=body.pose,
+                    twist=body.twist,
+                    inverse_inertia=body.inverse_inertia,
+                    hand_energy=body.hand_energy,
+                    listed=hand.mobility.counts,
+                    drift=hand.drift,
+                    directions=hand.directions,
+                    state=StateArrays(*(state.view(name) for name in StateArrays._fields)),
+                )
+            )
+            self._packed, self._packed_state = packed, state
+        return packed
+
+
+@numba.njit(cache=True, nogil=True)
+def _tell(packed, period):
+    """Bring bodies and hand up to date after a step and fill the state; returns as `_fill`."""
+    a = packed.arrays
+    _tell_step(packed, period)
+    refresh_bodies(a.body)
+    refresh_hand(a.hand)
+    return _fill(packed)
+
+
+@numba.njit(cache=True, nogil=True)
+def _tell_step(packed, period):
+    """Fill in what contacts did in a step, with bodies and hand as they were in it."""
+    a = packed.arrays
+    state, counts = a.state, a.counts
+    state.contact_state[0], state.contacts[0], state.sliding[0] = counts[STATE], counts[CONTACTS], counts[SLIDING]
+    _copy(a.opened, state.energy)
+    if a.alone:
+        _copy(a.wrench, state.wrench)
+    else:
+        find_wrench(a.hand, a.du, period, state.wrench)  # at the hand as it was in the step
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(packed):
+    """Fill in the state after a step; returns how many directions the hand is constrained in."""
+    a = packed.arrays
+    state = a.state
+    _copy(a.pose, state.pose)
+    _copy(a.twist, state.twist)
+    _copy(a.q, state.q)
+    _copy(a.v, state.v)
+    _copy(a.inverse_inertia, state.inverse_inertia)
+    _copy(a.drift, state.free_acceleration)
+    state.kinetic_energy[0] = a.hand_energy[0]
+    listed = a.listed[1]
+    for i in range(listed):
+        _copy(a.directions[i], state.constraint_directions[6 * i : 6 * i + 6])
+    return listed
+
+
+def _fill_constrained(body: ConstrainedMultibody, state: ToolState) -> None:
+    """Fill in what exact constraints do besides."""
+    state.free_acceleration[:] += body.drift
+    state.multipliers[:] = body.multipliers
+    state.residual[:] = body.residual
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy(source, target):
+    for i in range(source.shape[0]):
+        target[i] = source[i]

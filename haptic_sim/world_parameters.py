@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
+from haptic_sim.constraint_parameters import AnyWorldConstraintParameters
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.shapes import ORIGIN, AnyShapeParameters, Direction, Placed, PlaneParameters, Vector, impossible
 
@@ -176,6 +177,20 @@ class WorldParameters(Parameters):
     tool: str = quantity(description="The held body: NAME, or FILE/LINK")
     hold: Vector | None = quantity(
         None, unit="m", description="Hold point in the body's axes; left out: its centre of mass"
+    )
+    rank_tolerance: float = quantity(
+        1e-3,
+        unit="m",
+        description="Singular value of the hand Jacobian, turns times 1 m, below which the linkage blocks the hand in "
+        "a direction",
+        ge=0.0,
+        le=1.0,
+    )
+    rank_fade: float = quantity(
+        0.0, description="Part of rank_tolerance above it in which a blocked direction fades in", ge=0.0, le=100.0
+    )
+    constraints: Annotated[dict[str, AnyWorldConstraintParameters], AfterValidator(_named)] = quantity(
+        {}, description="Exact constraints by name"
     )
     ignore: tuple[tuple[str, str], ...] = quantity(
         (), description="Pairs of bodies (NAME, FILE/LINK, or FILE for all of it) that do not collide"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,18 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.constrained_bodies import ConstrainedMultibody
+from haptic_sim.constraints.errors import ConstraintError
+from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.hand.held import unholdable
 from haptic_sim.meshes import MeshError
+from haptic_sim.messages import ToolSizes
 from haptic_sim.model_files import FileTree, ModelFileError, load_trees
-from haptic_sim.multibody import free_joint, planar_joint
+from haptic_sim.multibody import Multibody, free_joint, planar_joint
 from haptic_sim.parameters import ParameterError
 from haptic_sim.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
+from haptic_sim.spatial import quat_from_matrix
+from haptic_sim.world_constraints import build_constraints
 from haptic_sim.world_parameters import (
     WORLD,
     FileParameters,
@@ -63,6 +70,8 @@ class World:
         free_inertia: their inertia about the centre of mass, in the body's axes [kg m^2], (F, 3, 3).
         body_names: of each joint; that of joint 0 is "world".
         shape_bodies: body of each shape of `geometry`.
+        rank_tolerance, rank_fade: when the hand is blocked in a direction, see `haptic_sim.hand`.
+        constraints: exact ones, which q and v meet.
     """
 
     model: pin.Model
@@ -78,6 +87,32 @@ class World:
     free_inertia: np.ndarray
     body_names: tuple[str, ...]
     shape_bodies: tuple[str, ...]
+    rank_tolerance: float = 1e-3
+    rank_fade: float = 0.0
+    constraints: tuple[WorldConstraint, ...] = ()
+
+    def tool_sizes(self) -> ToolSizes:
+        """Of the tool's state."""
+        return ToolSizes(self.model.nq, self.model.nv, sum(constraint.rows for constraint in self.constraints))
+
+    def bodies(self, period: float) -> Multibody:
+        """The bodies at their start, to be advanced by steps of `period` [s].
+
+        Raises:
+            ConstraintError: q or v does not meet the constraints.
+        """
+        if self.constraints:
+            return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period)
+        return Multibody(self.model, self.hand, self.q, self.v)
+
+    def hand_pose(self) -> np.ndarray:
+        """Position and quaternion x y z w of the hand at the start (7,)."""
+        data, pose = self.model.createData(), np.zeros(7)
+        pin.forwardKinematics(self.model, data, self.q)
+        placement = pin.updateFramePlacement(self.model, data, self.hand)
+        pose[:3] = placement.translation
+        quat_from_matrix(placement.rotation, pose[3:])
+        return pose
 
     def materials(self, restitution: float, friction: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
         """Restitution (P,), and static and kinetic friction (P, 2), of each pair; arguments where it has no own."""
@@ -159,6 +194,9 @@ def build(
     hand = _add_hand(model, plan, parameters)
     geometry, pairs = _add_geometry(plan, parameters)
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
+    problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
+    if problem:
+        problems.append(f"tool = {parameters.tool}: cannot be held: its link {problem}")
     values = [_material(plan, pair, restitution, friction) for pair in pairs]
     for pair, (_, static, kinetic) in zip(pairs, values, strict=True):
         if static < kinetic:
@@ -187,7 +225,12 @@ def build(
         free_inertia=np.array([link.inertia.inertia for link in free], float).reshape(-1, 3, 3),
         body_names=(WORLD, *(link.name for link in ordered)),
         shape_bodies=tuple(shape.body for shape in plan.shapes),
+        rank_tolerance=parameters.rank_tolerance,
+        rank_fade=parameters.rank_fade,
+        constraints=build_constraints(model, parameters.constraints, prefix),
     )
+    if world.constraints:
+        world = _on_manifold(world, prefix)
     depth, a, b = deepest_overlap(world)
     if depth > parameters.allowed_overlap:
         raise ParameterError(
@@ -197,6 +240,19 @@ def build(
             ]
         )
     return world
+
+
+def _on_manifold(world: World, prefix: str) -> World:
+    """The same world with a start that meets its constraints.
+
+    Raises:
+        ParameterError: it is too far from them, or they contradict each other.
+    """
+    try:
+        bodies = world.bodies(1e-3)
+    except ConstraintError as error:
+        raise ParameterError([f"{prefix}constraints.{error}"]) from error
+    return replace(world, q=bodies.q, v=bodies.v)
 
 
 def deepest_overlap(world: World) -> tuple[float, str, str]:

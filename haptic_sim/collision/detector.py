@@ -32,7 +32,11 @@ class Overlap(NamedTuple):
 
 
 class DetectorArrays(NamedTuple):
-    """What a detection works on, for kernels; see `find_near` and `fill_contacts`."""
+    """What a detection works on, for kernels; see `find_near`, `fill_contacts` and `merge_clusters`.
+
+    Attributes:
+        single: contacts before they are merged.
+    """
 
     placement: np.ndarray
     shapes: Shapes
@@ -42,14 +46,20 @@ class DetectorArrays(NamedTuple):
     near: np.ndarray
     changed: np.ndarray
     witness: np.ndarray
+    column: int
+    planar: bool
     work: Work
+    cluster: float
+    single: Sink
+    order: np.ndarray
+    member: np.ndarray
 
 
-class RowTarget(NamedTuple):
-    """Where contacts go."""
+class Detection(NamedTuple):
+    """A detection into certain rows, for kernels: contacts go into a sink of as much room, and from there to rows."""
 
+    arrays: DetectorArrays
     sink: Sink
-    pairs: Pairs
     rows: RowArrays
 
 
@@ -62,9 +72,6 @@ class CollisionDetector:
     A contact is a point of B and a normal from A to B, where A and B are the bodies of the first and second geometry
     object of a collision pair. Its identity is made of the pair and of the features that touch (vertex and face, edge
     and edge, ...) and persists while these do. Rows are in the order of the pairs.
-
-    Attributes:
-        dropped: contacts of the last detection that there was no row for; the deepest are kept.
     """
 
     def __init__(
@@ -111,33 +118,34 @@ class CollisionDetector:
                 f"restitution {restitution.shape} and friction {friction.shape}: must be ({count},) and ({count}, 2), "
                 "for each collision pair"
             )
-        self._shapes = shapes
+        room = CLUSTERED if cluster else 0
         self._pairs = Pairs(objects, shapes.body[objects], restitution, friction)
         self._narrow = NarrowPhase(model, geometry)
-        self._work = Work.allocate(int(np.diff(shapes.loop).max(initial=0)))
-        self._planar, self._cluster = bool(planar), float(cluster)
-        self._bounds = np.zeros((len(shapes.kind), 6))
-        self._active = np.zeros(count, np.bool_)
-        self._changed = np.zeros(count, np.int64)
-        self._packed = Packed(
-            DetectorArrays(
-                self._narrow.placement,
-                shapes,
-                self._pairs,
-                self._bounds,
-                self._active,
-                np.zeros(count, np.int64),
-                self._changed,
-                self._narrow.witness,
-                self._work,
-            )
+        self._active, self._changed = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+        self._arrays = DetectorArrays(
+            placement=self._narrow.placement,
+            shapes=shapes,
+            pairs=self._pairs,
+            bounds=np.zeros((len(shapes.kind), 6)),
+            active=self._active,
+            near=np.zeros(count, np.int64),
+            changed=self._changed,
+            witness=self._narrow.witness,
+            column=self._narrow.column,
+            planar=bool(planar),
+            work=Work.allocate(int(np.diff(shapes.loop).max(initial=0))),
+            cluster=float(cluster),
+            single=Sink.allocate(room),
+            order=np.zeros(room, np.int64),
+            member=np.zeros(room, np.int64),
         )
         self._rows: ContactRows | None = None
-        if cluster:
-            self._single = Sink.allocate(CLUSTERED)
-            self._packed_single = Packed(self._single)
-            self._order, self._member = np.zeros(CLUSTERED, np.int64), np.zeros(CLUSTERED, np.int64)
-        self.dropped = 0
+        self._sink = Sink.allocate(0)
+
+    @property
+    def dropped(self) -> int:
+        """Contacts of the last detection that there was no row for; the deepest are kept."""
+        return int(self._sink.counts[1] + self._arrays.single.counts[1])
 
     def set_materials(self, restitution: np.ndarray, friction: np.ndarray) -> None:
         """Take other coefficients of the pairs, (P,) and (P, 2), from the next detection on."""
@@ -153,25 +161,17 @@ class CollisionDetector:
         """
         if rows is not self._rows:
             self._rows, self._sink = rows, Sink.allocate(rows.capacity)
-            self._packed_sink = Packed(self._sink)
-            self._target = Packed(RowTarget(self._sink, self._pairs, rows.arrays))
-        if self._cluster:
-            self._find(data, margin, self._packed_single)
-            merge_clusters(self._single, self._pairs.body, self._cluster, self._order, self._member, self._sink)
-            self.dropped = int(self._single.counts[1] + self._sink.counts[1])
-        else:
-            self._find(data, margin, self._packed_sink)
-            self.dropped = int(self._sink.counts[1])
-        rows.count = _write(self._target)
+            self._packed = Packed(Detection(self._arrays, self._sink, rows.arrays))
+        rows.count = self._find(data, margin, self._packed)
 
     def deepest_overlap(self, data: pin.Data) -> Overlap | None:
         """The two shapes that overlap most, None if none do."""
-        sink = Sink.allocate(1)  # the deepest contact is kept
-        self._find(data, 0.0, Packed(sink))
-        if not sink.counts[0]:
+        rows = ContactRows(1)  # the deepest contact is kept
+        alone = Detection(self._arrays._replace(cluster=0.0), Sink.allocate(1), rows.arrays)
+        if not self._find(data, 0.0, Packed(alone)):
             return None
-        first, second = self._pairs.objects[sink.id[0, 1]]
-        return Overlap(-float(sink.value[0, 6]), self._names[first], self._names[second])
+        first, second = self._pairs.objects[rows.wall[0]]
+        return Overlap(-float(rows.separation[0]), self._names[first], self._names[second])
 
     def check_start(self, data: pin.Data, allowed: float) -> None:
         """Refuse a pose in which shapes overlap.
@@ -186,50 +186,40 @@ class CollisionDetector:
                 f"must be at most {allowed:g} m"
             )
 
-    def _find(self, data: pin.Data, margin: float, sink: Packed) -> None:
-        """Broad phase, coal, manifolds."""
-        narrow, margin = self._narrow, float(margin)
+    def _find(self, data: pin.Data, margin: float, packed: Packed) -> int:
+        """Broad phase, coal where shapes are near that it measures, manifolds; returns the number of contacts."""
+        narrow = self._narrow
         narrow.place(data)
-        near, changes, measured = _near(self._packed, margin)
+        near, changes, measured, count = _search(packed, float(margin))
         if changes:
             for pair in self._changed[:changes].tolist():
                 narrow.switch(pair, bool(self._active[pair]))
         if measured:
             narrow.measure()
-        _fill(self._packed, near, narrow.column, self._planar, margin, sink)
+            count = _write(packed, near, float(margin))
+        return count
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _near(packed, margin):
-    """As `find_near`."""
-    a = packed.arrays
-    return find_near(a.placement, a.shapes, a.pairs.objects, margin, a.bounds, a.active, a.near, a.changed)
+def _search(packed, margin):
+    """As `find_near`; if there is nothing to measure, also as `_write`, whose result comes last."""
+    a = packed.arrays.arrays
+    near, changes, measured = find_near(
+        a.placement, a.shapes, a.pairs.objects, margin, a.bounds, a.active, a.near, a.changed
+    )
+    count = _write(packed, near, margin) if measured == 0 else 0
+    return near, changes, measured, count
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _fill(packed, near, column, planar, margin, sink):
-    """As `fill_contacts`."""
-    a = packed.arrays
+def _write(packed, near, margin):
+    """Write the contacts of the first `near` near pairs into rows; returns how many."""
+    detection = packed.arrays
+    a, sink = detection.arrays, detection.sink
+    found = a.single if a.cluster > 0.0 else sink
     fill_contacts(
-        a.near, near, a.placement, a.shapes, a.pairs.objects, a.witness, column, planar, margin, a.work, sink.arrays
+        a.near, near, a.placement, a.shapes, a.pairs.objects, a.witness, a.column, a.planar, margin, a.work, found
     )
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _write(packed):
-    """As `write_rows`."""
-    a = packed.arrays
-    r = a.rows
-    return write_rows(
-        a.sink,
-        a.pairs,
-        r.id,
-        r.body,
-        r.point,
-        r.normal,
-        r.separation,
-        r.velocity,
-        r.wall,
-        r.restitution,
-        r.friction,
-    )
+    if a.cluster > 0.0:
+        merge_clusters(found, a.pairs.body, a.cluster, a.order, a.member, sink)
+    return write_rows(sink, a.pairs, detection.rows)

@@ -122,22 +122,20 @@ def put(sink, pair, planar, margin, swap, n, x, s, reference, incident):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def write_rows(
-    sink, pairs, ids, body, point, normal, separation, velocity, wall, restitution, friction
-):  # the arrays of `ContactRows`
-    """Copy the contacts of a sink into rows; returns how many."""
+def write_rows(sink, pairs, rows):
+    """Copy the contacts of a sink into the arrays of rows; returns how many."""
     count = sink.counts[0]
     for i in range(count):
         pair = sink.id[i, 1]
-        ids[i] = sink.id[i, 0]
-        wall[i] = pair
-        separation[i] = sink.value[i, 6]
-        velocity[i] = 0.0
-        restitution[i] = pairs.restitution[pair]
+        rows.id[i] = sink.id[i, 0]
+        rows.wall[i] = pair
+        rows.separation[i] = sink.value[i, 6]
+        rows.velocity[i] = 0.0
+        rows.restitution[i] = pairs.restitution[pair]
         for k in range(2):
-            body[i, k] = pairs.body[pair, k]
-            friction[i, k] = pairs.friction[pair, k]
+            rows.body[i, k] = pairs.body[pair, k]
+            rows.friction[i, k] = pairs.friction[pair, k]
         for k in range(3):
-            point[i, k] = sink.value[i, k]
-            normal[i, k] = sink.value[i, 3 + k]
+            rows.point[i, k] = sink.value[i, k]
+            rows.normal[i, k] = sink.value[i, 3 + k]
     return count

@@ -45,7 +45,9 @@ from haptic_sim.constraints.systems import (
     ROLLING_TRUE,
     ROLLING_PRINTED,
     VELOCITY_ROW,
-) = range(12)
+    POINT_ON_QUADRIC,
+) = range(13)
+_WIDEST_ROW = 7  # coefficients of a velocity row
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,20 @@ def _unit(name: str, direction: Sequence[float]) -> np.ndarray:
     return d / length
 
 
+def _across(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two unit vectors across one and each other."""
+    first = np.cross(unit, np.eye(3)[np.argmin(np.abs(unit))])
+    first /= np.linalg.norm(first)
+    return first, np.cross(unit, first)
+
+
+def _rotation(name: str, matrix: np.ndarray) -> np.ndarray:
+    R = np.asarray(matrix, float)
+    if R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-9):
+        raise ConstraintError(f"{name} has the shape {R.shape}: must be a (3, 3) rotation")
+    return R
+
+
 def _positive(name: str, value: float) -> float:
     if not 0.0 < value < math.inf:
         raise ConstraintError(f"{name} = {value} m: must be finite and > 0")
@@ -143,6 +159,69 @@ def point_on_circle(
     return [plane, point_on_sphere(c.tolist(), radius, at, f"{label}.sphere")]
 
 
+def point_on_quadric(
+    matrix: np.ndarray,
+    centre: Sequence[float],
+    level: float,
+    scale: float,
+    at: Sequence[float] = (0.0, 0.0, 0.0),
+    label: str = "point_on_quadric",
+) -> Constraint:
+    """The point `at` of the body [m] stays on x . matrix x = level, x from `centre` [m].
+
+    The residual is (x . matrix x - level) / scale: with the length of the gradient on the surface, 2 |matrix x|, for
+    `scale` it is the distance to first order. A curve is where two surfaces meet: give both constraints. Where their
+    gradients are parallel or vanish (two spheres that touch, the tip of a cone) the rank changes.
+    """
+    Q = np.asarray(matrix, float)
+    if Q.shape != (3, 3) or not np.all(np.isfinite(Q)) or not np.allclose(Q, Q.T, atol=1e-12 * (1.0 + np.abs(Q).max())):
+        raise ConstraintError(f"{label}.matrix has the shape {Q.shape}: must be (3, 3), symmetric and finite")
+    if not np.any(Q):
+        raise ConstraintError(f"{label}.matrix is zero: there is no surface")
+    entries = [Q[0, 0], Q[1, 1], Q[2, 2], Q[0, 1], Q[0, 2], Q[1, 2]]
+    data = [*vector(f"{label}.at", at, 3), *vector(f"{label}.centre", centre, 3), *entries, level]
+    return _constraint(label, POINT_ON_QUADRIC, 1, True, [*data, _positive(f"{label}.scale", scale)])
+
+
+def point_on_cylinder(
+    centre: Sequence[float],
+    axis: Sequence[float],
+    radius: float,
+    at: Sequence[float] = (0.0, 0.0, 0.0),
+    label: str = "point_on_cylinder",
+) -> Constraint:
+    """The point `at` of the body [m] stays on a round cylinder about the line through `centre` along `axis`."""
+    u, r = _unit(f"{label}.axis", axis), _positive(f"{label}.radius", radius)
+    return point_on_quadric(np.eye(3) - np.outer(u, u), centre, r * r, 2.0 * r, at, label)
+
+
+def point_on_ellipsoid(
+    centre: Sequence[float],
+    R_WE: np.ndarray,
+    semi_axes: Sequence[float],
+    at: Sequence[float] = (0.0, 0.0, 0.0),
+    label: str = "point_on_ellipsoid",
+) -> Constraint:
+    """The point `at` of the body [m] stays on the ellipsoid with semi-axes [m] along the columns of R_WE.
+
+    The residual is at most the distance from it times the ratio of the longest semi-axis to the shortest.
+    """
+    R, a = _rotation(f"{label}.R_WE", R_WE), vector(f"{label}.semi_axes", semi_axes, 3)
+    longest = max(_positive(f"{label}.semi_axes", float(length)) for length in a)
+    return point_on_quadric(R @ np.diag(1.0 / a**2) @ R.T, centre, 1.0, 2.0 / longest, at, label)
+
+
+def point_on_line(
+    through: Sequence[float],
+    direction: Sequence[float],
+    at: Sequence[float] = (0.0, 0.0, 0.0),
+    label: str = "point_on_line",
+) -> list[Constraint]:
+    """The point `at` of a spatial body [m] stays on the line through a point [m]: two planes that cross there."""
+    u, p = _unit(f"{label}.direction", direction), vector(f"{label}.through", through, 3)
+    return [point_on_plane(n.tolist(), float(n @ p), at, f"{label}.{i}") for i, n in enumerate(_across(u))]
+
+
 def point_fixed(
     target: Sequence[float], at: Sequence[float] = (0.0, 0.0, 0.0), label: str = "point_fixed"
 ) -> Constraint:
@@ -172,10 +251,7 @@ def axis_angle(
 def upright(axis: Sequence[float], direction: Sequence[float], label: str = "upright") -> list[Constraint]:
     """The body's `axis` stays along the world's `direction` (or against it, as it starts): two rows."""
     a = _unit(f"{label}.axis", axis)
-    first = np.cross(a, np.eye(3)[np.argmin(np.abs(a))])
-    first /= np.linalg.norm(first)
-    across = (first, np.cross(a, first))
-    return [axis_angle(c.tolist(), direction, label=f"{label}.{i}") for i, c in enumerate(across)]
+    return [axis_angle(c.tolist(), direction, label=f"{label}.{i}") for i, c in enumerate(_across(a))]
 
 
 def frame_on_frame(
@@ -185,9 +261,7 @@ def frame_on_frame(
 
     The orientation's rows are (R_WB e_i) . (R_WT e_j), the components of the rotation between them to first order.
     """
-    R = np.asarray(R_WT, float)
-    if R.shape != (3, 3) or not np.allclose(R @ R.T, np.eye(3), atol=1e-9):
-        raise ConstraintError(f"{label}.R_WT has the shape {R.shape}: must be a (3, 3) rotation")
+    R = _rotation(f"{label}.R_WT", R_WT)
     rows = [axis_angle(np.eye(3)[i].tolist(), R[:, (i + 1) % 3].tolist(), label=f"{label}.{i}") for i in range(3)]
     return [point_fixed(target, at, f"{label}.position"), *rows]
 
@@ -197,17 +271,23 @@ def disc_on_plane(radius: float, label: str = "disc_on_plane") -> Constraint:
     return _constraint(label, DISC_HEIGHT, 1, True, [_positive(f"{label}.radius", radius)], (RIGID_BODY,))
 
 
-def rolling_upright(radius: float, label: str = "rolling") -> Constraint:
-    """FAULRING (23-24): an upright disc rolls on the plane x3 = 0 without slip."""
-    return _constraint(label, ROLLING_UPRIGHT, 2, False, [_positive(f"{label}.radius", radius)], (RIGID_BODY,))
+def rolling_upright(radius: float, label: str = "rolling", *, turning: float = 0.0) -> Constraint:
+    """FAULRING (23-24): an upright disc rolls on the plane x3 = 0 without slip.
+
+    The plane may turn about the world's z at `turning` [rad/s]; then the constraint is acatastatic, A(q) qd = b(q).
+    """
+    data = [_positive(f"{label}.radius", radius), turning]
+    return _constraint(label, ROLLING_UPRIGHT, 2, False, data, (RIGID_BODY,))
 
 
-def rolling_disc(radius: float, label: str = "rolling") -> Constraint:
+def rolling_disc(radius: float, label: str = "rolling", *, turning: float = 0.0) -> Constraint:
     """A disc of any tilt, x6 in (0, pi), rolls on the plane without slip; upright it is `rolling_upright`.
 
-    From the velocity of the lowest point, radius Rz(x4) (0, cos x6, sin x6) below the centre.
+    From the velocity of the lowest point, radius Rz(x4) (0, cos x6, sin x6) below the centre, which is that of the
+    plane there.
     """
-    return _constraint(label, ROLLING_DISC, 2, False, [_positive(f"{label}.radius", radius)], (RIGID_BODY,))
+    data = [_positive(f"{label}.radius", radius), turning]
+    return _constraint(label, ROLLING_DISC, 2, False, data, (RIGID_BODY,))
 
 
 def rolling_on_sphere(large: float, small: float, printed: bool = False, label: str = "rolling") -> Constraint:
@@ -226,12 +306,18 @@ def closed_loop(L1: float, Lc2: float, L2: float, l3: float, label: str = "close
     return _constraint(label, CLOSED_LOOP, 3, True, data, (LINK_AND_BODY,))
 
 
-def velocity_row(coefficients: Sequence[float], rate: float = 0.0, label: str = "velocity_row") -> Constraint:
-    """coefficients . qd = rate, constant: acatastatic with a rate, as a driven coordinate."""
-    if len(coefficients) > DATA_WIDTH - 1:
-        raise ConstraintError(f"{label} has {len(coefficients)} coefficients: at most {DATA_WIDTH - 1}")
-    data = [rate, *vector(label, coefficients, len(coefficients))]
-    return _constraint(label, VELOCITY_ROW, 1, False, data)
+def velocity_row(
+    coefficients: Sequence[float], rate: float = 0.0, label: str = "velocity_row", *, slope: Sequence[float] = ()
+) -> Constraint:
+    """coefficients . qd = rate + slope . q: acatastatic, as a driven coordinate; the rate may depend on others."""
+    for name, row in (("coefficients", coefficients), ("slopes", slope)):
+        if len(row) > _WIDEST_ROW:
+            raise ConstraintError(f"{label} has {len(row)} {name}: at most {_WIDEST_ROW}")
+    data = np.zeros(1 + 2 * _WIDEST_ROW)
+    data[0] = rate
+    data[1 : 1 + len(coefficients)] = vector(label, coefficients, len(coefficients))
+    data[1 + _WIDEST_ROW : 1 + _WIDEST_ROW + len(slope)] = vector(f"{label}.slope", slope, len(slope))
+    return _constraint(label, VELOCITY_ROW, 1, False, data.tolist())
 
 
 @numba.njit(cache=True, nogil=True)
@@ -304,9 +390,11 @@ def _evaluate(model, q, v, w):
             w.A[row + 1, 1] = 1.0
             w.A[row + 1, 4] = d[0] * s4
             w.Adot[row + 1, 4] = d[0] * c4 * v[3]
+            w.b[row], w.b[row + 1] = -d[1] * q[1], d[1] * q[0]
+            w.bdot[row], w.bdot[row + 1] = -d[1] * v[1], d[1] * v[0]
             row += 2
         elif kind == ROLLING_DISC:
-            _rolling_disc_rows(d[0], q, v, w, row)
+            _rolling_disc_rows(d[0], d[1], q, v, w, row)
             row += 2
         elif kind == ROLLING_TRUE:
             _rolling_true_rows(d, q, v, w, row)
@@ -314,11 +402,39 @@ def _evaluate(model, q, v, w):
         elif kind == ROLLING_PRINTED:
             _rolling_printed_rows(d, q, v, w, row)
             row += 2
+        elif kind == POINT_ON_QUADRIC:
+            point(model.system, model.params, q, v, d, w)
+            _quadric_row(d, v, w, row, n)
+            row += 1
         else:  # VELOCITY_ROW
             w.b[row] = d[0]
             for j in range(n):
                 A[j] = d[1 + j]
+                w.b[row] += d[1 + _WIDEST_ROW + j] * q[j]
+                w.bdot[row] += d[1 + _WIDEST_ROW + j] * v[j]
             row += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _quadric_row(d, v, w, row, n):
+    x, y, z = w.p[0] - d[3], w.p[1] - d[4], w.p[2] - d[5]
+    xd = yd = zd = 0.0
+    for j in range(n):
+        xd += w.J[0, j] * v[j]
+        yd += w.J[1, j] * v[j]
+        zd += w.J[2, j] * v[j]
+    gx, gy, gz = d[6] * x + d[9] * y + d[10] * z, d[9] * x + d[7] * y + d[11] * z, d[10] * x + d[11] * y + d[8] * z
+    hx, hy, hz = (
+        d[6] * xd + d[9] * yd + d[10] * zd,
+        d[9] * xd + d[7] * yd + d[11] * zd,
+        d[10] * xd + d[11] * yd + d[8] * zd,
+    )
+    factor = 2.0 / d[13]
+    w.c[row] = (gx * x + gy * y + gz * z - d[12]) / d[13]
+    for j in range(n):
+        w.A[row, j] = factor * (gx * w.J[0, j] + gy * w.J[1, j] + gz * w.J[2, j])
+        w.Adot[row, j] = factor * (hx * w.J[0, j] + hy * w.J[1, j] + hz * w.J[2, j])
+        w.Adot[row, j] += factor * (gx * w.Jdot[0, j] + gy * w.Jdot[1, j] + gz * w.Jdot[2, j])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -361,7 +477,7 @@ def _closed_loop_rows(d, q, v, w, row):
 
 
 @numba.njit(cache=True, nogil=True)
-def _rolling_disc_rows(r, q, v, w, row):
+def _rolling_disc_rows(r, turning, q, v, w, row):
     c4, s4, c6, s6 = math.cos(q[3]), math.sin(q[3]), math.cos(q[5]), math.sin(q[5])
     w.A[row, 0] = 1.0
     w.A[row, 3], w.A[row, 4], w.A[row, 5] = r * c6 * c4, r * c4, -r * s6 * s4
@@ -373,6 +489,9 @@ def _rolling_disc_rows(r, q, v, w, row):
     w.Adot[row + 1, 3] = r * (-s6 * s4 * v[5] + c6 * c4 * v[3])
     w.Adot[row + 1, 4] = r * c4 * v[3]
     w.Adot[row + 1, 5] = r * (c6 * c4 * v[5] - s6 * s4 * v[3])
+    w.b[row], w.b[row + 1] = -turning * (q[1] - r * c4 * c6), turning * (q[0] + r * s4 * c6)
+    w.bdot[row] = -turning * (v[1] + r * (s4 * c6 * v[3] + c4 * s6 * v[5]))
+    w.bdot[row + 1] = turning * (v[0] + r * (c4 * c6 * v[3] - s4 * s6 * v[5]))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -553,7 +672,7 @@ def constrain(system: System, *parts: Constraint | UserConstraint | Sequence[Con
                 raise ConstraintError(f"constraint {part.name}: {rule}, being holonomic = {part.holonomic}")
         elif part.systems and system.kind not in part.systems:
             raise ConstraintError(f"constraint {part.name}: not for the system {system.name}")
-        elif part.kind == VELOCITY_ROW and np.any(part.data[1 + n :]):
+        elif part.kind == VELOCITY_ROW and np.any(part.data[1:].reshape(2, _WIDEST_ROW)[:, n:]):
             raise ConstraintError(f"constraint {part.name}: more coefficients than the {n} coordinates")
     own = [p for p in flat if isinstance(p, Constraint)]
     own = [p for p in own if p.holonomic] + [p for p in own if not p.holonomic]

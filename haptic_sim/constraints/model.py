@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-DATA_WIDTH = 12  # parameters of one constraint
+DATA_WIDTH = 15  # parameters of one constraint
 
 
 class Model(NamedTuple):

@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from numba.extending import register_jitable
 
 from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.library import POINT_ON_SPHERE, Constrained, apply_external, evaluate
+from haptic_sim.constraints.library import POINT_ON_SPHERE, Constrained, UserModel, apply_external, evaluate
 from haptic_sim.constraints.linear import backward, correct, factor, factor_inertia, forward, multipliers
-from haptic_sim.constraints.model import Model, workspace
+from haptic_sim.constraints.model import Model, Workspace, workspace
 from haptic_sim.constraints.systems import TWO_LINK, vector
+from haptic_sim.packed import Packed
 
 POSITION_TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it at 1e-12
 ACCEPTED = 1e-11  # [m, rad] residual with which a step is accepted
@@ -40,6 +42,20 @@ _NEWTON = 12
 
 ADVANCED, HELD = 0, 1
 INDEPENDENT_COORDINATES, CIRCLE_ANGLE = 0, 1
+
+
+class _Memory(NamedTuple):
+    """All that a step works on, as one argument."""
+
+    model: Model | UserModel
+    w: Workspace
+    q: np.ndarray  # (n,) state, advanced in place
+    v: np.ndarray  # (n,)
+    wrench: np.ndarray  # (6,)
+    generalised: np.ndarray  # (n,)
+    a: np.ndarray  # (n,) acceleration at the beginning
+    rows: np.ndarray  # (m,) multipliers there
+    free: np.ndarray  # (n,) bool, the coordinates z of "explicit"
 
 
 @register_jitable
@@ -217,11 +233,12 @@ def _remember(model, q, v, w):
         w.stage[6, j], w.stage[7, j] = q[j], v[j]
 
 
-@numba.njit(cache=True, nogil=True)
-def _step_rk4(model, h, q, v, wrench, generalised, w, a, rows):
+@register_jitable
+def _step_rk4(s, h):
     """Advance (q, v) in place by h; fills acceleration and multipliers of its beginning."""
+    model, w, q, v, wrench, generalised = s.model, s.w, s.q, s.v, s.wrench, s.generalised
     _remember(model, q, v, w)
-    rank = _start(model, q, v, wrench, generalised, w, a, rows)
+    rank = _start(model, q, v, wrench, generalised, w, s.a, s.rows)
     left, count, longest = h, 0, h
     while rank >= 0 and left > 0.0:
         count += 1
@@ -246,12 +263,13 @@ def _step_rk4(model, h, q, v, wrench, generalised, w, a, rows):
     return _finish(model, q, v, w)
 
 
-@numba.njit(cache=True, nogil=True)
-def _step_explicit(model, h, q, v, wrench, generalised, w, a, rows, chart, free, elbow):
+@register_jitable
+def _step_explicit(s, h, chart, elbow):
     """FAULRING algorithm 1, lines 8-14 as corrected; `free` marks the coordinates z."""
+    model, w, q, v, a, free = s.model, s.w, s.q, s.v, s.a, s.free
     n = model.n
     _remember(model, q, v, w)
-    rank = _start(model, q, v, wrench, generalised, w, a, rows)
+    rank = _start(model, q, v, s.wrench, s.generalised, w, a, s.rows)
     if rank < 0:
         return _finish(model, q, v, w)
     if chart == CIRCLE_ANGLE:
@@ -355,14 +373,24 @@ def _advance_circle(model, h, q, v, a, elbow, w):
         v[1] = -((c1 + c12) * vx + (s1 + s12) * vy) / determinant
 
 
+@register_jitable
+def _settle(s):
+    return _return_to_manifold(s.model, s.q, s.v, s.w)
+
+
 @numba.njit(cache=True, nogil=True)
-def _settle(model, q, v, w):
-    return _return_to_manifold(model, q, v, w)
+def _step_rk4_kernel(packed, h):
+    return _step_rk4(packed.arrays, h)
 
 
-def _runnable(kernel, model):
-    """The kernel for a library's model, its Python for one with a user's constraints."""
-    return kernel if isinstance(model, Model) else kernel.py_func
+@numba.njit(cache=True, nogil=True)
+def _step_explicit_kernel(packed, h, chart, elbow):
+    return _step_explicit(packed.arrays, h, chart, elbow)
+
+
+@numba.njit(cache=True, nogil=True)
+def _settle_kernel(packed):
+    return _settle(packed.arrays)
 
 
 class ProjectionSolver:
@@ -377,7 +405,8 @@ class ProjectionSolver:
             on the circle of `two_link`; None integrates q and returns to the manifold.
 
     Attributes:
-        q, v: state after the last step. a, multipliers: at its beginning, with its wrench.
+        q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
+        wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
         rank: independent rows, dependent: names of the others. status: ADVANCED or HELD.
 
     Raises:
@@ -405,22 +434,31 @@ class ProjectionSolver:
         self._w = workspace(n, constrained.k, m)
         self.q, self.v = constrained.state(q, v)
         self._check_start()
-        self._chart, self._free, self._elbow = INDEPENDENT_COORDINATES, np.ones(n, np.bool_), 1.0
+        self._chart, self._elbow = INDEPENDENT_COORDINATES, 1.0
+        free = np.ones(n, np.bool_)
         if integrator == "explicit" and parameters is not None:
-            self._set_parameters(parameters)
+            self._set_parameters(parameters, free)
         elif parameters is not None:
             raise ConstraintError("parameters: for the integrator 'explicit' only")
         self.a = np.zeros(n)
         self.multipliers = np.zeros(m)
+        self.wrench, self.generalised = np.zeros(6), np.zeros(n)
+        memory = _Memory(
+            self._model, self._w, self.q, self.v, self.wrench, self.generalised, self.a, self.multipliers, free
+        )
+        # kernels for a library's model, their Python for one with a user's constraints
+        compiled = isinstance(self._model, Model)
+        self._memory = Packed(memory) if compiled else memory
+        self._rk4 = _step_rk4_kernel if compiled else _step_rk4
+        self._explicit = _step_explicit_kernel if compiled else _step_explicit
         self.status = ADVANCED
-        self.rank, self.residual = _runnable(_settle, self._model)(self._model, self.q, self.v, self._w)
+        self.rank, self.residual = (_settle_kernel if compiled else _settle)(self._memory)
         if not (self.rank >= 0 and self.residual <= ACCEPTED):
             self._refuse(self._w.c, "contradicts the others")
         slack = np.abs(self._w.A @ self.v - self._w.b)
         if not np.all(slack <= ON_MANIFOLD):
             name, worst = constrained.row_names[int(np.argmax(slack))], slack.max()
             raise ConstraintError(f"constraint {name} contradicts the others: its rate is off by {worst:.3g}")
-        self._nothing = np.zeros(6), np.zeros(n)
 
     def _refuse(self, residual: np.ndarray, reason: str) -> None:
         i = int(np.argmax(np.abs(residual)))
@@ -435,7 +473,7 @@ class ProjectionSolver:
         if not np.all(np.abs(slack) <= ON_MANIFOLD):
             self._refuse(slack, f"is not met by the initial velocity (at most {ON_MANIFOLD:g})")
 
-    def _set_parameters(self, parameters: Sequence[str] | str) -> None:
+    def _set_parameters(self, parameters: Sequence[str] | str, free: np.ndarray) -> None:
         system, model = self.constrained.system, self._model
         if parameters == "circle":
             kinds = model.kinds.tolist() if isinstance(model, Model) else []
@@ -448,7 +486,7 @@ class ProjectionSolver:
             raise ConstraintError(f"parameters {parameters!r}: {system.name} has {', '.join(system.coordinates)}")
         if len(parameters) != model.n - model.k:
             raise ConstraintError(f"parameters {parameters!r}: must be {model.n - model.k} coordinates")
-        self._free = np.array([name in parameters for name in system.coordinates], np.bool_)
+        free[:] = [name in parameters for name in system.coordinates]
 
     def step(self, wrench: np.ndarray | None = None, generalised: np.ndarray | None = None) -> int:
         """Advance by a period with a spatial wrench (force, torque) [N, N m] (6,) and generalised forces (n,), held.
@@ -456,28 +494,16 @@ class ProjectionSolver:
         Returns:
             ADVANCED, or HELD where the tool stayed because its constraints could not be met.
         """
-        wrench = self._nothing[0] if wrench is None else vector("wrench", wrench, 6)
-        generalised = self._nothing[1] if generalised is None else vector("generalised", generalised, len(self.q))
-        model, w = self._model, self._w
+        self.wrench[:] = 0.0 if wrench is None else vector("wrench", wrench, 6)
+        self.generalised[:] = 0.0 if generalised is None else vector("generalised", generalised, len(self.q))
+        return self.advance()
+
+    def advance(self) -> int:
+        """`step` with what is in `wrench` and `generalised`, unchecked: not finite, they leave the tool HELD."""
         if self.integrator == "rk4":
-            result = _runnable(_step_rk4, model)(
-                model, self.period, self.q, self.v, wrench, generalised, w, self.a, self.multipliers
-            )
+            result = self._rk4(self._memory, self.period)
         else:
-            result = _runnable(_step_explicit, model)(
-                model,
-                self.period,
-                self.q,
-                self.v,
-                wrench,
-                generalised,
-                w,
-                self.a,
-                self.multipliers,
-                self._chart,
-                self._free,
-                self._elbow,
-            )
+            result = self._explicit(self._memory, self.period, self._chart, self._elbow)
         self.status, self.rank, self.residual = result
         return self.status
 

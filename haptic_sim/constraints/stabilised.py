@@ -6,137 +6,336 @@ state is (q, eta, S):
     qdd   = S w + A^+ (adot - Adot qd),  S^T M qdd = S^T (tau - C qd),     w = S^T qdd
     Sdot  = -A^+ Adot S                  (then A S = 0 and S^T Sdot = 0 hold along the motion)
     etadot = w - S^T xidot,              S^T xidot = S^T Adot^T (A A^T)^+ a
-YUN (39) leaves out -S^T xidot (errata 3): the constraints still decay, the motion is another. After each Runge-Kutta
-step S is computed anew from the singular value decomposition of A and turned, within the null space, as near to the
-transported one as possible (orthogonal Procrustes problem), which keeps sign and basis continuous (errata 4); eta is
-the orthogonal projection of the velocity on it, unweighted, as is YUN's step 3 for the first one. If the rank
-changes, the same holds with the new number of columns.
+YUN (39) leaves out -S^T xidot (errata 3): the constraints still decay, the motion is another. The first S is from a
+singular value decomposition. After each Runge-Kutta step the transported S is replaced by the orthonormal basis of
+the null space that is nearest to it (the polar factor of its projection, which is what a new decomposition turned by
+the orthogonal Procrustes problem gives); that keeps sign and basis continuous (errata 4). eta is the orthogonal
+projection of the velocity on it, unweighted, as is YUN's step 3 for the first one. If the rank changes, a new
+decomposition is turned likewise, as far as the two spaces have directions in common.
+
+A^+ is by the factors W = T Q of `linear` in the plain metric of the coordinates, which leave out dependent rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from numba.extending import register_jitable
 
 from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.library import Constrained, apply_external, evaluate
-from haptic_sim.constraints.model import Model, workspace
+from haptic_sim.constraints.library import Constrained, UserModel, apply_external, evaluate
+from haptic_sim.constraints.linear import correct, factor, multipliers
+from haptic_sim.constraints.model import Model, Workspace, workspace
+from haptic_sim.constraints.projection import ADVANCED, HELD
 from haptic_sim.constraints.systems import vector
+from haptic_sim.contact.impulses import cholesky, cholesky_solve
+from haptic_sim.packed import Packed
 
-RANK_TOLERANCE = 1e-8  # singular value of the rows of unit length, relative to the largest
-
-
-@register_jitable
-def _decompose(model, w):
-    """Pseudo-inverse of A (n, m), its null space N (n, n - rank), the rank, and a; w evaluated."""
-    n, m = model.n, model.m
-    rows = np.zeros((m, n))
-    lengths = np.zeros(m)
-    for i in range(m):
-        lengths[i] = math.sqrt(np.sum(w.A[i] * w.A[i]))
-        if lengths[i] > 0.0:
-            rows[i] = w.A[i] / lengths[i]
-    U, s, Vt = np.linalg.svd(rows)
-    rank = 0
-    while rank < min(m, n) and s[rank] > RANK_TOLERANCE * max(s[0], 1e-300):
-        rank += 1
-    inverse = np.zeros((n, m))
-    for i in range(m):
-        if lengths[i] > 0.0:
-            for r in range(rank):
-                for j in range(n):
-                    inverse[j, i] += Vt[r, j] * U[i, r] / (s[r] * lengths[i])
-    return inverse, np.ascontiguousarray(Vt[rank:].T), rank
+_STRAY = 0.5  # largest entry of S^T S - 1 from which S is turned by iteration; it converges below 1
 
 
-@register_jitable
-def _right_hand_side(model, gamma, v, w):
-    """a of A qd = a and its rate along v."""
-    a, adot = w.b.copy(), w.bdot.copy()
-    for i in range(model.k):
-        a[i] -= gamma * w.c[i]
-        adot[i] -= gamma * np.sum(w.A[i] * v)
-    return a, adot
+class _Memory(NamedTuple):
+    """All that a step works on, as one argument. A state is the rows q, eta and then those of S, (2 + n, n)."""
+
+    model: Model | UserModel
+    w: Workspace
+    q: np.ndarray  # (n,) advanced in place
+    v: np.ndarray  # (n,)
+    y: np.ndarray  # (2 + n, n) state; as many columns of eta and S count as there are free directions
+    start: np.ndarray  # (2 + n, n) state at the beginning of a step
+    rate: np.ndarray  # (2 + n, n)
+    total: np.ndarray  # (2 + n, n) weighted sum of rates
+    wrench: np.ndarray  # (6,)
+    generalised: np.ndarray  # (n,)
+    a: np.ndarray  # (n,) acceleration at the beginning
+    rows: np.ndarray  # (m,) multipliers there
+    qdd: np.ndarray  # (n,)
+    x: np.ndarray  # (3, n) scratch
+    zero: np.ndarray  # (n,)
+    free: np.ndarray  # (1,) int64, columns of S
 
 
 @register_jitable
-def _rates(model, gamma, q, eta, S, wrench, generalised, w):
-    """qd, etadot, Sdot, qdd and the multipliers at a state."""
-    zero = np.zeros(model.n)
-    evaluate(model, q, zero, w)
-    inverse, _, _ = _decompose(model, w)
-    a, _ = _right_hand_side(model, gamma, zero, w)
-    v = np.dot(S, eta) + np.dot(inverse, a)
+def _factor_plain(s):
+    """Factor the rows of A in the plain metric; returns the rank."""
+    n, w = s.model.n, s.w
+    for i in range(n):
+        for j in range(n):
+            w.L[i, j] = 0.0
+        w.L[i, i] = 1.0
+    return factor(w, n, s.model.m)
+
+
+@register_jitable
+def _least(s, rank, target, x):
+    """Fill x with A^+ target; w.z holds it along Q."""
+    for j in range(s.model.n):
+        x[j] = 0.0
+    correct(s.w, s.model.n, rank, target, x)
+
+
+@register_jitable
+def _wanted(s, gamma):
+    """Fill w.r with the a of A qd = a."""
+    for i in range(s.model.m):
+        s.w.r[i] = s.w.b[i]
+        if i < s.model.k:
+            s.w.r[i] -= gamma * s.w.c[i]
+
+
+@register_jitable
+def _rates(s, gamma, y):
+    """Fill s.rate and s.qdd at the state y, and what `multipliers` needs for w.z; returns the rank, -1 if singular."""
+    model, w, n, m, free = s.model, s.w, s.model.n, s.model.m, s.free[0]
+    q, eta, S = y[0], y[1], y[2:]
+    v, xi, forced, drift = s.rate[0], s.x[0], s.x[1], s.x[2]
+    evaluate(model, q, s.zero, w)
+    rank = _factor_plain(s)
+    _wanted(s, gamma)
+    _least(s, rank, w.r, xi)
+    for i in range(n):
+        v[i] = xi[i]
+        for j in range(free):
+            v[i] += S[i, j] * eta[j]
+    multipliers(w, m, rank)  # (A A^T)^+ a
     evaluate(model, q, v, w)  # the velocity terms; A and c are those of before
-    _, adot = _right_hand_side(model, gamma, v, w)
-    forced = np.dot(inverse, adot - np.dot(w.Adot, v))
-    apply_external(model, q, v, wrench, generalised, w)
-    tau = w.external + w.passive - w.bias
-    St = np.ascontiguousarray(S.T)
-    if S.shape[1] > 0:
-        MS = np.dot(w.M, S)
-        u = np.linalg.solve(np.dot(St, MS), np.dot(St, tau - np.dot(w.M, forced)))
-    else:
-        u = np.zeros(0)
-    acceleration = np.dot(S, u) + forced
-    inverse_t = np.ascontiguousarray(inverse.T)
-    lam = np.dot(inverse_t, np.dot(w.M, acceleration) - tau)
-    drift = np.dot(np.ascontiguousarray(w.Adot.T), np.dot(inverse_t, np.dot(inverse, a)))
-    etadot = u - np.dot(St, drift)
-    Sdot = -np.dot(inverse, np.dot(w.Adot, S))
-    return v, etadot, Sdot, acceleration, lam
+    for j in range(n):
+        drift[j] = 0.0
+        for i in range(m):
+            drift[j] += w.Adot[i, j] * w.multipliers[i]
+    for i in range(m):
+        w.r[i] = w.bdot[i]
+        for j in range(n):
+            w.r[i] -= (w.Adot[i, j] + (gamma * w.A[i, j] if i < model.k else 0.0)) * v[j]
+    _least(s, rank, w.r, forced)
+    apply_external(model, q, v, s.wrench, s.generalised, w)
+    for i in range(n):
+        w.a[i] = w.external[i] + w.passive[i] - w.bias[i]
+        w.y[i] = w.a[i]
+        for j in range(n):
+            w.y[i] -= w.M[i, j] * forced[j]
+    if not _accelerate_free(s, S):
+        return -1
+    for i in range(n):
+        s.qdd[i] = forced[i]
+        for j in range(free):
+            s.qdd[i] += S[i, j] * s.rate[1, j]
+    for j in range(free):
+        for i in range(n):
+            s.rate[1, j] -= S[i, j] * drift[i]
+    _transport(s, S, rank)
+    for r in range(rank):  # the constraint forces along Q
+        w.z[r] = 0.0
+        for i in range(n):
+            force = -w.a[i]
+            for j in range(n):
+                force += w.M[i, j] * s.qdd[j]
+            w.z[r] += w.Q[r, i] * force
+    return rank
 
 
 @register_jitable
-def _align(model, gamma, q, v, S, w):
-    """(S, eta, v, rank): the basis at q nearest to the given S, eta of v, and v = S eta + xi."""
-    zero = np.zeros(model.n)
-    evaluate(model, q, zero, w)
-    inverse, N, rank = _decompose(model, w)
-    if N.shape[1] > 0 and S.shape[1] > 0:
-        U, _, Vt = np.linalg.svd(np.dot(np.ascontiguousarray(N.T), S))
-        smaller = min(N.shape[1], S.shape[1])
-        turn = np.zeros((N.shape[1], N.shape[1]))
-        if N.shape[1] == S.shape[1]:
-            turn = np.dot(U, Vt)
-        else:  # after a change of rank: what the two have in common first, then the rest
-            turn[:, :] = U
-            common = np.dot(np.ascontiguousarray(U[:, :smaller]), np.ascontiguousarray(Vt[:smaller]))
-            if S.shape[1] < N.shape[1]:
-                turn[:, : S.shape[1]] = common
-        N = np.dot(N, turn)
-    a, _ = _right_hand_side(model, gamma, zero, w)
-    xi = np.dot(inverse, a)
-    eta = np.dot(np.ascontiguousarray(N.T), v - xi)
-    return N, eta, np.dot(N, eta) + xi, rank
+def _accelerate_free(s, S):
+    """Fill s.rate[1] with the u of S^T M S u = S^T y; False where that has no solution."""
+    w, n, free = s.w, s.model.n, s.free[0]
+    for j in range(free):
+        u = 0.0
+        for i in range(n):
+            u += S[i, j] * w.y[i]
+            w.bias[i] = 0.0  # scratch by now: M S_j
+            for k in range(n):
+                w.bias[i] += w.M[i, k] * S[k, j]
+        s.rate[1, j] = u
+        for k in range(j, free):
+            entry = 0.0
+            for i in range(n):
+                entry += S[i, k] * w.bias[i]
+            w.G[k, j] = entry
+    if not cholesky(w.G, free, w.G):
+        return False
+    cholesky_solve(w.G, free, s.rate[1])
+    return True
+
+
+@register_jitable
+def _transport(s, S, rank):
+    """Fill s.rate[2:] with -A^+ Adot S."""
+    w, n = s.w, s.model.n
+    for j in range(s.free[0]):
+        for i in range(s.model.m):
+            w.r[i] = 0.0
+            for k in range(n):
+                w.r[i] -= w.Adot[i, k] * S[k, j]
+        _least(s, rank, w.r, s.x[0])
+        for i in range(n):
+            s.rate[2 + i, j] = s.x[0, i]
+
+
+@register_jitable
+def _new_basis(s, rank):
+    """Replace S by a decomposition of the null space, turned to the old S as far as they have a space in common."""
+    w, n, old, free = s.w, s.model.n, s.free[0], s.model.n - rank
+    projector = np.zeros((n, n))
+    for i in range(n):
+        projector[i, i] = 1.0
+        for j in range(n):
+            for r in range(rank):
+                projector[i, j] -= w.Q[r, i] * w.Q[r, j]
+    U, _, _ = np.linalg.svd(projector)
+    N = np.ascontiguousarray(U[:, :free])
+    if old > 0 and free > 0:
+        before = np.ascontiguousarray(s.y[2:, :old])
+        U, _, Vt = np.linalg.svd(np.dot(np.ascontiguousarray(N.T), before))
+        smaller = min(free, old)
+        common = np.dot(np.ascontiguousarray(U[:, :smaller]), np.ascontiguousarray(Vt[:smaller]))
+        if old <= free:  # what the two have in common first, then the rest
+            U[:, :old] = common
+            N = np.dot(N, U)
+        else:
+            N = np.dot(N, U)
+    s.y[2:, :] = 0.0
+    for i in range(n):
+        for j in range(free):
+            s.y[2 + i, j] = N[i, j]
+    s.free[0] = free
+
+
+@register_jitable
+def _nearest_basis(s, rank):
+    """Replace S by the nearest orthonormal basis of the null space; False where it is too far from one."""
+    w, n, free = s.w, s.model.n, s.free[0]
+    S, G = s.y[2:], w.G
+    for _ in range(2):
+        for r in range(rank):
+            for j in range(free):
+                along = 0.0
+                for i in range(n):
+                    along += w.Q[r, i] * S[i, j]
+                for i in range(n):
+                    S[i, j] -= along * w.Q[r, i]
+    for _ in range(60):  # Newton-Schulz for the polar factor: S <- S (3 - S^T S) / 2
+        stray = 0.0
+        for i in range(free):
+            for j in range(free):
+                entry = 0.0
+                for k in range(n):
+                    entry -= S[k, i] * S[k, j]
+                G[i, j] = 0.5 * entry
+                off = abs(entry + 1.0) if i == j else abs(entry)
+                if not off <= stray:
+                    stray = off
+            G[i, i] += 1.5
+        if not stray < _STRAY:
+            return False
+        if stray < 1e-15:
+            break
+        for i in range(n):
+            for j in range(free):
+                w.y[j] = 0.0
+                for k in range(free):
+                    w.y[j] += S[i, k] * G[k, j]
+            for j in range(free):
+                S[i, j] = w.y[j]
+        if stray < 1e-9:  # the next is exact
+            break
+    return True
+
+
+@register_jitable
+def _align(s, gamma):
+    """The basis at s.q nearest to the old one, eta of s.v, v = S eta + xi; returns the rank and largest residual."""
+    model, w, n = s.model, s.w, s.model.n
+    evaluate(model, s.q, s.zero, w)
+    rank = _factor_plain(s)
+    if n - rank != s.free[0] or not _nearest_basis(s, rank):
+        _new_basis(s, rank)
+    _wanted(s, gamma)
+    _least(s, rank, w.r, s.x[0])
+    for j in range(n):
+        s.y[0, j] = s.q[j]
+        s.y[1, j] = 0.0
+    for j in range(s.free[0]):
+        for i in range(n):
+            s.y[1, j] += s.y[2 + i, j] * (s.v[i] - s.x[0, i])
+    residual = 0.0
+    for i in range(n):
+        s.v[i] = s.x[0, i]
+        for j in range(s.free[0]):
+            s.v[i] += s.y[2 + i, j] * s.y[1, j]
+    for i in range(model.k):
+        if not abs(w.c[i]) <= residual:
+            residual = abs(w.c[i])
+    return rank, residual
+
+
+@register_jitable
+def _runge_kutta(s, gamma, h):
+    """Advance s.y; fill acceleration and multipliers of the beginning. False where a stage is singular."""
+    model, n = s.model, s.model.n
+    for i in range(2 + n):
+        for j in range(n):
+            s.start[i, j], s.total[i, j] = s.y[i, j], 0.0
+            s.rate[i, j] = 0.0
+    for stage in range(4):
+        rank = _rates(s, gamma, s.y)
+        if rank < 0:
+            return False
+        if stage == 0:
+            multipliers(s.w, model.m, rank)
+            for j in range(n):
+                s.a[j] = s.qdd[j]
+            for i in range(model.m):
+                s.rows[i] = s.w.multipliers[i]
+        weight = 1.0 if stage == 0 or stage == 3 else 2.0
+        ahead = h if stage == 2 else 0.5 * h
+        for i in range(2 + n):
+            for j in range(n):
+                s.total[i, j] += weight * s.rate[i, j]
+                if stage < 3:
+                    s.y[i, j] = s.start[i, j] + ahead * s.rate[i, j]
+                else:
+                    s.y[i, j] = s.start[i, j] + h / 6.0 * s.total[i, j]
+    for i in range(2 + n):
+        for j in range(n):
+            if not math.isfinite(s.y[i, j]):
+                return False
+    return True
+
+
+@register_jitable
+def _step(s, gamma, h):
+    """Advance in place by h; returns (status, rank, largest holonomic residual)."""
+    n = s.model.n
+    status = ADVANCED
+    if not _runge_kutta(s, gamma, h):
+        status = HELD
+        s.y[:, :] = s.start
+    for i in range(n):
+        s.q[i] = s.y[0, i]
+    if status == ADVANCED:  # the velocity is that of the transported state; else it is what it was
+        evaluate(s.model, s.q, s.zero, s.w)
+        rank = _factor_plain(s)
+        _wanted(s, gamma)
+        _least(s, rank, s.w.r, s.v)
+        for i in range(n):
+            for j in range(s.free[0]):
+                s.v[i] += s.y[2 + i, j] * s.y[1, j]
+    rank, residual = _align(s, gamma)
+    return status, rank, residual
 
 
 @numba.njit(cache=True, nogil=True)
-def _begin(model, gamma, q, v, w):
-    return _align(model, gamma, q, v, np.zeros((model.n, 0)), w)
+def _step_kernel(packed, gamma, h):
+    return _step(packed.arrays, gamma, h)
 
 
 @numba.njit(cache=True, nogil=True)
-def _step(model, gamma, h, q, eta, S, wrench, generalised, w):
-    """One Runge-Kutta step; returns (q, eta, S, v, acceleration and multipliers of the beginning, rank)."""
-    v1, e1, s1, acceleration, lam = _rates(model, gamma, q, eta, S, wrench, generalised, w)
-    h2 = 0.5 * h
-    v2, e2, s2, _, _ = _rates(model, gamma, q + h2 * v1, eta + h2 * e1, S + h2 * s1, wrench, generalised, w)
-    v3, e3, s3, _, _ = _rates(model, gamma, q + h2 * v2, eta + h2 * e2, S + h2 * s2, wrench, generalised, w)
-    v4, e4, s4, _, _ = _rates(model, gamma, q + h * v3, eta + h * e3, S + h * s3, wrench, generalised, w)
-    q = q + h / 6.0 * (v1 + 2.0 * v2 + 2.0 * v3 + v4)
-    eta = eta + h / 6.0 * (e1 + 2.0 * e2 + 2.0 * e3 + e4)
-    S = S + h / 6.0 * (s1 + 2.0 * s2 + 2.0 * s3 + s4)
-    zero = np.zeros(model.n)
-    evaluate(model, q, zero, w)
-    inverse, _, _ = _decompose(model, w)
-    a, _ = _right_hand_side(model, gamma, zero, w)
-    S, eta, v, rank = _align(model, gamma, q, np.dot(S, eta) + np.dot(inverse, a), S, w)
-    return q, eta, S, v, acceleration, lam, rank
+def _align_kernel(packed, gamma):
+    return _align(packed.arrays, gamma)
 
 
 class StabilisedSolver:
@@ -149,11 +348,13 @@ class StabilisedSolver:
         period: step [s].
 
     Attributes:
-        q, v: state after the last step. S, eta: v = S eta + xi. a, multipliers: at its beginning.
-        rank: of the rows, which with unit lengths count as dependent below RANK_TOLERANCE.
+        q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
+        wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
+        rank: of the rows, which with unit lengths count as dependent below `linear.RANK_TOLERANCE`.
+        residual: largest holonomic residual after it. status: ADVANCED or HELD.
 
     Raises:
-        ConstraintError: the velocity constraints contradict each other, or the step has become singular.
+        ConstraintError: the velocity constraints contradict each other.
     """
 
     def __init__(
@@ -170,19 +371,51 @@ class StabilisedSolver:
             raise ConstraintError(f"gamma = {gamma} 1/s: must be from 0 to {2.5 / period:g} with this period")
         self.constrained = constrained
         self.period, self.gamma = float(period), float(gamma)
-        model = self._model = constrained.model
-        self._w = workspace(constrained.n, constrained.k, constrained.m)
-        self._begin = _begin if isinstance(model, Model) else _begin.py_func
-        self._step = _step if isinstance(model, Model) else _step.py_func
-        self.q = np.zeros(constrained.n)
-        self.a, self.multipliers = np.zeros(constrained.n), np.zeros(constrained.m)
-        self._nothing = np.zeros(6), np.zeros(constrained.n)
+        model, n, m = constrained.model, constrained.n, constrained.m
+        self._w = workspace(n, constrained.k, m)
+        self.q, self.v = np.zeros(n), np.zeros(n)
+        self.a, self.multipliers = np.zeros(n), np.zeros(m)
+        self.wrench, self.generalised = np.zeros(6), np.zeros(n)
+        self._y, self._free = np.zeros((2 + n, n)), np.zeros(1, np.int64)
+        self.status = ADVANCED
+        memory = _Memory(
+            model=model,
+            w=self._w,
+            q=self.q,
+            v=self.v,
+            y=self._y,
+            start=np.zeros((2 + n, n)),
+            rate=np.zeros((2 + n, n)),
+            total=np.zeros((2 + n, n)),
+            wrench=self.wrench,
+            generalised=self.generalised,
+            a=self.a,
+            rows=self.multipliers,
+            qdd=np.zeros(n),
+            x=np.zeros((3, n)),
+            zero=np.zeros(n),
+            free=self._free,
+        )
+        # kernels for a library's model, their Python for one with a user's constraints
+        compiled = isinstance(model, Model)
+        self._memory = Packed(memory) if compiled else memory
+        self._align, self._step = (_align_kernel, _step_kernel) if compiled else (_align, _step)
         self.restart(q, v)
+
+    @property
+    def S(self) -> np.ndarray:
+        """Basis of the null space, (n, n - rank): v = S eta + xi."""
+        return self._y[2:, : self._free[0]]
+
+    @property
+    def eta(self) -> np.ndarray:
+        """Velocities along the columns of S, (n - rank,)."""
+        return self._y[1, : self._free[0]]
 
     def restart(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> None:
         """Begin at another state, as after a disturbance; v is projected."""
-        self.q, v = self.constrained.state(q, v)
-        self.S, self.eta, self.v, self.rank = self._begin(self._model, self.gamma, self.q, v, self._w)
+        self.q[:], self.v[:] = self.constrained.state(q, v)
+        self.rank, self.residual = self._align(self._memory, self.gamma)
         w = self._w
         wanted = w.b.copy()
         wanted[: self.constrained.k] -= self.gamma * w.c
@@ -192,16 +425,20 @@ class StabilisedSolver:
             name = self.constrained.row_names[i]
             raise ConstraintError(f"constraint {name} contradicts the others: its rate is off by {slack[i]:.3g}")
 
-    def step(self, wrench: np.ndarray | None = None, generalised: np.ndarray | None = None) -> None:
-        """Advance by a period with a spatial wrench [N, N m] (6,) and generalised forces (n,), held."""
-        wrench = self._nothing[0] if wrench is None else vector("wrench", wrench, 6)
-        generalised = self._nothing[1] if generalised is None else vector("generalised", generalised, len(self.q))
-        q, eta, S, v, a, multipliers, rank = self._step(
-            self._model, self.gamma, self.period, self.q, self.eta, self.S, wrench, generalised, self._w
-        )
-        if not (np.all(np.isfinite(q)) and np.all(np.isfinite(v))):
-            raise ConstraintError("the stabilised step is not finite: the rows or the inertia are singular here")
-        self.q, self.eta, self.S, self.v, self.a, self.multipliers, self.rank = q, eta, S, v, a, multipliers, rank
+    def step(self, wrench: np.ndarray | None = None, generalised: np.ndarray | None = None) -> int:
+        """Advance by a period with a spatial wrench [N, N m] (6,) and generalised forces (n,), held.
+
+        Returns:
+            ADVANCED, or HELD where the rows or the inertia are singular: the tool stays, with the velocity it had.
+        """
+        self.wrench[:] = 0.0 if wrench is None else vector("wrench", wrench, 6)
+        self.generalised[:] = 0.0 if generalised is None else vector("generalised", generalised, len(self.q))
+        return self.advance()
+
+    def advance(self) -> int:
+        """`step` with what is in `wrench` and `generalised`, unchecked: not finite, they leave the tool HELD."""
+        self.status, self.rank, self.residual = self._step(self._memory, self.gamma, self.period)
+        return self.status
 
     @property
     def residuals(self) -> tuple[float, float]:

@@ -413,6 +413,21 @@ def potential(system, params, q, w):
     return s
 
 
+@numba.njit(cache=True, nogil=True)
+def damping(system, params, v, u, twist_v, twist_u):
+    """v . D u with the matrix D of viscous damping [W]; twists of the body at its centre for v and u, in world axes.
+
+    With an acceleration for u and `twist_u` it is half the rate of v . D v.
+    """
+    s = 0.0
+    if system == RIGID_BODY:
+        for i in range(3):
+            s += params[4] * v[i] * u[i] + params[5] * twist_v[3 + i] * twist_u[3 + i]
+    elif system == TWO_LINK:
+        s = params[2] * (v[0] * u[0] + v[1] * u[1])
+    return s
+
+
 def link_energies(system: System, q: np.ndarray, v: np.ndarray) -> tuple[float, float]:
     """Kinetic energies [J] of the two links of `two_link`; link 1 turns about its pivot."""
     if system.kind != TWO_LINK:

@@ -29,24 +29,89 @@ from haptic_sim.contact.friction import (
     tangential_mobility,
 )
 from haptic_sim.contact.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
-from haptic_sim.contact.impulses import NOT_CONVERGED, ImpulseWorkspace, resolve_collisions
+from haptic_sim.contact.gauss_seidel import MAX_SWEEPS, SOLVED, TOLERANCE, GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.impulses import (
+    NOT_CONVERGED,
+    ImpulseWorkspace,
+    resolve_freely,
+    resolve_non_pulling,
+    take_back,
+)
 from haptic_sim.contact.response import (
+    BONDED,
+    BONDS,
+    CONTACTS,
+    NOW,
+    PENDING,
+    REMEMBERED,
+    SLIDING,
+    STATE,
+    STORED,
+    UNRESOLVED,
     ContactParameters,
     ContactResponse,
     ImpulseRendering,
     Method,
     add_up,
+    begin_step,
+    end_step,
     set_up,
 )
 from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, contact_velocity
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.multibody import Multibody
-from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 
 # [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part
 # in an impact. THESIS (4.2) has v_n >= 0 for separating.
 _STILL = 1e-9
+ACTIVE_SET = 32  # colliding contacts of a group beyond which sweeps resolve it: with 100 the active set takes 60 ms
+
+
+class Impacts(NamedTuple):
+    """Memory of impulses with friction, for kernels (C: capacity).
+
+    Attributes:
+        some: contacts that collide.
+        work, sweeps: of `resolve_frictional_impacts`.
+        p: their impulses, (C, 3); state: whether they slip, (C,) int8.
+    """
+
+    some: ScaledContacts
+    work: FrictionalWorkspace
+    p: np.ndarray
+    state: np.ndarray
+    sweeps: int
+
+    @classmethod
+    def allocate(cls, capacity: int, body: Multibody) -> Impacts:
+        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        work = FrictionalWorkspace.allocate(some, body.nv)
+        return cls(some, work, np.zeros((capacity, 3)), np.zeros(capacity, np.int8), SWEEPS)
+
+
+class Sweeps(NamedTuple):
+    """Memory of impulses without friction at many contacts, for kernels (C: capacity).
+
+    Attributes:
+        some: contacts that collide.
+        memory: of `gauss_seidel`.
+        u: scaled velocity, (nv,); p: their impulses, (C, 3).
+        bias: least velocities of separation, negative, (C,) [m/s]; friction: none, (C,).
+    """
+
+    some: ScaledContacts
+    memory: GaussSeidelMemory
+    u: np.ndarray
+    p: np.ndarray
+    bias: np.ndarray
+    friction: np.ndarray
+
+    @classmethod
+    def allocate(cls, capacity: int, body: Multibody) -> Sweeps:
+        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        memory = GaussSeidelMemory.allocate(some)
+        return cls(some, memory, np.zeros(body.nv), np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity))
 
 
 class CompliantArrays(NamedTuple):
@@ -63,6 +128,9 @@ class CompliantArrays(NamedTuple):
         normal_force, mobility, slip, friction, viscosity, viscous_limit: see `friction_forces`.
         viscous, blocks: see `damp`; sums: see `tangential_mobility`; energy: see `bond_energy`.
         u: work space, (nv,).
+        impulsive, limited, spread: whether there are impulses, and what is done about those beyond `wrench_limit`.
+        impacts, sweeps: for impulses with friction, and for those of many contacts without; of no contact where there
+            are none.
     """
 
     old: np.ndarray
@@ -93,6 +161,11 @@ class CompliantArrays(NamedTuple):
     sums: np.ndarray
     energy: np.ndarray
     u: np.ndarray
+    impulsive: bool
+    limited: bool
+    spread: bool
+    impacts: Impacts
+    sweeps: Sweeps
 
 
 class CompliantContact(ContactResponse):
@@ -113,18 +186,17 @@ class CompliantContact(ContactResponse):
         wrench_limit: np.ndarray,
     ):
         super().__init__(body, parameters, capacity)
-        self.impulsive, self.frictional = method != "penalty", method == "frictional_impulses"
-        self.limited, self.spread = rendering in ("scaled", "spread"), rendering == "spread"
-        if self.limited and not self._rigid:
+        frictional, limited = method == "frictional_impulses", rendering in ("scaled", "spread")
+        self._respond, self._step = (_respond_with_friction, _step_with_friction) if frictional else (_respond, _step)
+        if limited and not body.held_alone:
             raise ParameterError(
                 [
                     f"device.impulse_rendering = {rendering}: is made for a tool of one body; a linkage needs full or "
                     "saturated"
                 ]
             )
-        self._pending, self._old_count = False, 0
         trees, work = max(body.trees.start.size, 1), ImpulseWorkspace(capacity, body.nv)
-        self._bonds = FrictionMemory(capacity)
+        bonds = FrictionMemory(capacity)
         self._arrays = CompliantArrays(
             old=np.zeros(capacity, np.int64),
             group=np.zeros(trees, np.int64),
@@ -141,8 +213,8 @@ class CompliantContact(ContactResponse):
             order=work.index,
             wrench_limit=np.array(wrench_limit, float),
             wrenches=np.zeros((3, 6)),
-            bonds=self._bonds.both,
-            table=self._bonds.table,
+            bonds=bonds.both,
+            table=bonds.table,
             normal_force=np.zeros(capacity),
             mobility=np.zeros(capacity),
             slip=np.zeros((capacity, 3)),
@@ -154,123 +226,210 @@ class CompliantContact(ContactResponse):
             sums=np.zeros(trees),
             energy=np.zeros(capacity),
             u=np.zeros(body.nv),
+            impulsive=method != "penalty",
+            limited=limited,
+            spread=rendering == "spread",
+            impacts=Impacts.allocate(capacity if frictional else 0, body),
+            sweeps=Sweeps.allocate(capacity if method == "impulse_augmented" else 0, body),
         )
-        if self.frictional:
-            self._some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
-            self._impact = FrictionalWorkspace.allocate(self._some, body.nv)
-            self._p = np.zeros((capacity, 3))
-            self._slip_state = np.zeros(capacity, np.int8)
 
     def _memory(self) -> CompliantArrays:
         return self._arrays
 
-    def _resolve(self, packed: Packed, count: int, external: np.ndarray, period: float) -> None:
-        material = self.parameters
-        penalty = (period, material.stiffness, material.damping, material.per == "wall")
-        self.contacts, self._old_count, collisions, self.stored = _begin(
-            packed, count, external, *penalty, self.impulsive, self._pending, self._old_count
-        )
-        self._pending = False
-        if collisions:
-            if self.frictional:
-                self._collide_with_friction(packed, count)
-            else:
-                self.unresolved += _collide_without_friction(packed, count)
-            if self.limited:
-                part = _limit_all(packed, count, period)
-                self._pending = self.spread and 0.0 < part < 1.0
-                if part == 0.0:  # the device renders nothing in a direction that is needed
-                    collisions = False
-                    _penalize(packed, count, *penalty, False, False, self._old_count)
-        self.state = (COLLIDING if collisions else RESTING) if self.contacts else FREE
-        friction, bonds = material.friction, self._bonds
-        before, bonds.now = bonds.now, 1 - bonds.now
-        self.sliding, self.bonded, stored = _end(
-            packed,
-            count,
-            external,
-            period,
-            friction.code,
-            friction.breakaway,
-            friction.deadband,
-            friction.damping,
-            bonds.count,
-            before,
-        )
-        self.stored += stored
-        bonds.count = count if friction.code != NONE else 0
 
-    def _collide_with_friction(self, packed: Packed, count: int) -> None:
-        a = self._arrays
-        m = _select(packed, count, self.parameters.friction.code != NONE, self._some)
-        e, mu = a.numbers[2], a.numbers[3]
-        code = resolve_frictional_impacts(
-            m, self._some, a.u, e, mu, STEPS, SWEEPS, self._impact, self._p, self._slip_state
-        )
-        self.unresolved += code == 2
-        _scatter(m, a.chosen, self._p, self.impulses)
+@numba.njit(cache=True, nogil=True)
+def _step(packed, count, wrench, potential, period):
+    """See ContactResponse."""
+    begin_step(packed, wrench, period)
+    _respond(packed, count, period)
+    end_step(packed, count, wrench, potential, period)
 
 
 @numba.njit(cache=True, nogil=True)
-def _begin(packed, count, external, period, stiffness, damping, per_wall, impulsive, pending, old_count):
-    """Set up the contacts; then as `_penalize`."""
-    set_up(packed, count, external)
-    return _penalize(packed, count, period, stiffness, damping, per_wall, impulsive, pending, old_count)
+def _step_with_friction(packed, count, wrench, potential, period):
+    """See ContactResponse."""
+    begin_step(packed, wrench, period)
+    _respond_with_friction(packed, count, period)
+    end_step(packed, count, wrench, potential, period)
 
 
 @numba.njit(cache=True, nogil=True)
-def _penalize(packed, count, period, stiffness, damping, per_wall, impulsive, pending, old_count):
-    """Fill in penalties where there are no collisions.
+def _respond(packed, count, period):
+    """See ContactResponse."""
+    set_up(packed, count)
+    collide = _penalize(packed, count, period, packed.arrays.method.impulsive)
+    if collide:
+        packed.arrays.counts[UNRESOLVED] += _collide_without_friction(packed, count)
+    _settle(packed, count, period, collide)
 
-    Returns:
-        Contacts that overlap, the same for the next step, whether some collide, energy of the springs [J].
-    """
+
+@numba.njit(cache=True, nogil=True)
+def _respond_with_friction(packed, count, period):
+    """See ContactResponse."""
+    set_up(packed, count)
+    collide = _penalize(packed, count, period, True)
+    if collide:
+        packed.arrays.counts[UNRESOLVED] += _collide_with_friction(packed, count)
+    _settle(packed, count, period, collide)
+
+
+@numba.njit(cache=True, nogil=True)
+def _settle(packed, count, period, collide):
+    """Limit the impulses, and all that follows from them."""
     a = packed.arrays
-    m = a.method
-    return _penalties(
+    counts = a.counts
+    if collide and a.method.limited:
+        part = _limit_all(packed, count, period)
+        counts[PENDING] = 1 if a.method.spread and 0.0 < part < 1.0 else 0
+        if part == 0.0:  # the device renders nothing in a direction that is needed
+            collide = False
+            _penalize(packed, count, period, False)
+    counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
+    counts[SLIDING] = 0
+    a.amounts[BONDED] = 0.0
+    if a.material.friction != NONE:
+        _rub(packed, count, period)
+    else:
+        counts[BONDS] = 0
+    add_up(packed, count, period)
+
+
+@numba.njit(cache=True, nogil=True)
+def _penalize(packed, count, period, impulsive):
+    """Fill in penalties where there are no collisions; whether some contacts collide."""
+    a = packed.arrays
+    m, material, counts = a.method, a.material, a.counts
+    counts[CONTACTS], counts[REMEMBERED], collide, a.amounts[STORED] = _penalties(
         count,
         a.rows,
         a.scaled,
         a.body.u,
         period,
-        stiffness,
-        damping,
-        per_wall,
+        material.stiffness,
+        material.damping,
+        material.shared,
         impulsive,
-        pending,
+        impulsive and counts[PENDING] != 0,
         a.body.hand_tree,
         m.old,
-        old_count,
+        counts[REMEMBERED],
         m.group,
         m.colliding,
         m.numbers,
         m.normal_force,
         a.impulses,
     )
+    counts[PENDING] = 0
+    return collide
 
 
 @numba.njit(cache=True, nogil=True)
 def _collide_without_friction(packed, count):
-    """As `_collide`."""
+    """Frictionless impulses, group by group; returns how many groups did not converge."""
+    a = packed.arrays
+    group, numbers, index = a.method.group, a.method.numbers, a.method.chosen
+    failures = 0
+    for g in range(group.shape[0]):
+        if group[g] != g:
+            continue
+        n = 0
+        for i in range(count):
+            if numbers[1, i] > 0.0 and _group_of(a.scaled, i, group) == g:
+                index[n] = i
+                numbers[2, n], numbers[3, n] = numbers[0, i], a.rows.restitution[i]
+                n += 1
+        if n > 0 and not _resolve_group(packed, g, n):
+            failures += 1
+    return failures
+
+
+@numba.njit(cache=True, nogil=True)
+def _resolve_group(packed, g, n):
+    """Impulses of a group's n contacts that collide; whether they converged."""
     a = packed.arrays
     m = a.method
-    return _collide(
-        count,
-        a.rows,
-        a.scaled,
-        m.group,
-        m.numbers,
-        m.chosen,
-        m.column,
-        m.W,
-        m.c,
-        m.G,
-        m.H,
-        m.small,
-        m.vectors,
-        m.order,
-        a.impulses,
-    )
+    v_n, restitution, p = m.numbers[2], m.numbers[3], m.vectors[3]
+    W = m.W[: n * _number_columns(packed, g)].reshape((n, -1))
+    _gather(packed, n, W)
+    code = SOLVED
+    if not resolve_freely(n, W, v_n, restitution, m.c, m.G, m.H, m.small, m.order, p):
+        if n <= ACTIVE_SET:
+            code = resolve_non_pulling(n, W, v_n, m.c, m.G, m.H, m.small, m.vectors, m.order, p)
+        else:
+            code = _sweep(packed, n, p)
+            take_back(W, n, v_n, m.small, p)
+    for k in range(n):
+        i = m.chosen[k]
+        a.impulses.p[i, 0] = p[k]
+        a.impulses.impact[i] = True
+    return code != NOT_CONVERGED
+
+
+@numba.njit(cache=True, nogil=True)
+def _number_columns(packed, g):
+    """Say in which columns of W the trees of a group come; returns how many columns there are."""
+    a = packed.arrays
+    group, column = a.method.group, a.method.column
+    width = 0
+    for tree in range(group.shape[0]):
+        if _root(group, tree) == g:
+            column[tree] = width
+            width += a.scaled.size[tree]
+    return width
+
+
+@numba.njit(cache=True, nogil=True)
+def _gather(packed, n, W):
+    """Fill W with the normal rows of the first n contacts that are chosen."""
+    a = packed.arrays
+    contacts, column = a.scaled, a.method.column
+    W[:, :] = 0.0
+    for k in range(n):
+        i = a.method.chosen[k]
+        for side in range(2):
+            tree = contacts.tree[i, side]
+            if tree >= 0:
+                for j in range(contacts.size[tree]):
+                    W[k, column[tree] + j] = contacts.W[i, 0, side, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _sweep(packed, n, p):
+    """Fill p[:n] with impulses of the first n contacts that are chosen, as `resolve_non_pulling`, by Gauss-Seidel.
+
+    The law of contacts without friction whose velocity of separation has the bound -e v_n is that of these impulses,
+    and the cost of a sweep grows with the number of contacts only.
+    """
+    a = packed.arrays
+    m = a.method
+    s = m.sweeps
+    for k in range(n):
+        copy_contact(a.scaled, m.chosen[k], s.some, k)
+        s.bias[k] = m.numbers[3, k] * min(m.numbers[2, k], 0.0)
+        s.p[k, 0] = max(p[k], 0.0)
+        s.p[k, 1] = s.p[k, 2] = 0.0
+    for j in range(s.u.shape[0]):
+        s.u[j] = a.body.u[j]
+    code, _, _, _ = gauss_seidel(n, s.some, s.friction, s.bias, s.u, s.p, s.memory, TOLERANCE, MAX_SWEEPS)
+    for k in range(n):
+        p[k] = s.p[k, 0]
+    return NOT_CONVERGED if code != SOLVED else SOLVED
+
+
+@numba.njit(cache=True, nogil=True)
+def _collide_with_friction(packed, count):
+    """Impulses with friction; returns 1 if they did not converge, else 0."""
+    a = packed.arrays
+    m = a.method
+    f = m.impacts
+    n = _select(packed, count)
+    code = resolve_frictional_impacts(n, f.some, m.u, m.numbers[2], m.numbers[3], STEPS, f.sweeps, f.work, f.p, f.state)
+    for k in range(n):
+        i = m.chosen[k]
+        for d in range(3):
+            a.impulses.p[i, d] = f.p[k, d]
+        a.impulses.impact[i] = True
+    return 1 if code == 2 else 0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -295,28 +454,12 @@ def _limit_all(packed, count, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _end(packed, count, external, period, model, breakaway, deadband, damping, count_before, before):
-    """Friction of the contacts with penalties, and what all impulses do.
-
-    Args:
-        count_before, before: how many bonds there were in the step before, and which of the two memories has them.
-
-    Returns:
-        Contacts that slide, growth of the energy of bonds, what it was before [J].
-    """
-    sliding, growth, stored = 0, 0.0, 0.0
-    if model != NONE:
-        sliding, growth, stored = _rub(
-            packed, count, external, period, model, breakaway, deadband, damping, count_before, before
-        )
-    add_up(packed, count, period)
-    return sliding, growth, stored
-
-
-@numba.njit(cache=True, nogil=True)
-def _rub(packed, count, external, period, model, breakaway, deadband, damping, count_before, before):
-    """Add friction to the impulses; returns the same."""
+def _rub(packed, count, period):
+    """Add friction to the impulses of the contacts with penalties."""
     a = packed.arrays
+    material, counts = a.material, a.counts
+    before, count_before = counts[NOW], counts[BONDS]
+    model, damping = material.friction, material.viscosity
     m = a.method
     bonds, old_bonds = m.bonds[1 - before], m.bonds[before]
     stored = bond_energy(count_before, old_bonds, m.energy)
@@ -332,8 +475,8 @@ def _rub(packed, count, external, period, model, breakaway, deadband, damping, c
         m.normal_force,
         a.rows.friction,
         m.mobility,
-        breakaway,
-        deadband,
+        material.breakaway,
+        material.deadband,
         damping,
         period,
         bonds,
@@ -341,12 +484,14 @@ def _rub(packed, count, external, period, model, breakaway, deadband, damping, c
         m.viscosity,
         m.viscous_limit,
     )
-    sliding = _add_friction(count, a.rows, a.tangent, m.friction, bonds.sliding, m.normal_force, period, p)
+    counts[SLIDING] = _add_friction(count, a.rows, a.tangent, m.friction, bonds.sliding, m.normal_force, period, p)
     if damping > 0.0 or model == COULOMB:
         for j in range(u.shape[0]):
-            u[j] = a.body.u[j] + external[j]
+            u[j] = a.body.u[j] + a.external[j]
         _damp(count, a.scaled, m.viscosity, m.viscous_limit, period, u, m.viscous, m.blocks, p)
-    return sliding, bond_energy(count, bonds, m.energy) - stored, stored
+    counts[NOW], counts[BONDS] = 1 - before, count
+    a.amounts[BONDED] = bond_energy(count, bonds, m.energy) - stored
+    a.amounts[STORED] += stored
 
 
 @numba.njit(cache=True, nogil=True)
@@ -471,46 +616,6 @@ def _penalties(
 
 
 @numba.njit(cache=True, nogil=True)
-def _collide(count, rows, contacts, group, numbers, index, column, flat, c, G, H, small, vectors, order, impulses):
-    """Frictionless impulses, group by group; returns how many groups did not converge."""
-    v_n, collides, approach, restitution = numbers[0], numbers[1], numbers[2], numbers[3]
-    failures = 0
-    for g in range(group.shape[0]):
-        if group[g] != g:
-            continue
-        n = width = 0
-        for tree in range(group.shape[0]):
-            if _root(group, tree) == g:
-                column[tree] = width
-                width += contacts.size[tree]
-        for i in range(count):
-            if collides[i] > 0.0 and _group_of(contacts, i, group) == g:
-                index[n] = i
-                approach[n] = v_n[i]
-                restitution[n] = rows.restitution[i]
-                n += 1
-        if n == 0:
-            continue
-        W = flat[: n * width].reshape((n, width))
-        W[:, :] = 0.0
-        for m in range(n):
-            i = index[m]
-            for side in range(2):
-                tree = contacts.tree[i, side]
-                if tree >= 0:
-                    for k in range(contacts.size[tree]):
-                        W[m, column[tree] + k] = contacts.W[i, 0, side, k]
-        p = vectors[3]
-        code = resolve_collisions(n, W, approach, restitution, c, G, H, small, vectors, order, p)
-        if code == NOT_CONVERGED:
-            failures += 1
-        for m in range(n):
-            impulses.p[index[m], 0] = p[m]
-            impulses.impact[index[m]] = True
-    return failures
-
-
-@numba.njit(cache=True, nogil=True)
 def _limit(count, rows, contacts, tangent, impulses, group, hand, hand_tree, p_WH, period, limit, work):
     """Scale all impulses of the hand's group so that the device can render them (THESIS 4.5.2); returns by how much.
 
@@ -598,17 +703,18 @@ def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def _select(packed, count, rubs, some):
+def _select(packed, count):
     """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
     a = packed.arrays
     w = a.method
+    rubs = a.material.friction != NONE
     m = 0
     for i in range(count):
         if w.numbers[1, i] > 0.0:
             w.chosen[m] = i
             w.numbers[2, m] = a.rows.restitution[i]
             w.numbers[3, m] = a.rows.friction[i, 1] if rubs else 0.0
-            copy_contact(a.scaled, i, some, m)
+            copy_contact(a.scaled, i, w.impacts.some, m)
             m += 1
     for j in range(w.u.shape[0]):
         w.u[j] = a.body.u[j]
@@ -627,12 +733,3 @@ def copy_contact(contacts, i, some, m):
                     some.W[m, d, side, k] = contacts.W[i, d, side, k]
     for d in range(3):
         some.offset[m, d] = contacts.offset[i, d]
-
-
-@numba.njit(cache=True, nogil=True)
-def _scatter(m, index, p, impulses):
-    """Put the impulses of selected contacts where they belong."""
-    for k in range(m):
-        for d in range(3):
-            impulses.p[index[k], d] = p[k, d]
-        impulses.impact[index[k]] = True

@@ -267,36 +267,33 @@ def _non_negative(W, n, c, Q, R, small, vectors, index, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def resolve_collisions(n, W, v_n, restitution, c, G, H, small, vectors, index, p):
-    """Fill p[:n] with the impulses [N s] of n colliding contacts; returns how they were found.
+def resolve_freely(n, W, v_n, restitution, c, G, H, small, index, p):
+    """Fill p[:n] with the impulses [N s] of THESIS (4.36); returns whether none of them pulls.
 
-    Args:
-        n: number of contacts, all approaching.
-        W: normal rows J L^-T with the inertia D = L L^T, of the contacts first, (C, nv).
-        v_n: normal velocities, negative, (C,) [m/s].
-        restitution: coefficients in [0, 1], (C,).
-        c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
-
-    Returns:
-        SOLVED_FREE: THESIS (4.36); SOLVED_NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
-        those of the last iterate scaled so that no energy is added.
+    Arguments are those of `resolve_collisions`.
     """
-    nv = W.shape[1]
     for i in range(n):
         c[i] = (1.0 + restitution[i]) * v_n[i]
         index[1, i] = i
     _pseudo_solve(W, index[1], n, c, G, H, small, p)
     largest = 0.0
-    pulls = False
     for i in range(n):
         largest = max(largest, abs(p[i]))
     for i in range(n):
         if p[i] < -_SLACK * largest:
-            pulls = True
-        elif p[i] < 0.0:
-            p[i] = 0.0
-    if not pulls:
-        return SOLVED_FREE
+            return False
+    for i in range(n):
+        p[i] = max(p[i], 0.0)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def resolve_non_pulling(n, W, v_n, c, G, H, small, vectors, index, p):
+    """Fill p[:n] with impulses that do not pull, by the active set, after `resolve_freely` found some that do.
+
+    Its time grows with the square of the contacts. Arguments and codes are those of `resolve_collisions`.
+    """
+    nv = W.shape[1]
     length = vectors[1]
     for i in range(n):
         length[i] = 0.0
@@ -318,8 +315,38 @@ def resolve_collisions(n, W, v_n, restitution, c, G, H, small, vectors, index, p
 
 
 @numba.njit(cache=True, nogil=True)
-def _damp(W, n, v_n, small, p):
-    """Scale p so that its energy p^T v_n + 1/2 |W^T p|^2 is least along the ray, hence not positive."""
+def resolve_collisions(n, W, v_n, restitution, c, G, H, small, vectors, index, p):
+    """Fill p[:n] with the impulses [N s] of n colliding contacts; returns how they were found.
+
+    Args:
+        n: number of contacts, all approaching.
+        W: normal rows J L^-T with the inertia D = L L^T, of the contacts first, (C, nv).
+        v_n: normal velocities, negative, (C,) [m/s].
+        restitution: coefficients in [0, 1], (C,).
+        c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
+
+    Returns:
+        SOLVED_FREE: THESIS (4.36); SOLVED_NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
+        those of the last iterate scaled so that no energy is added.
+    """
+    if resolve_freely(n, W, v_n, restitution, c, G, H, small, index, p):
+        return SOLVED_FREE
+    return resolve_non_pulling(n, W, v_n, c, G, H, small, vectors, index, p)
+
+
+@numba.njit(cache=True, nogil=True)
+def take_back(W, n, v_n, small, p):
+    """Scale p to where it adds no energy, p^T v_n + 1/2 |W^T p|^2 <= 0, if it adds some."""
+    work, square = _energy(W, n, v_n, small, p)
+    if work + 0.5 * square > 0.0:
+        scale = max(-2.0 * work / square, 0.0)
+        for i in range(n):
+            p[i] *= scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _energy(W, n, v_n, small, p):
+    """p^T v_n and |W^T p|^2."""
     work = 0.0
     square = 0.0
     for k in range(W.shape[1]):
@@ -330,6 +357,13 @@ def _damp(W, n, v_n, small, p):
         square += s * s
     for i in range(n):
         work += p[i] * v_n[i]
+    return work, square
+
+
+@numba.njit(cache=True, nogil=True)
+def _damp(W, n, v_n, small, p):
+    """Scale p so that its energy p^T v_n + 1/2 |W^T p|^2 is least along the ray, hence not positive."""
+    work, square = _energy(W, n, v_n, small, p)
     scale = min(1.0, -work / square) if square > 0.0 and work < 0.0 else 0.0
     for i in range(n):
         p[i] *= scale

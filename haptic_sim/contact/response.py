@@ -5,12 +5,16 @@ sets up the contacts in scaled coordinates, adds up what the impulses do to the 
 dissipated what. The methods are in `compliant` (penalties, with or without collision impulses) and `rigid`
 (complementarity); `methods` chooses.
 
+A step is one call from Python: each method has a kernel that begins with `begin_step`, finds its impulses between
+`set_up` and `add_up`, and ends with `end_step`.
+
 Contact state (THESIS 4.2): FREE without contacts, COLLIDING in a step with collision impulses, RESTING otherwise.
 An impulse p in a step of length T is the wrench J^T p / T of that step (THESIS 4.45).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numba
@@ -18,10 +22,10 @@ import numpy as np
 
 from haptic_sim.contact.friction import FrictionParameters
 from haptic_sim.contact.rows import ContactRows, RowArrays
-from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, assemble, contact_velocity
-from haptic_sim.energy import DAMPING, FRICTION, IMPACT, INJECTED, EnergyBalance
+from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
+from haptic_sim.energy import DAMPING, FRICTION, IMPACT, INJECTED, EnergyBalance, open_balance
 from haptic_sim.messages import FREE
-from haptic_sim.multibody import BodyArrays, Multibody
+from haptic_sim.multibody import BodyArrays, Multibody, find_velocity, push_scaled
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 
@@ -29,6 +33,11 @@ Method = Literal["penalty", "impulse_augmented", "frictional_impulses", "constra
 RIGID: tuple[Method, ...] = ("constraint", "hybrid")
 """Methods in which contacts do not overlap."""
 ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
+
+CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING = range(8)
+"""Places in `ResponseArrays.counts`."""
+STORED, BONDED = range(2)
+"""Places in `ResponseArrays.amounts`."""
 
 
 class ContactParameters(Parameters):
@@ -109,6 +118,43 @@ class Impulses(NamedTuple):
         return cls(np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity, np.bool_))
 
 
+class Material(NamedTuple):
+    """What kernels read of `ContactParameters`.
+
+    Attributes:
+        shared: whether stiffness and damping are shared by the points of a wall.
+        friction: code of the model; viscosity: its damping [N s/m].
+        lemke: most contacts that go to the Lemke solver, -1: none do, not even a step without contacts.
+    """
+
+    stiffness: float
+    damping: float
+    shared: bool
+    friction: int
+    breakaway: float
+    deadband: float
+    viscosity: float
+    bounce: float
+    lemke: int
+    tolerance: float
+
+    @classmethod
+    def of(cls, parameters: ContactParameters) -> Material:
+        friction = parameters.friction
+        return cls(
+            stiffness=parameters.stiffness,
+            damping=parameters.damping,
+            shared=parameters.per == "wall",
+            friction=friction.code,
+            breakaway=friction.breakaway,
+            deadband=friction.deadband,
+            viscosity=friction.damping,
+            bounce=parameters.bounce,
+            lemke=-1 if parameters.solver == "gauss_seidel" else parameters.lemke_contacts,
+            tolerance=parameters.tolerance,
+        )
+
+
 class ResponseArrays(NamedTuple):
     """What a step works on, for kernels.
 
@@ -117,6 +163,13 @@ class ResponseArrays(NamedTuple):
         scaled, tangent: contacts in scaled coordinates, and their first tangents, (C, 3).
         impulses, du, wrench: see `ContactResponse`.
         u: scaled velocity, (nv,): at first what it would become without contacts, in the end after the step.
+        external: what forces other than contacts do to u during the step, (nv,).
+        material: numbers of the material.
+        counts: (8,) int64. CONTACTS, SLIDING, STATE, UNRESOLVED: see `ContactResponse`; of the memory of a method,
+            REMEMBERED: contacts of the step before, BONDS: how many of these have friction's, NOW: which of two
+            memories holds them, PENDING: whether impulses are still to be spread.
+        amounts: (2,). STORED: see `ContactResponse`; BONDED: by how much the energy of bonds grew [J].
+        energy: as of the beginning of the step, (8,); flows: `EnergyBalance.values`; start: its sum at the start, (1,).
         method: memory of the method.
     """
 
@@ -128,6 +181,13 @@ class ResponseArrays(NamedTuple):
     du: np.ndarray
     wrench: np.ndarray
     u: np.ndarray
+    external: np.ndarray
+    material: Material
+    counts: np.ndarray
+    amounts: np.ndarray
+    energy: np.ndarray
+    flows: np.ndarray
+    start: np.ndarray
     method: Any
 
 
@@ -141,11 +201,16 @@ class ContactResponse:
 
     Attributes:
         du: what the contacts of the last step do to the scaled velocity, (nv,); u: that after the step, (nv,).
-        wrench: the same at the hand, in world axes [N, N m] (6,).
-        contacts: number of contacts; sliding: how many of them slide; state: FREE, COLLIDING or RESTING.
-        unresolved: steps whose impulses did not converge and were damped.
-        stored: energy of springs and bonds before the step [J].
+        wrench: the same at the hand, in world axes [N, N m] (6,); of linkages only contacts of the held body itself
+            count, see `haptic_sim.hand.Hand.wrench` for all.
+        balance: where the energy is; energy: the same as of the beginning of the step, (8,) [J].
+        counts: contacts, state and more as kernels have them, see `ResponseArrays`.
     """
+
+    _respond: Callable[[Packed, int, float], None]
+    """Kernel of the method: packed (of `ResponseArrays`), count, period."""
+    _step: Callable[[Packed, int, np.ndarray, float, float], None]
+    """The same between `begin_step` and `end_step`: packed, count, wrench, potential energy, period."""
 
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
         self.parameters = parameters
@@ -154,13 +219,37 @@ class ContactResponse:
         self.impulses = Impulses.allocate(capacity)
         self.tangent = np.zeros((capacity, 3))
         self.du, self.wrench = np.zeros(body.nv), np.zeros(6)
-        self.contacts, self.sliding, self.state, self.unresolved = 0, 0, FREE, 0
-        self.stored, self.bonded = 0.0, 0.0
-        self.u = np.zeros(body.nv)
+        self.u, self._external = np.zeros(body.nv), np.zeros(body.nv)
+        self.counts, self._amounts = np.zeros(8, np.int64), np.zeros(2)
+        self.counts[STATE] = FREE
+        self.balance, self.energy = EnergyBalance(), np.zeros(8)
         self._packed: Packed | None = None
-        self._packed_rows: ContactRows | None = None
-        self._packed_body: Multibody | None = None
-        self._rigid = int(np.count_nonzero(body.trees.of_joint == body.trees.of_joint[body.hand_joint])) == 1
+        self._packed_of: tuple[Any, ...] = ()
+
+    @property
+    def contacts(self) -> int:
+        """Number of contacts."""
+        return int(self.counts[CONTACTS])
+
+    @property
+    def sliding(self) -> int:
+        """Number of contacts that slide."""
+        return int(self.counts[SLIDING])
+
+    @property
+    def state(self) -> int:
+        """FREE, COLLIDING or RESTING."""
+        return int(self.counts[STATE])
+
+    @property
+    def unresolved(self) -> int:
+        """Steps whose impulses did not converge and were damped."""
+        return int(self.counts[UNRESOLVED])
+
+    @property
+    def stored(self) -> float:
+        """Energy of springs and bonds before the step [J]."""
+        return float(self._amounts[STORED])
 
     @property
     def margin(self) -> float:
@@ -168,58 +257,89 @@ class ContactResponse:
         return 0.0
 
     def respond(self, rows: ContactRows, body: Multibody, external: np.ndarray, period: float) -> None:
-        """Find du, u, wrench, contacts and state for a step.
+        """Find du, u, contacts and state for a step, and the wrench where the held body moves by itself.
 
         Args:
             rows: contacts of `body` as it is.
             external: what forces other than contacts do to u during the step, (nv,).
             period: [s].
         """
-        packed = self._packed
-        if packed is None or rows is not self._packed_rows or body is not self._packed_body:
-            self._packed_rows, self._packed_body = rows, body
+        self._external[:] = external
+        self._respond(self._pack(rows, body), rows.count, period)
+
+    def step(self, rows: ContactRows, body: Multibody, wrench: np.ndarray, period: float) -> None:
+        """The same with gravity, bias and a wrench at the hand [N, N m] (6,); books it, and finds how the bodies move.
+
+        That is `body.arrays.v` after the step, and `body.arrays.step`, by which the configuration moves.
+        """
+        self._step(self._pack(rows, body), rows.count, wrench, body.potential_energy, period)
+
+    def conclude(self, rows: ContactRows, body: Multibody, wrench: np.ndarray, period: float) -> None:
+        """After `respond`: book what was done, and find how the bodies move, as in `step`."""
+        end_step(self._pack(rows, body), rows.count, wrench, body.potential_energy, period)
+
+    def _pack(self, rows: ContactRows, body: Multibody) -> Packed:
+        """What kernels work on."""
+        packed, of = self._packed, self._packed_of
+        if packed is None or rows is not of[0] or body is not of[1] or self.parameters is not of[2]:
+            self._packed_of = rows, body, self.parameters
             packed = self._packed = Packed(
                 ResponseArrays(
-                    rows.arrays,
-                    body.arrays,
-                    self.scaled,
-                    self.tangent,
-                    self.impulses,
-                    self.du,
-                    self.wrench,
-                    self.u,
-                    self._memory(),
+                    rows=rows.arrays,
+                    body=body.arrays,
+                    scaled=self.scaled,
+                    tangent=self.tangent,
+                    impulses=self.impulses,
+                    du=self.du,
+                    wrench=self.wrench,
+                    u=self.u,
+                    external=self._external,
+                    material=Material.of(self.parameters),
+                    counts=self.counts,
+                    amounts=self._amounts,
+                    energy=self.energy,
+                    flows=self.balance.values,
+                    start=self.balance.start,
+                    method=self._memory(),
                 )
             )
-        self._resolve(packed, rows.count, external, period)
-        if not self._rigid:
-            body.at_hand(self.du, period, self.wrench)
+        return packed
 
     def _memory(self) -> Any:
         """Memory of the method, for kernels."""
         raise NotImplementedError
 
-    def _resolve(self, packed: Packed, count: int, external: np.ndarray, period: float) -> None:
-        """Find all of it; `packed`: of `ResponseArrays`.
 
-        Begins with `set_up` and ends with `add_up`; also says `stored` before the step, and `bonded`, by how much the
-        energy of bonds grew.
-        """
-        raise NotImplementedError
-
-    def book(self, rows: ContactRows, wrench: np.ndarray, balance: EnergyBalance) -> None:
-        """Enter what was done during the step, in which `wrench` acted at the hand, into `balance`."""
-        _book(self._packed, rows.count, self.bonded, wrench, balance.period, balance.values)
+@numba.njit(cache=True, nogil=True)
+def begin_step(packed, wrench, period):
+    """Find what gravity, bias and a wrench at the hand do to u."""
+    a = packed.arrays
+    body = a.body
+    push_scaled(body.L, body.start, body.size, body.J_H, body.bias, wrench, period, a.external)
 
 
 @numba.njit(cache=True, nogil=True)
-def set_up(packed, count, external):
+def end_step(packed, count, wrench, potential, period):
+    """Enter what was done during the step, in which `wrench` acted at the hand, and find v after it."""
+    a = packed.arrays
+    body = a.body
+    open_balance(a.flows, a.start, body.kinetic_energy[0], potential, a.amounts[STORED])
+    for i in range(a.energy.shape[0]):
+        a.energy[i] = a.flows[i]
+    _book(packed, count, wrench, period)
+    find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, a.u, period, body.v, body.step)
+
+
+@numba.njit(cache=True, nogil=True)
+def set_up(packed, count):
     """Put the contacts of `ResponseArrays` into scaled coordinates."""
     a = packed.arrays
     body = a.body
     for j in range(a.u.shape[0]):
-        a.u[j] = body.u[j] + external[j]
+        a.u[j] = body.u[j] + a.external[j]
     assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, a.u, a.scaled, a.tangent)
+    if body.rank[0] > 0:
+        constrain_contacts(count, a.scaled, body.Q, body.rank[0], body.reaction)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -267,17 +387,17 @@ def _collect(count, rows, contacts, tangent, p, hand, p_WH, period, du, wrench):
 
 
 @numba.njit(cache=True, nogil=True)
-def _book(packed, count, bonded, wrench, period, energy):
+def _book(packed, count, wrench, period):
     """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy."""
     a = packed.arrays
-    contacts, impulses, before, after, W_H = a.scaled, a.impulses, a.body.u, a.u, a.body.W_H
+    contacts, impulses, before, after, W_H, energy = a.scaled, a.impulses, a.body.u, a.u, a.body.W_H, a.flows
     p, spring = impulses.p, impulses.spring
     for i in range(6):
         s = 0.0
         for j in range(before.shape[0]):
             s += W_H[i, j] * 0.5 * (before[j] + after[j])
         energy[INJECTED] += period * wrench[i] * s
-    friction = -bonded
+    friction = -a.amounts[BONDED]
     for i in range(count):
         n = 0.5 * (contact_velocity(contacts, i, 0, before) + contact_velocity(contacts, i, 0, after))
         energy[INJECTED] -= p[i, 0] * contacts.offset[i, 0]  # surroundings that move

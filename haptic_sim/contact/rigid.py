@@ -26,18 +26,33 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.contact.compliant import copy_contact
+from haptic_sim.contact.compliant import Impacts, copy_contact
 from haptic_sim.contact.friction import NONE
-from haptic_sim.contact.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
+from haptic_sim.contact.frictional_impulses import STEPS, resolve_frictional_impacts
 from haptic_sim.contact.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
 from haptic_sim.contact.lemke import SOLVED
 from haptic_sim.contact.mirtich import MirtichWorkspace, resolve_one_at_a_time
-from haptic_sim.contact.response import ContactParameters, ContactResponse, Method, add_up, set_up
-from haptic_sim.contact.scaled import ScaledContacts, contact_velocity
+from haptic_sim.contact.response import (
+    BONDED,
+    CONTACTS,
+    NOW,
+    REMEMBERED,
+    SLIDING,
+    STATE,
+    STORED,
+    UNRESOLVED,
+    ContactParameters,
+    ContactResponse,
+    Method,
+    add_up,
+    begin_step,
+    end_step,
+    set_up,
+)
+from haptic_sim.contact.scaled import contact_velocity
 from haptic_sim.contact.stewart_trinkle import ContactProblem, stewart_trinkle
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.multibody import Multibody
-from haptic_sim.packed import Packed
 
 RECOVERY = 0.2  # part of an overlap to recover in a step
 SLOP = 1e-5  # [m] overlap that is left alone
@@ -70,8 +85,10 @@ class RigidArrays(NamedTuple):
 
     Attributes:
         problem, gauss_seidel: of the solvers.
-        some, chosen, e, mu: contacts that take part in an impact, their numbers, restitution and friction; `mu` is then
-            that of all contacts in the complementarity problem.
+        impacts: contacts that take part in an impact, and their impulses.
+        chosen, e, mu: their numbers, restitution and friction; `mu` is then that of all contacts in the complementarity
+            problem.
+        A, vectors: of a `MirtichWorkspace`.
         bias, start: bounds of the normal velocities [m/s], (C,), and impulses to start from, (C, 3).
         p: impulses of the problem, (C, 3).
         u, after: scaled velocity after impacts, and after the step, (nv,).
@@ -80,7 +97,7 @@ class RigidArrays(NamedTuple):
 
     problem: ContactProblem
     gauss_seidel: GaussSeidelMemory
-    some: ScaledContacts
+    impacts: Impacts
     chosen: np.ndarray
     e: np.ndarray
     mu: np.ndarray
@@ -89,6 +106,8 @@ class RigidArrays(NamedTuple):
     p: np.ndarray
     u: np.ndarray
     after: np.ndarray
+    A: np.ndarray
+    vectors: np.ndarray
     steps: tuple[Remembered, Remembered]
 
 
@@ -97,13 +116,14 @@ class RigidContact(ContactResponse):
 
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int, method: Method):
         super().__init__(body, parameters, capacity)
-        self.hybrid = method == "hybrid"
+        hybrid = method == "hybrid"
+        self._respond, self._step = (_respond_one_by_one, _step_one_by_one) if hybrid else (_respond, _step)
         planar = not np.any(body.J_W[2:5])  # nothing moves along z or turns about x or y
-        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        one = MirtichWorkspace()
         self._arrays = RigidArrays(
             problem=ContactProblem.allocate(parameters.lemke_contacts, 2 if planar else parameters.facets),
             gauss_seidel=GaussSeidelMemory.allocate(self.scaled),
-            some=some,
+            impacts=Impacts.allocate(capacity, body),
             chosen=np.zeros(capacity, np.int64),
             e=np.zeros(capacity),
             mu=np.zeros(capacity),
@@ -112,14 +132,10 @@ class RigidContact(ContactResponse):
             p=np.zeros((capacity, 3)),
             u=np.zeros(body.nv),
             after=np.zeros(body.nv),
+            A=one.A,
+            vectors=one.vectors,
             steps=(Remembered.allocate(capacity), Remembered.allocate(capacity)),
         )
-        if self.hybrid:
-            self._mirtich = MirtichWorkspace()
-        else:
-            self._impacts = FrictionalWorkspace.allocate(some, body.nv)
-            self._slip_state = np.zeros(capacity, np.int8)
-        self._now, self._count = 0, 0
 
     @property
     def margin(self) -> float:
@@ -129,97 +145,134 @@ class RigidContact(ContactResponse):
     def _memory(self) -> RigidArrays:
         return self._arrays
 
-    def _resolve(self, packed: Packed, count: int, external: np.ndarray, period: float) -> None:
-        material = self.parameters
-        rubs = material.friction.code != NONE
-        m = _begin(packed, count, external, period, material.bounce, self.hybrid, rubs)
-        collides = m > 0
-        for _ in range(_ROUNDS):
-            if not m:
-                break
-            self._collide(m)
-            m = _bounce(packed, count, period, material.bounce, self.hybrid, rubs)
-        before, self._now = self._now, 1 - self._now
-        few = count <= min(material.lemke_contacts, self._arrays.problem.scale.size)
-        lemke = material.solver == "lemke" or (material.solver == "automatic" and few)
-        self.contacts, self.sliding, failures = _end(
-            packed, count, external, period, rubs, lemke, material.tolerance, self._count, before
-        )
-        self.unresolved += failures
-        self._count = count
-        self.state = (COLLIDING if collides else RESTING) if self.contacts else FREE
 
-    def _collide(self, m: int) -> None:
-        """Resolve the impacts of the first m contacts of `some`."""
-        a = self._arrays
-        if self.hybrid:
-            w = self._mirtich
-            code, _ = resolve_one_at_a_time(
-                m, a.some, a.u, a.e, a.mu, self.parameters.bounce, 20 * m, w.A, w.vectors, a.p
-            )
-        else:
-            code = resolve_frictional_impacts(
-                m, a.some, a.u, a.e, a.mu, STEPS, SWEEPS, self._impacts, a.p, self._slip_state
-            )
-            self.unresolved += code == 2
-        for k in range(m):
-            self.impulses.p[a.chosen[k]] += a.p[k]
+@numba.njit(cache=True, nogil=True)
+def _step(packed, count, wrench, potential, period):
+    """See ContactResponse."""
+    begin_step(packed, wrench, period)
+    _respond(packed, count, period)
+    end_step(packed, count, wrench, potential, period)
 
 
 @numba.njit(cache=True, nogil=True)
-def _begin(packed, count, external, period, bounce, always, rubs):
+def _step_one_by_one(packed, count, wrench, potential, period):
+    """See ContactResponse."""
+    begin_step(packed, wrench, period)
+    _respond_one_by_one(packed, count, period)
+    end_step(packed, count, wrench, potential, period)
+
+
+@numba.njit(cache=True, nogil=True)
+def _respond(packed, count, period):
+    """See ContactResponse."""
+    a = packed.arrays
+    n = _begin(packed, count, period, False)
+    collide = n > 0
+    for _ in range(_ROUNDS):
+        if n == 0:
+            break
+        m = a.method
+        f = m.impacts
+        code = resolve_frictional_impacts(n, f.some, m.u, m.e, m.mu, STEPS, f.sweeps, f.work, f.p, f.state)
+        a.counts[UNRESOLVED] += 1 if code == 2 else 0
+        n = _go_on(packed, count, period, n, False)
+    _end(packed, count, period, collide)
+
+
+@numba.njit(cache=True, nogil=True)
+def _respond_one_by_one(packed, count, period):
+    """See ContactResponse."""
+    a = packed.arrays
+    n = _begin(packed, count, period, True)
+    collide = n > 0
+    for _ in range(_ROUNDS):
+        if n == 0:
+            break
+        m = a.method
+        f = m.impacts
+        resolve_one_at_a_time(n, f.some, m.u, m.e, m.mu, a.material.bounce, 20 * n, m.A, m.vectors, f.p)
+        n = _go_on(packed, count, period, n, True)
+    _end(packed, count, period, collide)
+
+
+@numba.njit(cache=True, nogil=True)
+def _begin(packed, count, period, always):
     """Set up the contacts; then as `_bounce`."""
     a = packed.arrays
-    set_up(packed, count, external)
+    set_up(packed, count)
     u, p = a.method.u, a.impulses.p
     for j in range(u.shape[0]):
         u[j] = a.body.u[j]
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
-    return _bounce(packed, count, period, bounce, always, rubs)
+    return _bounce(packed, count, period, always)
 
 
 @numba.njit(cache=True, nogil=True)
-def _bounce(packed, count, period, bounce, always, rubs):
+def _go_on(packed, count, period, n, always):
+    """Take over the impulses of the first n contacts of `impacts`; then as `_bounce`."""
+    a = packed.arrays
+    m = a.method
+    for k in range(n):
+        for d in range(3):
+            a.impulses.p[m.chosen[k], d] += m.impacts.p[k, d]
+    return _bounce(packed, count, period, always)
+
+
+@numba.njit(cache=True, nogil=True)
+def _bounce(packed, count, period, always):
     """As `_bouncing`."""
     a = packed.arrays
     m = a.method
-    return _bouncing(count, a.rows, a.scaled, m.u, period, bounce, always, rubs, m.some, m.chosen, m.e, m.mu)
+    bounce, rubs = a.material.bounce, a.material.friction != NONE
+    return _bouncing(count, a.rows, a.scaled, m.u, period, bounce, always, rubs, m.impacts.some, m.chosen, m.e, m.mu)
 
 
 @numba.njit(cache=True, nogil=True)
-def _end(packed, count, external, period, rubs, lemke, tolerance, count_before, before):
-    """The complementarity problem, and what all impulses do.
-
-    Args:
-        count_before, before: how many contacts there were in the step before, and which of the two memories has them.
-
-    Returns:
-        Contacts that push, contacts that slide, solutions that did not converge.
-    """
-    overlapping = _pose(packed, count, period, rubs, count_before, before)
-    failures = _solve(packed, count, external, lemke, tolerance)
-    if overlapping and _adds_energy(packed, count, external):
-        failures += _solve(packed, count, external, lemke, tolerance)
-    _make_passive(packed, count, external)
-    closed, sliding = _take_over(packed, count, 1 - before)
+def _end(packed, count, period, collide):
+    """The complementarity problem, and what all impulses do."""
+    a = packed.arrays
+    counts, material = a.counts, a.material
+    lemke = count <= min(material.lemke, a.method.problem.scale.shape[0])
+    overlapping = _pose(packed, count, period)
+    failures = _solve(packed, count, lemke)
+    if overlapping and _adds_energy(packed, count):
+        failures += _solve(packed, count, lemke)
+    _make_passive(packed, count)
+    counts[NOW] = 1 - counts[NOW]
+    counts[REMEMBERED] = count
+    counts[CONTACTS], counts[SLIDING] = _take_over(packed, count)
+    counts[UNRESOLVED] += failures
+    counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
+    a.amounts[STORED] = a.amounts[BONDED] = 0.0
     add_up(packed, count, period)
-    return closed, sliding, failures
 
 
 @numba.njit(cache=True, nogil=True)
-def _pose(packed, count, period, rubs, count_before, before):
+def _pose(packed, count, period):
     """As `_prepare`."""
     a = packed.arrays
     m = a.method
-    old = m.steps[before]
+    rubs = a.material.friction != NONE
+    old = m.steps[a.counts[NOW]]
     return _prepare(
-        count, a.rows, a.tangent, period, rubs, count_before, old.id, old.world, old.slides, m.bias, m.mu, m.start
+        count,
+        a.rows,
+        a.tangent,
+        period,
+        rubs,
+        a.counts[REMEMBERED],
+        old.id,
+        old.world,
+        old.slides,
+        m.bias,
+        m.mu,
+        m.start,
     )
 
 
 @numba.njit(cache=True, nogil=True)
-def _solve(packed, count, external, lemke, tolerance):
+def _solve(packed, count, lemke):
     """Solve the complementarity problem: Lemke where it is asked for, else or if it fails Gauss-Seidel.
 
     Returns 1 if it did not converge, else 0.
@@ -227,21 +280,23 @@ def _solve(packed, count, external, lemke, tolerance):
     a = packed.arrays
     m = a.method
     for j in range(m.u.shape[0]):
-        m.after[j] = m.u[j] + external[j]
+        m.after[j] = m.u[j] + a.external[j]
     if lemke and stewart_trinkle(m.problem, a.scaled, count, m.after, m.bias, m.mu, m.p) == SOLVED:
         return 0
     for i in range(count):
         for d in range(3):
             m.p[i, d] = m.start[i, d]
+    tolerance = a.material.tolerance
     code, _, _, _ = gauss_seidel(count, a.scaled, m.mu, m.bias, m.after, m.p, m.gauss_seidel, tolerance, MAX_SWEEPS)
     return 0 if code == 0 else 1
 
 
 @numba.njit(cache=True, nogil=True)
-def _adds_energy(packed, count, external):
+def _adds_energy(packed, count):
     """As `_gains`; if so, no overlap is recovered."""
-    m = packed.arrays.method
-    gains = _gains(m.u, external, m.after)
+    a = packed.arrays
+    m = a.method
+    gains = _gains(m.u, a.external, m.after)
     if gains:
         for i in range(count):
             m.bias[i] = max(m.bias[i], 0.0)
@@ -249,19 +304,19 @@ def _adds_energy(packed, count, external):
 
 
 @numba.njit(cache=True, nogil=True)
-def _make_passive(packed, count, external):
+def _make_passive(packed, count):
     """As `_limit_energy`."""
     a = packed.arrays
     m = a.method
-    _limit_energy(count, a.scaled, m.u, external, m.after, m.p)
+    _limit_energy(count, a.scaled, m.u, a.external, m.after, m.p)
 
 
 @numba.njit(cache=True, nogil=True)
-def _take_over(packed, count, now):
+def _take_over(packed, count):
     """As `_remember`."""
     a = packed.arrays
     m = a.method
-    new = m.steps[now]
+    new = m.steps[a.counts[NOW]]
     return _remember(count, a.rows, a.scaled, a.tangent, m.after, m.p, a.impulses, new.id, new.world, new.slides)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+_LOST = 1e-8  # of a row that exact constraints take: what is left of it is rounding
 SLIDES = 1e-9  # a tangential velocity below this part of the whole has no direction of its own
 
 
@@ -162,3 +163,48 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
         contacts.offset[i, 0] = -rows.velocity[i]
         contacts.offset[i, 1] = 0.0
         contacts.offset[i, 2] = 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def constrain_contacts(count, contacts, Q, rank, reaction):
+    """Take what is along the rows Q (rank, nv) out of W, and fill `reaction` (C, 3, rank) with how much it was.
+
+    The trees of a contact hold all coordinates that Q couples with theirs (`Trees`). Of a row that lies in the span of
+    Q rounding would leave a direction: it becomes 0.
+    """
+    W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
+    for i in range(count):
+        for d in range(3):
+            before = after = 0.0
+            for side in range(2):
+                t = tree[i, side]
+                if t >= 0:
+                    for k in range(size[t]):
+                        before += W[i, d, side, k] ** 2
+            for r in range(rank):
+                reaction[i, d, r] = 0.0
+            for _ in range(2):
+                for r in range(rank):
+                    s = 0.0
+                    for side in range(2):
+                        t = tree[i, side]
+                        if t >= 0:
+                            for k in range(size[t]):
+                                s += W[i, d, side, k] * Q[r, start[t] + k]
+                    reaction[i, d, r] += s
+                    for side in range(2):
+                        t = tree[i, side]
+                        if t >= 0:
+                            for k in range(size[t]):
+                                W[i, d, side, k] -= s * Q[r, start[t] + k]
+            for side in range(2):
+                t = tree[i, side]
+                if t >= 0:
+                    for k in range(size[t]):
+                        after += W[i, d, side, k] ** 2
+            if not after > _LOST * _LOST * before:
+                for side in range(2):
+                    t = tree[i, side]
+                    if t >= 0:
+                        for k in range(size[t]):
+                            W[i, d, side, k] = 0.0

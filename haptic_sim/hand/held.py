@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numba
 import numpy as np
+import pinocchio as pin
 
 from haptic_sim.hand.mobility import (
     Mobility,
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 _SLENDER = 1e-9  # a link whose moments of inertia differ by more counts as one with none about an axis
 
 
+def unholdable(link: pin.Inertia, planar: bool = False) -> str:
+    """Why a link of this inertia is no metric of the hand's twists, in the plane or in space; empty if it is one."""
+    if not link.mass > 0.0:
+        return f"has the mass {link.mass:g} kg: must be > 0"
+    moments = np.array([link.inertia[2, 2]]) if planar else np.linalg.eigvalsh(link.inertia)
+    if not (moments[0] > 0.0 and moments[0] > _SLENDER * moments[-1]):
+        listed = ", ".join(f"{moment:.3g}" for moment in moments)
+        return f"has the moments of inertia {listed} kg m^2: all must be more than {_SLENDER:g} of the largest"
+    return ""
+
+
 class HandArrays(NamedTuple):
     """What the kernels of a `Hand` read and write.
 
@@ -33,6 +45,7 @@ class HandArrays(NamedTuple):
             constant v, in its own axes.
         mass, lever, inertia: of the held link, in the joint's axes.
         link_metric: whether M is the held link's; otherwise it is not changed.
+        free: see `Hand`.
     """
 
     J_H: np.ndarray
@@ -52,6 +65,7 @@ class HandArrays(NamedTuple):
     lever: np.ndarray
     inertia: np.ndarray
     link_metric: bool
+    free: bool
     rule: RankRule
     mobility: Mobility
     M: np.ndarray
@@ -70,6 +84,8 @@ class Hand:
         metric: `link`: kinetic energy of the held link, all that is fixed to the hand's joint (THESIS 5.7). `length`:
             diag(1, 1, 1, l^2, l^2, l^2) for the length l, which changes with the frame; for a held link without
             inertia, and what is compared with it.
+        free: the hand can move in every direction in every configuration, so that nothing is decomposed in a step: rank
+            and directions are known, and H, which a step would otherwise bring up to date, is not asked for.
 
     Attributes:
         rank: of the hand Jacobian.
@@ -98,6 +114,7 @@ class Hand:
         relative_tolerance: float = 1e-7,
         fade: float = 0.0,
         metric: Literal["link", "length"] = "link",
+        free: bool = False,
     ):
         if metric not in ("link", "length"):
             raise ValueError(f"metric = {metric!r}: must be 'link' or 'length'")
@@ -105,21 +122,16 @@ class Hand:
         model, data, joint, a = body.model, body.data, body.hand_joint, body.arrays
         link = model.inertias[joint]
         fixed = joint == 0  # a hold on the world: it moves nowhere, and its metric does not matter
-        if metric == "link" and not fixed:
+        if metric == "link" and not fixed and (problem := unholdable(link, planar)):
             name = f"hold {model.frames[body.hand].name} on joint {model.names[joint]}"
-            if not link.mass > 0.0:
-                raise ValueError(f"{name}: the held link has the mass {link.mass} kg: must be > 0")
-            moments = np.array([link.inertia[2, 2]]) if planar else np.linalg.eigvalsh(link.inertia)
-            if not moments[0] > _SLENDER * moments[-1]:
-                listed = ", ".join(f"{m:.3g}" for m in moments)
-                raise ValueError(f"{name}: the held link has the moments of inertia {listed} kg m^2: all must be > 0")
+            raise ValueError(f"{name}: the held link {problem}")
         self.mobility = Mobility.allocate()
         self.M = np.diag([1.0, 1.0, 1.0, *(3 * [length**2])])
         self.convective, self.drift = np.zeros(6), np.zeros(6)
         first = 0 if fixed else int(a.start[a.hand_tree])
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
         placement, acceleration = data.oMi[joint], data.a[joint]
-        self._packed = Packed(
+        self.packed = Packed(
             HandArrays(
                 J_H=a.J_H,
                 W_H=a.W_H,
@@ -138,6 +150,7 @@ class Hand:
                 lever=link.lever.copy(),
                 inertia=link.inertia.copy(),
                 link_metric=metric == "link" and not fixed,
+                free=free,
                 rule=rule,
                 mobility=self.mobility,
                 M=self.M,
@@ -150,6 +163,8 @@ class Hand:
         self.singular_values, self.H = self.mobility.singular_values, self.mobility.H
         self.directions = self.mobility.directions
         self._shape = (body.nv, 6)
+        if free:
+            self.mobility.counts[:] = self.dimension, 0
         self.refresh()
 
     @property
@@ -169,7 +184,7 @@ class Hand:
 
     def refresh(self) -> None:
         """Bring everything up to date with the body."""
-        _refresh(self._packed)
+        refresh_hand(self.packed)
 
     def wrench(self, du: np.ndarray, period: float, wrench: np.ndarray) -> None:
         """Fill `wrench` (6,) with what acts at the hand as `du` does to u in `period` [s] (THESIS 5.12, errata 8).
@@ -177,17 +192,18 @@ class Hand:
         It does to the hand what `du` does, up to the tolerance of the rank, and has no part along the directions of
         topological constraint, in the metric M^-1.
         """
-        _wrench(self._packed, du, period, wrench)
+        find_wrench(self.packed, du, period, wrench)
 
     def weighted_inverse(self) -> np.ndarray:
         """The weighted generalized inverse J^# of the hand Jacobian (nv, 6), THESIS (5.7)."""
         inverse = np.zeros(self._shape)
-        _inverse(self._packed, inverse)
+        _inverse(self.packed, inverse)
         return inverse
 
 
 @numba.njit(cache=True, nogil=True)
-def _wrench(packed, du, period, wrench):
+def find_wrench(packed, du, period, wrench):
+    """As `Hand.wrench`."""
     a = packed.arrays
     wrench_at_hand(a.mobility.H, a.W_H, a.first, a.end, du, period, wrench)
 
@@ -199,11 +215,13 @@ def _inverse(packed, inverse):
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh(packed):
+def refresh_hand(packed):
+    """As `Hand.refresh`."""
     a = packed.arrays
-    if a.link_metric:
-        _link_metric(a.R_WJ, a.p_WJ, a.p_WH, a.mass, a.lever, a.inertia, a.small, a.M)
-    find_mobility(a.rule, a.J_H, a.inverse_inertia, a.first, a.end, a.M, a.mobility)
+    if not a.free:
+        if a.link_metric:
+            _link_metric(a.R_WJ, a.p_WJ, a.p_WH, a.mass, a.lever, a.inertia, a.small, a.M)
+        find_mobility(a.rule, a.J_H, a.inverse_inertia, a.first, a.end, a.M, a.mobility)
     _convective(a.R_WJ, a.p_WJ, a.p_WH, a.a_J, a.alpha_J, a.twist, a.convective)
     y = a.small[0]
     for j in range(a.first, a.end):  # J D^-1 B = W L^-1 B

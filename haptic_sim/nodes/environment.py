@@ -11,12 +11,12 @@ from collections import OrderedDict
 from typing import ClassVar
 
 from haptic_sim.environment import Surveyor
-from haptic_sim.messages import MessageError, ToolState
+from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import Deadlines
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.nodes.trial import POLL, READY_TIMEOUT
-from haptic_sim.tool_side import build_environment
+from haptic_sim.tool_side import build_tool_side
 
 
 class EnvironmentNode(ToolNode):
@@ -41,19 +41,17 @@ class EnvironmentNode(ToolNode):
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        world = config.world()
         if self.asynchronous:
+            world = config.world()
             self._schedule = config.environment.schedule(config.rate)
             self._surveyor = Surveyor(world, config.contact, config.local_model.epsilon, config.rate)
             self._surveyor.rehearse()
             self._geometry = self._surveyor.local_geometry()
-            self._surveyed = ToolState(q=world.model.nq, v=world.model.nv, constraint_directions=36)
+            self._surveyed = world.tool_sizes().tool_state()
             self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
         else:
-            self.open_tool(
-                lambda: build_environment(world, config.contact, config.environment, config.device, config.rate)
-            )
+            self.open_tool(lambda: build_tool_side(config, config.device, config.rate))
 
     def reconfigure(self) -> None:
         """See ServoNode: a survey has no forces."""
@@ -70,7 +68,7 @@ class EnvironmentNode(ToolNode):
 
     def serve(self) -> None:
         """See ServoNode. In realtime, an asynchronous environment surveys the latest state at its own rate."""
-        if not (self.asynchronous and self.config.realtime):
+        if not (self.asynchronous and self.realtime):
             super().serve()
             return
         deadlines = Deadlines(self.config.environment.rate or self.config.rate)
@@ -85,20 +83,20 @@ class EnvironmentNode(ToolNode):
             if self._newest and self._surveyed.is_finite():
                 self._newest = False
                 self._surveyor.survey(self._surveyed, step, self._geometry)
-                self.send("local_geometry", self._geometry.to_bytes())
+                self.send("local_geometry", self._geometry)
 
-    def receive(self, topic: str, data: bytes) -> None:
+    def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
         if topic == "tool_command":
             self.command(data)
         else:
             self._survey(data)
 
-    def _survey(self, data: bytes) -> None:
+    def _survey(self, data: bytes | Message) -> None:
         """Survey the state at the beginning of a tick that is due; a repeated one gets the same answer."""
         state = self._surveyed
         state.load(data)
-        if self.config.realtime:
+        if self.realtime:
             self._newest = True
             return
         tick = state.tick + 1

@@ -14,6 +14,7 @@ import numpy as np
 from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
+from haptic_sim.messages import Message
 from haptic_sim.nodes.realtime import Deadlines, Stopwatch
 from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import POLL, READY_TIMEOUT, ServoError, TrialParameters
@@ -72,8 +73,9 @@ class LeaderNode(ServoNode):
         self._recorded, self._closed = 0, "recorder" not in config.nodes
         self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
-    def hear(self, data: bytes) -> None:
+    def hear(self, data: bytes | Message) -> None:
         """Take a TrialEvent."""
+        assert isinstance(data, bytes)  # it comes from outside
         event = deserialize_message(data, TrialEvent)
         if event.name == "ready":
             self._ready.add(event.node)
@@ -89,7 +91,7 @@ class LeaderNode(ServoNode):
         if not self._gather():
             return
         self._report(0)
-        tick = self._run_on_the_clock() if self.config.realtime else self._run_in_lockstep()
+        tick = self._run_on_the_clock() if self.realtime else self._run_in_lockstep()
         self.conclude(tick)
         self._report(tick)
         finished = tick > self.config.last_tick
@@ -100,7 +102,7 @@ class LeaderNode(ServoNode):
             deadline = time.monotonic() + CLOSING
             while not self._closed and time.monotonic() < deadline:
                 self.listen(POLL)
-        if self.config.realtime:
+        if self.realtime:
             self._save_timing(tick)
         if self.config.progress:
             print("end", flush=True)
@@ -143,7 +145,7 @@ class LeaderNode(ServoNode):
             watch.begun[tick] = sent - started
             if last_answered >= 0:
                 watch.command_age[tick] = tick - last_answered
-            self.flush()
+            self._rest()
             if tick == second:
                 self._complain(tick)
             if not tick & 63:
@@ -182,7 +184,7 @@ class LeaderNode(ServoNode):
         """See ServoNode."""
         trouble, values = super().health()
         done = self._done
-        if self.config.realtime and done > 1:
+        if self.realtime and done > 1:
             figures = self._watch.summary(done)
             p50, missed = figures["period_p50"], figures["missed"] or 0
             values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "missed ticks": missed}
@@ -223,8 +225,14 @@ class LeaderNode(ServoNode):
                     raise ServoError(f"tick {tick}: no command within {self.config.patience:g} s")
                 self.again()
         self.complete()
-        self.flush()
+        self._rest()
         return True
+
+    def _rest(self) -> None:
+        """What a composition has left for the time after a tick."""
+        if self.composition is not None:
+            self.composition.flush()
+            self.composition.look_ahead()
 
     def _report(self, tick: int) -> None:
         if self.config.progress:

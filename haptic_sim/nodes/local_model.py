@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
-from haptic_sim.messages import MessageError
+from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.tool import ToolNode
-from haptic_sim.tool_side import build_local_model
+from haptic_sim.tool_side import build_tool_side
 
 
 class LocalModelNode(ToolNode):
@@ -25,22 +25,22 @@ class LocalModelNode(ToolNode):
         """See ServoNode."""
         config = self.config
         world = config.world()
-        self.open_tool(lambda: build_local_model(world, config.contact, config.environment, config.device, config.rate))
+        self.open_tool(lambda: build_tool_side(config, config.device, config.rate, local=True, world=world))
         self._schedule = config.environment.schedule(config.rate)
         surveyor = Surveyor(world, config.contact, config.local_model.epsilon, config.rate)
         self._geometry, self._received = surveyor.local_geometry(), surveyor.local_geometry()
-        self._known: dict[int, bytes] = {}
-        self._surveyed_states: dict[int, bytes] = {0: self._answer}  # sent for a survey that is not back yet
+        self._known: dict[int, bytes | Message] = {}
+        self._surveyed_states: dict[int, bytes] = {0: self._state.to_bytes()}  # sent for a survey that is not back yet
         self._updated = self._used = -1  # tick of the last update that came, and of the one in use
-        self._held: bytes | None = None  # a command that waits for its survey
+        self._held: bytes | Message | None = None  # a command that waits for its survey
 
     def prepared(self) -> bool:
         """See ServoNode."""
         return 0 in self._known or self._updated >= 0
 
-    def receive(self, topic: str, data: bytes) -> None:
+    def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
-        if self.config.realtime:
+        if self.realtime:
             self._receive_latest(topic, data)
             return
         if topic == "local_geometry":
@@ -65,9 +65,9 @@ class LocalModelNode(ToolNode):
                 self.core.update(self._geometry, tick)
         self.command(data)
         if self._schedule.surveys(tick + 1):
-            self._surveyed_states[tick + 1] = self._answer
+            self._surveyed_states[tick + 1] = self._state.to_bytes()
 
-    def _receive_latest(self, topic: str, data: bytes) -> None:
+    def _receive_latest(self, topic: str, data: bytes | Message) -> None:
         """In realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
             if self._updated > self._used:

@@ -15,6 +15,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 
+from haptic_sim.messages import Message
 from haptic_sim.nodes.inbox import Inbox
 from haptic_sim.nodes.servo import ServoNode
 
@@ -24,7 +25,8 @@ GRACE = 10  # [s] for a process that is told to end
 class Composition:
     """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
 
-    The first node's thread does all the work; what is published goes out when its tick is over (`flush`).
+    They take the message itself, which needs no checks. The first node's thread does all the work; what is published
+    goes out when its tick is over (`flush`).
     """
 
     def __init__(self, nodes: Sequence[ServoNode]):
@@ -48,11 +50,16 @@ class Composition:
         """The nodes of this process that take a topic."""
         return self._takers.get(topic, ())
 
-    def send(self, publish: Callable[[bytes], None], topic: str, data: bytes) -> None:
-        """Hand a message to the nodes that take it, publish it later."""
+    def send(self, publish: Callable[[bytes], None], topic: str, data: bytes, message: bytes | Message) -> None:
+        """Hand a message to the nodes that take it, publish its bytes later."""
         self._outgoing.append((publish, data))
-        for node in self.takers(topic):
-            node.take(topic, data)
+        for node in self._takers.get(topic, ()):
+            node.take(topic, message)
+
+    def look_ahead(self) -> None:
+        """A tick has been answered: do for the next what can be done already."""
+        for node in self.nodes:
+            node.look_ahead()
 
     def flush(self) -> None:
         """Publish what was sent."""

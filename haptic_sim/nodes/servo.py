@@ -28,7 +28,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from haptic_sim.messages import TOPICS, MessageError
+from haptic_sim.messages import TOPICS, Message, MessageError
 from haptic_sim.nodes.inbox import Inbox, ServoGroup
 from haptic_sim.nodes.realtime import prioritise, without_collector
 from haptic_sim.nodes.ros_parameters import declare, read
@@ -56,6 +56,8 @@ class ServoNode(LifecycleNode):
     """Depth of the subscriptions; 1 where only the latest message counts."""
 
     config: Any
+    realtime: bool
+    """Whether the trial runs on the wall clock."""
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -92,8 +94,8 @@ class ServoNode(LifecycleNode):
         """The topics that this node publishes with its present parameters."""
         return self.PUBLISHES
 
-    def receive(self, topic: str, data: bytes) -> None:
-        """Answer a message; MessageError refuses it."""
+    def receive(self, topic: str, data: bytes | Message) -> None:
+        """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
 
     def reconfigure(self) -> None:
         """Take a changed `self.config`; called between two messages."""
@@ -109,6 +111,9 @@ class ServoNode(LifecycleNode):
     def idle(self) -> bool:
         """Called every 10 ms until it returns True: nothing is left to do before the first tick."""
         return True
+
+    def look_ahead(self) -> None:
+        """Do what the next tick needs and does not depend on its messages; called when a tick has been answered."""
 
     def serve(self) -> None:
         """The servo thread's work: wait for messages and answer them until stopped."""
@@ -131,7 +136,7 @@ class ServoNode(LifecycleNode):
 
     def hurry(self) -> None:
         """In realtime, give this thread priority; say so once if it gets none."""
-        if self.config.realtime:
+        if self.realtime:
             sys.setswitchinterval(GIL_TURN)
             self.scheduler, reason = prioritise()
             if reason and self.get_name() == "driver":
@@ -170,9 +175,10 @@ class ServoNode(LifecycleNode):
         if self.composition is not None:
             self.composition.flush()
 
-    def take(self, topic: str, data: bytes) -> None:
+    def take(self, topic: str, data: bytes | Message) -> None:
         """Hand a message to `receive`; say so when it is refused, and go on."""
-        self.apply_changes()
+        if self._changes:
+            self.apply_changes()
         try:
             self.receive(topic, data)
         except MessageError as error:
@@ -191,12 +197,13 @@ class ServoNode(LifecycleNode):
         for name, value in values.items():
             self.tell("changed", self.next_tick(), f"{name}={json.dumps(value, default=list)}")
 
-    def send(self, topic: str, data: bytes) -> None:
-        """Publish serialised bytes; in a composition, hand them to its nodes first."""
+    def send(self, topic: str, message: bytes | Message) -> None:
+        """Publish a message, or its bytes; in a composition, hand it to its nodes first."""
+        data = message if isinstance(message, bytes) else message.to_bytes()
         if self.composition is None:
             self._publish[topic](data)
         else:
-            self.composition.send(self._publish[topic], topic, data)
+            self.composition.send(self._publish[topic], topic, data, message)
 
     def tell(self, name: str, tick: int = -1, detail: str = "") -> None:
         """Publish a TrialEvent."""
@@ -270,6 +277,7 @@ class ServoNode(LifecycleNode):
                 declare(self, self.Config)
                 self._declared = True
             self.config = read(self, self.Config)
+            self.realtime = self.config.realtime
             self.build()
         except (ParameterError, rclpy.exceptions.ParameterException) as error:
             self.get_logger().error(f"cannot be configured: {error}")
@@ -363,7 +371,7 @@ class ServoNode(LifecycleNode):
 
     def _serve(self) -> None:
         try:
-            with without_collector() if self.config.realtime else nullcontext():
+            with without_collector() if self.realtime else nullcontext():
                 self.serve()
         except ServoError as error:
             self.get_logger().error(str(error))

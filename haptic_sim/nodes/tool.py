@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from haptic_sim.constrained_scene import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
-from haptic_sim.messages import MessageError, ToolCommand
+from haptic_sim.messages import Message, MessageError, ToolCommand
 from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import TrialParameters
 from haptic_sim.parameters import quantity
-from haptic_sim.scene import AnySceneParameters, AnyToolParameters, build_world
-from haptic_sim.tool_side import ToolSide
+from haptic_sim.scene import AnySceneParameters, AnyToolParameters
+from haptic_sim.tool_side import ToolSide, world_of
 from haptic_sim.worlds import World
 
 
@@ -24,10 +25,11 @@ class WorldTrialParameters(TrialParameters):
     scene: AnySceneParameters = quantity(description="What surrounds it")
     contact: ContactParameters = quantity(description="Material of the contacts")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
+    constraint: ConstraintParameters = quantity(description="How exact constraints are kept")
 
     def world(self) -> World:
         """The virtual world at its start."""
-        return build_world(self.tool, self.scene, self.contact, self.environment.method)
+        return world_of(self)
 
 
 class ToolTrialParameters(WorldTrialParameters):
@@ -50,7 +52,6 @@ class ToolNode(ServoNode):
         self.core = core = make()
         self._command = ToolCommand()
         self._state = core.tool_state()
-        self._answer = self._state.to_bytes()
 
     def reconfigure(self) -> None:
         """See ServoNode."""
@@ -63,16 +64,20 @@ class ToolNode(ServoNode):
     def idle(self) -> bool:
         """Repeat the initial state until the first command."""
         if self._state.tick < 0:
-            self.send("tool_state", self._answer)
+            self.send("tool_state", self._state)
         return self._state.tick >= 0
 
-    def command(self, data: bytes) -> None:
+    def look_ahead(self) -> None:
+        """See ServoNode."""
+        self.core.prepare()
+
+    def command(self, data: bytes | Message) -> None:
         """Answer a tool command."""
         command, state = self._command, self._state
         command.load(data)
-        last, expected, realtime = command.tick, state.tick + 1, self.config.realtime
+        last, expected, realtime = command.tick, state.tick + 1, self.realtime
         if last == expected - 1 and not realtime:
-            self.send("tool_state", self._answer)
+            self.send("tool_state", state)
             return
         if last < expected or (last > expected and not realtime):
             raise MessageError(f"tool_command {last}: must be {expected}")
@@ -81,7 +86,6 @@ class ToolNode(ServoNode):
         # A command that was lost is replaced by the next, so that the tool's time is the trial's.
         for _ in range(expected, last + 1):
             self.core.step(command, state)
-            self._answer = state.to_bytes()
-            self.send("tool_state", self._answer)
-        if self.composition is None:  # where it is one, the driver still waits for this call to return
-            self.core.prepare()
+            self.send("tool_state", state)
+        if self.composition is None:  # which does so when the driver has the answer
+            self.look_ahead()

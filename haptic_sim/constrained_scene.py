@@ -1,0 +1,289 @@
+"""Scenes of one tool under exact constraints (FAULRING III, YUN V), as a few parameters each, and their solvers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from haptic_sim.constraints import library
+from haptic_sim.constraints.errors import ConstraintError
+from haptic_sim.constraints.library import Constrained, constrain
+from haptic_sim.constraints.projection import ProjectionSolver
+from haptic_sim.constraints.stabilised import StabilisedSolver
+from haptic_sim.constraints.systems import (
+    LINK_AND_BODY,
+    TWO_LINK,
+    System,
+    link_and_body,
+    rigid_body,
+    rolling_sphere,
+    two_link,
+)
+from haptic_sim.parameters import ParameterError, Parameters, quantity
+
+Positive = Annotated[float, Field(gt=0.0, le=1e3)]
+Three = tuple[float, float, float]
+Six = tuple[float, float, float, float, float, float]
+
+
+class ConstraintParameters(Parameters):
+    """How the exact constraints of a tool are kept, and which variant of them."""
+
+    solver: Literal["projection", "stabilised"] = quantity(
+        "projection", description="Return to the manifold (FAULRING), or decay towards it from anywhere (YUN)"
+    )
+    gamma: float = quantity(10.0, unit="1/s", description="Rate of decay of `stabilised`", ge=0.0, le=1e4)
+    integrator: Literal["rk4", "explicit"] = quantity(
+        "rk4", description="Of `projection`; explicit is FAULRING's algorithm 1 as corrected"
+    )
+    parametrised: bool = quantity(
+        True, description="Whether `explicit` integrates the independent coordinates of the source's parametrisation"
+    )
+    rolling: Literal["true", "printed"] = quantity(
+        "true", description="Rows of rolling_spheres: without slip, or as printed in YUN (44-45)"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _yaml_reads_true_as_truth(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(data.get("rolling"), bool):
+            return data | {"rolling": str(data["rolling"]).lower()}
+        return data
+
+    @model_validator(mode="after")
+    def _one_integrator(self) -> ConstraintParameters:
+        if self.solver == "stabilised" and self.integrator != "rk4":
+            raise ValueError(f".integrator = {self.integrator}: solver=stabilised has rk4 only")
+        return self
+
+
+@dataclass(frozen=True)
+class ConstrainedSetup:
+    """A tool under constraints at its start.
+
+    Attributes:
+        constrained: system and constraints.
+        q, v: initial state; may be off the constraints, where the solver allows it.
+        at: hand point in the body's frame [m], which is at the end point of `two_link`, else at the centre.
+        parameters: coordinates of the source's parametrisation, for the integrator `explicit`.
+        disturbance: what is added to q at `disturbance_time` [s] by external means.
+    """
+
+    constrained: Constrained
+    q: np.ndarray
+    v: np.ndarray
+    at: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    parameters: tuple[str, ...] | str | None = None
+    disturbance: np.ndarray | None = None
+    disturbance_time: float = 0.0
+
+    @property
+    def planar(self) -> bool:
+        """Whether the held body moves in the plane z = 0."""
+        return self.constrained.system.kind in (TWO_LINK, LINK_AND_BODY)
+
+
+class _DiskParameters(Parameters):
+    """The rigid body of FAULRING III-A and B."""
+
+    mass: float = quantity(0.25, unit="kg", description="Of the disk", gt=0.0, le=1e3)
+    inertia: tuple[Positive, Positive, Positive] = quantity(
+        (0.0025, 0.0025, 0.0025), unit="kg m^2", description="Principal moments of the disk about its centre"
+    )
+    damping: float = quantity(1.0, unit="N s/m", description="Of its translation", ge=0.0, le=1e6)
+    rotational_damping: float = quantity(0.1, unit="N m s/rad", description="Of its rotation", ge=0.0, le=1e6)
+    gravity: Three = quantity((0.0, 0.0, 0.0), unit="m/s^2", description="Acceleration of free fall")
+
+    def body(self) -> System:
+        """Without its constraints."""
+        return rigid_body(self.mass, self.inertia, self.damping, self.rotational_damping, gravity=self.gravity)
+
+
+class RollingDiskParameters(_DiskParameters):
+    """An upright disk that rolls on the plane x3 = 0 without slip (FAULRING III-A)."""
+
+    type: Literal["rolling_disk"] = "rolling_disk"
+    radius: float = quantity(0.03, unit="m", description="Of the disk", gt=0.0, le=10.0)
+    start: tuple[float, float, float, float] = quantity(
+        (0.0, 0.0, 0.3, 0.0), unit="m, rad", description="x1, x2, heading x4 and spin x5 at the start"
+    )
+    velocity: Six = quantity((0.0,) * 6, unit="m/s, rad/s", description="Rates of x1 to x6 at the start")
+
+    def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
+        """See `build_setup`."""
+        body = self.body()
+        constrained = constrain(
+            body,
+            library.coordinate(body, "x3", self.radius, "height"),
+            library.coordinate(body, "x6", 0.5 * math.pi, "upright"),
+            library.rolling_upright(self.radius),
+        )
+        x1, x2, x4, x5 = self.start
+        q = np.array([x1, x2, self.radius, x4, x5, 0.5 * math.pi])
+        return ConstrainedSetup(constrained, q, np.array(self.velocity), parameters=("x1", "x2", "x4", "x5"))
+
+
+class DiskOnSphereParameters(_DiskParameters):
+    """A disk whose centre slides on a sphere, its axis along the normal (FAULRING III-B, corrected)."""
+
+    type: Literal["disk_on_sphere"] = "disk_on_sphere"
+    radius: float = quantity(0.05, unit="m", description="Of the sphere", gt=0.0, le=10.0)
+    centre: Three = quantity((0.0, 0.0, 0.0), unit="m", description="Of the sphere")
+    start: Three = quantity((0.3, 0.2, 0.9), unit="rad", description="Angles x4, x5, x6 at the start")
+    velocity: Six = quantity((0.0,) * 6, unit="m/s, rad/s", description="Rates of x1 to x6 at the start")
+
+    def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
+        """See `build_setup`."""
+        constrained = constrain(self.body(), library.tangent_to_sphere(self.centre, self.radius))
+        x4, x5, x6 = self.start
+        axis = np.array([math.sin(x4) * math.sin(x6), -math.cos(x4) * math.sin(x6), math.cos(x6)])
+        q = np.array([*(np.array(self.centre) + self.radius * axis), x4, x5, x6])
+        return ConstrainedSetup(constrained, q, np.array(self.velocity), parameters=("x4", "x5", "x6"))
+
+
+class TwoLinkCircleParameters(Parameters):
+    """Two uniform links whose end point stays on a circle (FAULRING III-C)."""
+
+    type: Literal["two_link_circle"] = "two_link_circle"
+    length: float = quantity(0.15, unit="m", description="Of each link", gt=0.0, le=10.0)
+    mass: float = quantity(2.0, unit="kg", description="Of each link", gt=0.0, le=1e3)
+    damping: float = quantity(0.01, unit="N m s/rad", description="Of each joint's relative rate", ge=0.0, le=1e6)
+    base: tuple[float, float] = quantity((-0.21, 0.0), unit="m", description="Pivot of link 1")
+    radius: float = quantity(0.05, unit="m", description="Of the circle", gt=0.0, le=10.0)
+    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Of the circle")
+    start: float = quantity(0.0, unit="rad", description="Where the end point is on the circle at the start")
+    elbow: Literal["down", "up"] = quantity("down", description="Bend at the start; down has q2 < 0")
+    velocity: tuple[float, float] = quantity((0.0, 0.0), unit="rad/s", description="Joint rates at the start")
+
+    def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
+        """See `build_setup`."""
+        links = two_link(self.length, self.mass, self.damping, self.base)
+        circle = library.point_on_sphere((*self.centre, 0.0), self.radius, label="circle")
+        x = self.centre[0] + self.radius * math.cos(self.start) - self.base[0]
+        y = self.centre[1] + self.radius * math.sin(self.start) - self.base[1]
+        distance = math.hypot(x, y)
+        if not 0.0 < distance < 2.0 * self.length:
+            raise ParameterError(
+                [
+                    f"scene.start = {self.start:g} rad: the end point is {distance:.6g} m from scene.base: must be "
+                    f"between 0 and {2.0 * self.length:g} m, the length of the links"
+                ]
+            )
+        bend = 2.0 * math.acos(0.5 * distance / self.length) * (-1.0 if self.elbow == "down" else 1.0)
+        q = np.array([math.atan2(y, x) - 0.5 * bend, bend])
+        return ConstrainedSetup(constrain(links, circle), q, np.array(self.velocity), parameters="circle")
+
+
+class RollingSpheresParameters(Parameters):
+    """A sphere that rolls on a large fixed one (YUN V-A); a displacement of the large one breaks the contact."""
+
+    type: Literal["rolling_spheres"] = "rolling_spheres"
+    large: float = quantity(0.55, unit="m", description="Radius of the large sphere, R", gt=0.0, le=100.0)
+    small: float = quantity(0.05, unit="m", description="Radius of the small sphere, r", gt=0.0, le=100.0)
+    mass: float = quantity(1.0, unit="kg", description="Of the small sphere", gt=0.0, le=1e3)
+    start: Six = quantity(
+        (0.65, 0.2, 0.1, 0.3, 0.9, 0.2),
+        unit="m, rad",
+        description="Distance of the centres, latitude below the equator, longitude, psi, theta, phi at the start",
+    )
+    velocity: Six = quantity(
+        (0.0, 0.1, 0.2, 0.5, 0.3, 1.0),
+        unit="m/s, rad/s",
+        description="Their rates, of which those that the constraints allow remain",
+    )
+    disturbance: float = quantity(0.05, unit="m", description="Added to the distance, as the large sphere is displaced")
+    disturbance_time: float = quantity(5.0, unit="s", description="When the large sphere is displaced", ge=0.0)
+
+    def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
+        """See `build_setup`."""
+        sphere = rolling_sphere(self.mass, self.small)
+        constrained = constrain(
+            sphere,
+            library.coordinate(sphere, "distance", self.large + self.small, "contact"),
+            library.rolling_on_sphere(self.large, self.small, constraint.rolling == "printed"),
+        )
+        jump = np.array([self.disturbance, 0.0, 0.0, 0.0, 0.0, 0.0])
+        return ConstrainedSetup(
+            constrained,
+            np.array(self.start),
+            np.array(self.velocity),
+            disturbance=jump if self.disturbance else None,
+            disturbance_time=self.disturbance_time,
+        )
+
+
+class TwoLinkClosedLoopParameters(Parameters):
+    """A hinged and a free link, joined by constraints, whose end stays on a circle about the pivot (YUN V-B)."""
+
+    type: Literal["two_link_closed_loop"] = "two_link_closed_loop"
+    L1: float = quantity(2.0, unit="m", description="Length of link 1", gt=0.0, le=100.0)
+    Lc1: float = quantity(1.0, unit="m", description="From the pivot to the centre of mass of link 1", ge=0.0, le=100.0)
+    L2: float = quantity(1.0, unit="m", description="Length of link 2", gt=0.0, le=100.0)
+    Lc2: float = quantity(0.5, unit="m", description="From the joint to the centre of mass of link 2", gt=0.0, le=100.0)
+    l3: float = quantity(2.5, unit="m", description="Radius of the circle of the end point", gt=0.0, le=100.0)
+    m1: float = quantity(10.0, unit="kg", description="Mass of link 1", gt=0.0, le=1e6)
+    m2: float = quantity(6.0, unit="kg", description="Mass of link 2", gt=0.0, le=1e6)
+    I1: float = quantity(3.0, unit="kg m^2", description="Inertia of link 1", gt=0.0, le=1e6)
+    I1_about: Literal["pivot", "centroid"] = quantity("pivot", description="What the inertia of link 1 is about")
+    I2: float = quantity(2.0, unit="kg m^2", description="Inertia of link 2 about its centroid", gt=0.0, le=1e6)
+    gravity: float = quantity(9.81, unit="m/s^2", description="Acceleration of free fall, against y", ge=0.0, le=1e3)
+    start: tuple[float, float, float, float] = quantity(
+        (0.3, 2.0, 1.2, 1.3), unit="rad, m, m, rad", description="theta1, x2, y2, theta2 (absolute) at the start"
+    )
+    velocity: tuple[float, float, float, float] = quantity(
+        (0.0, 0.0, 0.0, 0.0),
+        unit="rad/s, m/s, m/s, rad/s",
+        description="Their rates, of which those that the constraints allow remain",
+    )
+
+    def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
+        """See `build_setup`."""
+        links = link_and_body(self.m1, self.I1, self.Lc1, self.m2, self.I2, self.gravity, self.I1_about)
+        constrained = constrain(links, library.closed_loop(self.L1, self.Lc2, self.L2, self.l3))
+        return ConstrainedSetup(constrained, np.array(self.start), np.array(self.velocity))
+
+
+CONSTRAINED = (
+    RollingDiskParameters,
+    DiskOnSphereParameters,
+    TwoLinkCircleParameters,
+    RollingSpheresParameters,
+    TwoLinkClosedLoopParameters,
+)
+"""Scenes of an exactly constrained tool; they have no world."""
+
+Solver = ProjectionSolver | StabilisedSolver
+
+
+def build_setup(scene: Any, constraint: ConstraintParameters) -> ConstrainedSetup:
+    """System, constraints and initial state of one of the CONSTRAINED scenes.
+
+    Raises:
+        ParameterError: what cannot be built; names the constraint.
+    """
+    try:
+        setup: ConstrainedSetup = scene.setup(constraint)
+    except ConstraintError as error:
+        raise ParameterError([f"scene: {error}"]) from error
+    return setup
+
+
+def build_solver(setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float) -> Solver:
+    """What advances a tool by a tick at `rate` [Hz].
+
+    Raises:
+        ParameterError: the initial state is off the constraints where the solver needs it on them, or constraints
+            contradict each other; names the constraint and the residual.
+    """
+    try:
+        if constraint.solver == "stabilised":
+            return StabilisedSolver(setup.constrained, setup.q, setup.v, constraint.gamma, 1.0 / rate)
+        parameters = setup.parameters if constraint.integrator == "explicit" and constraint.parametrised else None
+        return ProjectionSolver(setup.constrained, setup.q, setup.v, 1.0 / rate, constraint.integrator, parameters)
+    except ConstraintError as error:
+        hint = "; solver=stabilised starts anywhere" if constraint.solver == "projection" else ""
+        raise ParameterError([f"constraint.solver = {constraint.solver}: {error}{hint}"]) from error

@@ -1,0 +1,574 @@
+"""Rows of exact constraints between the bodies of a world, and their span in scaled coordinates.
+
+A constraint binds a body B to a body A (or to the world). It depends on their relative pose alone, so that the rate of
+each of its rows is
+    rate = f . (v_B(x) - v_A(x)) + m . (w_B - w_A) = w . (V_B - V_A),    w = (f, x x f + m):
+a wrench w about the world's origin meets the difference of the bodies' twists there, which are columns of Pinocchio's
+joint Jacobians J_W. So a row of A is w . J_W over the coordinates that move B, less that over those that move A, and
+only w is particular to a kind of constraint. What the velocity adds to the rate's change,
+    gamma = df/dt . (v_B - v_A)(x) + f . (b_B(x) - b_A(x) + (w_B - w_A) x dx/dt)
+            + dm/dt . (w_B - w_A) + m . (e_B - e_A),
+with the spatial accelerations (b, e) of the bodies at constant generalised velocity v, is dA/dt v.
+
+In scaled coordinates (u = L^T v, see `haptic_sim.contact.scaled`) the rows are W = A L^-T. Their span has the
+orthonormal basis Q, W = T Q, by Gram-Schmidt with pivoting, each row done twice; rows are first scaled to length 1. A
+row of which less than RANK_TOLERANCE is left beside those before it depends on them: it takes no part. P = 1 - Q^T Q
+projects on velocities that satisfy all constraints; the forces of constraint are in the span of Q and do no work there.
+
+Residuals are in m or rad; of circle and sphere (d^2 - r^2) / (2 r), the distance to first order. Those of `axis_along`
+are sines: it can be switched on from less than 90 degrees. Those of `frame_on_frame` are a rotation vector, in whose
+row rates its own rate of change is left out: gamma is exact where the constraint is met.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.contact.impulses import cholesky, cholesky_solve
+
+(
+    POINT_ON_PLANE,
+    POINT_ON_SPHERE,
+    POINT_FIXED,
+    POINT_ON_LINE,
+    POINT_ON_CIRCLE,
+    AXIS_ALONG,
+    FRAME_ON_FRAME,
+    AXIS_THROUGH_POINT,
+    KNIFE_EDGE,
+    ROLLING_BALL,
+) = range(10)
+ROWS = {  # number of rows, and how many of them come first and are of positions
+    POINT_ON_PLANE: (1, 1),
+    POINT_ON_SPHERE: (1, 1),
+    POINT_FIXED: (3, 3),
+    POINT_ON_LINE: (2, 2),
+    POINT_ON_CIRCLE: (2, 2),
+    AXIS_ALONG: (2, 2),
+    FRAME_ON_FRAME: (6, 6),
+    AXIS_THROUGH_POINT: (2, 2),
+    KNIFE_EDGE: (1, 0),
+    ROLLING_BALL: (3, 1),
+}
+RANK_TOLERANCE = 1e-8  # what must be left of a row of length 1 beside the others
+MOST_ROWS = 6  # of a constraint
+# A row that is shorter by this part than the longest has vanished: in a planar world, those that leave the plane.
+_VANISHED = 1e-12
+
+
+@dataclass(frozen=True)
+class WorldConstraint:
+    """One constraint between two joints of a model.
+
+    Attributes:
+        name, kind: see ROWS.
+        joints: of A and of B; 0 is the world.
+        p_A, p_B: a point of each, in the joint's axes [m].
+        R_A, R_B: axes of each in the joint's axes, one a row: the first two span what the last one is normal to.
+        radius: [m].
+        active: intervals [s] in which it holds, None always; an end of None never comes.
+        fade: how long it takes to switch [s].
+    """
+
+    name: str
+    kind: int
+    joints: tuple[int, int]
+    p_A: np.ndarray
+    p_B: np.ndarray
+    R_A: np.ndarray
+    R_B: np.ndarray
+    radius: float = 1.0
+    active: tuple[tuple[float, float | None], ...] | None = None
+    fade: float = 0.3
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return ROWS[self.kind][0]
+
+
+class RowsOfConstraints(NamedTuple):
+    """Constraints and their rows, for kernels (C: constraints, m: rows of all, J: joints).
+
+    Attributes:
+        kind, first: (C,) kind and first row of each constraint; joints: (C, 2).
+        points: p_A, p_B (C, 2, 3); axes: R_A, R_B (C, 2, 3, 3); radius: (C,).
+        holonomic, owner: (m,) whether a row is of positions, and its constraint.
+        placement: of joints in the world: rotation by rows, position, (J, 12).
+        acceleration: of joints, spatial [linear, angular], in their own axes, at constant v, (J, 6).
+        c: residual (m,), 0 of rows of velocities; gamma: dA/dt v (m,); wrench: (m, 6).
+        A: rows (m, nv).
+        work: work space, (7, 8, 3); motion: twists and accelerations of A and B at the world's origin, (4, 6).
+    """
+
+    kind: np.ndarray
+    first: np.ndarray
+    joints: np.ndarray
+    points: np.ndarray
+    axes: np.ndarray
+    radius: np.ndarray
+    holonomic: np.ndarray
+    owner: np.ndarray
+    placement: np.ndarray
+    acceleration: np.ndarray
+    c: np.ndarray
+    gamma: np.ndarray
+    wrench: np.ndarray
+    A: np.ndarray
+    work: np.ndarray
+    motion: np.ndarray
+
+    @classmethod
+    def allocate(cls, constraints: tuple[WorldConstraint, ...], joints: int, nv: int) -> RowsOfConstraints:
+        """For these constraints of a model with so many joints and velocities."""
+        counts = [constraint.rows for constraint in constraints]
+        m = sum(counts)
+        holonomic = [i < ROWS[constraint.kind][1] for constraint in constraints for i in range(constraint.rows)]
+        return cls(
+            kind=np.array([constraint.kind for constraint in constraints], np.int64),
+            first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[:-1].copy(),
+            joints=np.array([constraint.joints for constraint in constraints], np.int64),
+            points=np.array([(constraint.p_A, constraint.p_B) for constraint in constraints], float),
+            axes=np.array([(constraint.R_A, constraint.R_B) for constraint in constraints], float),
+            radius=np.array([constraint.radius for constraint in constraints], float),
+            holonomic=np.array(holonomic, np.bool_),
+            owner=np.repeat(np.arange(len(constraints)), counts).astype(np.int64),
+            placement=np.tile(np.array([1.0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]), (joints, 1)),
+            acceleration=np.zeros((joints, 6)),
+            c=np.zeros(m),
+            gamma=np.zeros(m),
+            wrench=np.zeros((m, 6)),
+            A=np.zeros((m, nv)),
+            work=np.zeros((7, 8, 3)),
+            motion=np.zeros((4, 6)),
+        )
+
+
+class Span(NamedTuple):
+    """The span of some rows in scaled coordinates, for kernels (m rows, n coordinates).
+
+    Attributes:
+        W: the rows, each of length 1; scale: their lengths before, 0 of those that take no part.
+        T, Q: W = T Q; Q has `rank[0]` orthonormal rows.
+        pivot: row that each of Q was made of; dependent: rows that take no part, (m,) bool.
+        rest, z, out, G: work space, (m,), (m,), (m,), (m, m).
+    """
+
+    W: np.ndarray
+    scale: np.ndarray
+    T: np.ndarray
+    Q: np.ndarray
+    rank: np.ndarray
+    pivot: np.ndarray
+    dependent: np.ndarray
+    rest: np.ndarray
+    z: np.ndarray
+    out: np.ndarray
+    G: np.ndarray
+
+    @classmethod
+    def allocate(cls, m: int, n: int, Q: np.ndarray | None = None, rank: np.ndarray | None = None) -> Span:
+        """For up to m rows of n coordinates; `Q` (m, n) and `rank` (1,) may be somebody else's."""
+        return cls(
+            np.zeros((m, n)),
+            np.zeros(m),
+            np.zeros((m, m)),
+            np.zeros((m, n)) if Q is None else Q,
+            np.zeros(1, np.int64) if rank is None else rank,
+            np.zeros(m, np.int64),
+            np.ones(m, np.bool_),
+            np.zeros(m),
+            np.zeros(m),
+            np.zeros(m),
+            np.zeros((m, m)),
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def _cross(a, b, out):
+    out[0] = a[1] * b[2] - a[2] * b[1]
+    out[1] = a[2] * b[0] - a[0] * b[2]
+    out[2] = a[0] * b[1] - a[1] * b[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _rotation_rate(R, c, out):
+    """Fill c with the rotation vector of R (3, 3), and `out` with J for which dc/dt = J w, w in the axes of A.
+
+    J = 1 - [c]/2 + (1 - (a/2) cot(a/2)) / a^2 [c]^2 with a = |c|, without singularity at zero.
+    """
+    x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    sine = 0.5 * math.sqrt(x * x + y * y + z * z)
+    angle = math.atan2(sine, 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0))
+    s = 0.5 * angle / sine if sine > 1e-9 else 0.5
+    c[0], c[1], c[2] = s * x, s * y, s * z
+    if angle > 1e-3:
+        k = (1.0 - 0.5 * angle / math.tan(0.5 * angle)) / (angle * angle)
+    else:
+        k = 1.0 / 12.0 + angle * angle / 720.0
+    square = c[0] * c[0] + c[1] * c[1] + c[2] * c[2]
+    for i in range(3):
+        for j in range(3):
+            out[i, j] = k * c[i] * c[j]
+        out[i, i] += 1.0 - k * square
+    out[0, 1] += 0.5 * c[2]
+    out[1, 0] -= 0.5 * c[2]
+    out[1, 2] += 0.5 * c[0]
+    out[2, 1] -= 0.5 * c[0]
+    out[2, 0] += 0.5 * c[1]
+    out[0, 2] -= 0.5 * c[1]
+
+
+@numba.njit(cache=True, nogil=True)
+def evaluate(rows, J_W, support, v, rates):
+    """Fill c, wrench, A and, if `rates`, gamma from the placements (and accelerations) of the joints.
+
+    Args:
+        rows: RowsOfConstraints.
+        J_W, support: Jacobians of the joints at the world's origin (6, nv), and what moves them (J, nv).
+        v: velocity (nv,), for gamma.
+    """
+    for i in range(rows.c.shape[0]):
+        rows.c[i] = rows.gamma[i] = 0.0
+    g, motion = rows.work[0], rows.motion  # g: x_A, x_B, then axes of A and of B
+    for k in range(rows.kind.shape[0]):
+        for side in range(2):
+            joint = rows.joints[k, side]
+            place = rows.placement[joint]
+            for i in range(3):
+                g[side, i] = place[9 + i]
+                for j in range(3):
+                    g[side, i] += place[3 * i + j] * rows.points[k, side, j]
+                for axis in range(3):
+                    s = 0.0
+                    for j in range(3):
+                        s += place[3 * i + j] * rows.axes[k, side, axis, j]
+                    g[2 + 3 * side + axis, i] = s
+            if rates:
+                _motion(joint, place, rows.acceleration[joint], J_W, support, v, motion[side], motion[2 + side])
+        _rows_of(rows, k, g, motion, rates)
+    for i in range(rows.c.shape[0]):
+        a, b = rows.joints[rows.owner[i], 0], rows.joints[rows.owner[i], 1]
+        for j in range(J_W.shape[1]):
+            s = 0.0
+            if support[a, j] != support[b, j]:
+                for d in range(6):
+                    s += rows.wrench[i, d] * J_W[d, j]
+                if support[a, j]:
+                    s = -s
+            rows.A[i, j] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def _motion(joint, place, a, J_W, support, v, twist, acceleration):
+    """Twist of a joint at the world's origin and, at constant v, its spatial acceleration there."""
+    for d in range(6):
+        s = 0.0
+        for j in range(v.shape[0]):
+            if support[joint, j]:
+                s += J_W[d, j] * v[j]
+        twist[d] = s
+    for i in range(3):
+        s = t = 0.0
+        for j in range(3):
+            s += place[3 * i + j] * a[j]
+            t += place[3 * i + j] * a[3 + j]
+        acceleration[i], acceleration[3 + i] = s, t
+    p, b = place[9:12], acceleration[3:]
+    acceleration[0] += p[1] * b[2] - p[2] * b[1]  # of what is at the origin: a_0 = a_p + p x alpha
+    acceleration[1] += p[2] * b[0] - p[0] * b[2]
+    acceleration[2] += p[0] * b[1] - p[1] * b[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _velocity_at(twist, x, out):
+    out[0] = twist[0] + twist[4] * x[2] - twist[5] * x[1]
+    out[1] = twist[1] + twist[5] * x[0] - twist[3] * x[2]
+    out[2] = twist[2] + twist[3] * x[1] - twist[4] * x[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _force(rows, i, f, x, motion, f_of, x_of, more, rates):
+    """Row i: a force f at x.
+
+    Args:
+        f_of, x_of: whether f and x move with A (0) or B (1); f_of 2: df/dt is (v_B - v_A)(x) times `more`, and x is
+            fixed to B.
+        more: how fast x moves besides, with the third axis of A: see `ROLLING_BALL`; or see `f_of`.
+    """
+    w = rows.wrench[i]
+    for d in range(3):
+        w[d] = f[d]
+    _cross(x, f, w[3:])
+    if not rates:
+        return
+    h = rows.work[1]
+    v_A, v_B, fdot, turn, xdot, part = h[0], h[1], h[2], h[3], h[4], h[5]
+    V_A, V_B, a_A, a_B = motion[0], motion[1], motion[2], motion[3]
+    _velocity_at(V_A, x, v_A)
+    _velocity_at(V_B, x, v_B)
+    if f_of < 2:
+        _cross(motion[f_of, 3:], f, fdot)
+    for d in range(3):
+        turn[d] = V_B[3 + d] - V_A[3 + d]
+        xdot[d] = v_B[d] if x_of == 1 else v_A[d]
+        if f_of == 2:
+            fdot[d] = more * (v_B[d] - v_A[d])
+    gamma = 0.0
+    # d/dt v_B(x(t)) = a_B0 + alpha_B x x + w_B x dx/dt: the classical acceleration of what is at x, where x is of B
+    _velocity_at(a_B, x, part)
+    for d in range(3):
+        gamma += fdot[d] * (v_B[d] - v_A[d]) + f[d] * part[d]
+    _velocity_at(a_A, x, part)
+    for d in range(3):
+        gamma -= f[d] * part[d]
+    _cross(turn, xdot, part)
+    for d in range(3):
+        gamma += f[d] * part[d]
+    rows.gamma[i] = gamma
+
+
+@numba.njit(cache=True, nogil=True)
+def _rows_of(rows, k, g, motion, rates):
+    """Residuals, wrenches and gammas of constraint k."""
+    kind, i, c = rows.kind[k], rows.first[k], rows.c
+    x_A, x_B, e, f = g[0], g[1], g[2:5], g[5:8]
+    h = rows.work[2]
+    d = h[0]
+    for j in range(3):
+        d[j] = x_B[j] - x_A[j]
+    if kind == POINT_ON_PLANE:
+        c[i] = _dot(e[2], d)
+        _force(rows, i, e[2], x_B, motion, 0, 1, 0.0, rates)
+    elif kind == POINT_ON_SPHERE:
+        _sphere(rows, i, d, rows.radius[k], x_B, motion, rates)
+    elif kind in (POINT_FIXED, POINT_ON_LINE):
+        for j in range(3 if kind == POINT_FIXED else 2):
+            c[i + j] = _dot(e[j], d)
+            _force(rows, i + j, e[j], x_B, motion, 0, 1, 0.0, rates)
+    elif kind == POINT_ON_CIRCLE:
+        c[i] = _dot(e[2], d)
+        _force(rows, i, e[2], x_B, motion, 0, 1, 0.0, rates)
+        _sphere(rows, i + 1, d, rows.radius[k], x_B, motion, rates)
+    elif kind == AXIS_ALONG:
+        for j in range(2):
+            c[i + j] = _dot(e[j], f[2])
+            _cross(f[2], e[j], h[1])
+            _cross(motion[1, 3:], f[2], h[2])
+            _cross(h[2], e[j], h[3])
+            _cross(motion[0, 3:], e[j], h[2])
+            _cross(f[2], h[2], d)
+            for a in range(3):
+                h[3, a] += d[a]
+            _moment(rows, i + j, h[1], h[3], motion, rates)
+    elif kind == FRAME_ON_FRAME:
+        for j in range(3):
+            c[i + j] = _dot(e[j], d)
+            _force(rows, i + j, e[j], x_B, motion, 0, 1, 0.0, rates)
+        R, J = rows.work[3, :3], rows.work[4, :3]
+        for a in range(3):
+            for b in range(3):
+                R[a, b] = _dot(e[a], f[b])
+        _rotation_rate(R, c[i + 3 : i + 6], J)
+        for j in range(3):
+            for a in range(3):
+                h[1, a] = J[j, 0] * e[0, a] + J[j, 1] * e[1, a] + J[j, 2] * e[2, a]
+            _cross(motion[0, 3:], h[1], h[2])
+            _moment(rows, i + 3 + j, h[1], h[2], motion, rates)
+    elif kind == AXIS_THROUGH_POINT:
+        for j in range(2):
+            c[i + j] = -_dot(f[j], d)
+            for a in range(3):
+                h[1, a] = -f[j, a]
+            _force(rows, i + j, h[1], x_A, motion, 1, 0, 0.0, rates)
+    elif kind == KNIFE_EDGE:
+        _force(rows, i, f[2], x_B, motion, 1, 1, 0.0, rates)
+    else:  # ROLLING_BALL
+        r = rows.radius[k]
+        c[i] = _dot(e[2], d) - r
+        _force(rows, i, e[2], x_B, motion, 0, 1, 0.0, rates)
+        for a in range(3):
+            h[1, a] = x_B[a] - r * e[2, a]
+        for j in range(2):
+            _force(rows, i + 1 + j, e[j], h[1], motion, 0, 1, 0.0, rates)
+            if rates:
+                # The point of contact moves with the centre of the ball, less r w_A x n, and not with the ball.
+                _velocity_at(motion[1], x_B, h[2])
+                _cross(motion[0, 3:], e[2], h[3])
+                for a in range(3):
+                    h[2, a] -= r * h[3, a]
+                _velocity_at(motion[1], h[1], h[3])
+                for a in range(3):
+                    h[2, a] -= h[3, a]
+                    h[3, a] = motion[1, 3 + a] - motion[0, 3 + a]
+                _cross(h[3], h[2], d)
+                rows.gamma[i + 1 + j] += _dot(e[j], d)
+
+
+@numba.njit(cache=True, nogil=True)
+def _dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@numba.njit(cache=True, nogil=True)
+def _sphere(rows, i, d, radius, x_B, motion, rates):
+    """Row i: (d^2 - r^2) / (2 r) for the distance vector d."""
+    h = rows.work[5]
+    f, turned, v_A, v_B = h[0], h[1], h[2], h[3]
+    for a in range(3):
+        f[a] = d[a] / radius
+    rows.c[i] = 0.5 * (_dot(d, d) - radius * radius) / radius
+    _force(rows, i, f, x_B, motion, 2, 1, 1.0 / radius, rates)
+    if rates:
+        # df/dt is (v_B(x_B) - v_A(x_A)) / r: what `_force` leaves out, w_A x d / r, turns f with A
+        _cross(motion[0, 3:], f, turned)
+        _velocity_at(motion[0], x_B, v_A)
+        _velocity_at(motion[1], x_B, v_B)
+        for a in range(3):
+            rows.gamma[i] += turned[a] * (v_B[a] - v_A[a])
+
+
+@numba.njit(cache=True, nogil=True)
+def _moment(rows, i, m, mdot, motion, rates):
+    """Row i: a moment m."""
+    for d in range(3):
+        rows.wrench[i, d] = 0.0
+        rows.wrench[i, 3 + d] = m[d]
+        if rates:
+            rows.gamma[i] += mdot[d] * (motion[1, 3 + d] - motion[0, 3 + d])
+            rows.gamma[i] += m[d] * (motion[3, 3 + d] - motion[2, 3 + d])
+
+
+# Span
+
+
+@numba.njit(cache=True, nogil=True)
+def scaled_row(A, L, W):
+    """Fill W with the row A L^-T (n,)."""
+    for j in range(A.shape[0]):
+        s = A[j]
+        for k in range(j):
+            s -= L[j, k] * W[k]
+        W[j] = s / L[j, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def find_span(span, m):
+    """Make the first m rows of W (of any length) of length 1, and find all the rest of `Span`."""
+    W, T, Q, scale, rest = span.W, span.T, span.Q, span.scale, span.rest
+    n = W.shape[1]
+    largest = 0.0
+    for i in range(m):
+        s = 0.0
+        for k in range(n):
+            s += W[i, k] * W[i, k]
+        scale[i] = math.sqrt(s)
+        largest = max(largest, scale[i])
+    for i in range(m):
+        span.dependent[i] = True
+        rest[i] = 0.0
+        if scale[i] > _VANISHED * largest:
+            rest[i] = 1.0
+            for k in range(n):
+                W[i, k] /= scale[i]
+        else:
+            scale[i] = 0.0
+            for k in range(n):
+                W[i, k] = 0.0
+        for k in range(m):
+            T[i, k] = 0.0
+    rank = 0
+    while rank < min(m, n):
+        best = 0
+        for i in range(m):
+            # of equal ones the first, whatever rounding says
+            if rest[i] > rest[best] * (1.0 + 1e-9):
+                best = i
+        if not rest[best] > 0.0:
+            break
+        q = Q[rank]
+        for k in range(n):
+            q[k] = W[best, k]
+        for _ in range(2):
+            for j in range(rank):
+                s = 0.0
+                for k in range(n):
+                    s += Q[j, k] * q[k]
+                for k in range(n):
+                    q[k] -= s * Q[j, k]
+        s = 0.0
+        for k in range(n):
+            s += q[k] * q[k]
+        s = math.sqrt(s)
+        rest[best] = 0.0
+        if not s > RANK_TOLERANCE:
+            continue
+        for k in range(n):
+            q[k] /= s
+        span.pivot[rank] = best
+        span.dependent[best] = False
+        for i in range(m):
+            t = 0.0
+            for k in range(n):
+                t += W[i, k] * q[k]
+            T[i, rank] = t
+            if span.dependent[i] and rest[i] > 0.0:
+                rest[i] = max(rest[i] - t * t, 1e-300)
+        rank += 1
+    span.rank[0] = rank
+
+
+@numba.njit(cache=True, nogil=True)
+def along(span, target, z):
+    """Fill z with the coordinates along Q for which the independent rows, unscaled, have the values `target`."""
+    for i in range(span.rank[0]):
+        row = span.pivot[i]
+        s = target[row] / span.scale[row]
+        for j in range(i):
+            s -= span.T[row, j] * z[j]
+        z[i] = s / span.T[row, i]
+
+
+@numba.njit(cache=True, nogil=True)
+def multipliers(span, m, z, out):
+    """Fill `out` (m,) with the multipliers of least norm (of rows of length 1) whose W^T out, unscaled, is Q^T z."""
+    T, G, rank, x = span.T, span.G, span.rank[0], span.rest
+    for i in range(m):
+        out[i] = 0.0
+    if rank == 0:
+        return
+    for i in range(rank):  # out = T (T^T T)^-1 z
+        for j in range(i + 1):
+            s = 0.0
+            for row in range(m):
+                s += T[row, i] * T[row, j]
+            G[i, j] = s
+        x[i] = z[i]
+    cholesky(G, rank, G)
+    cholesky_solve(G, rank, x)
+    for row in range(m):
+        if span.scale[row] > 0.0:
+            s = 0.0
+            for i in range(rank):
+                s += T[row, i] * x[i]
+            out[row] = s / span.scale[row]
+
+
+@numba.njit(cache=True, nogil=True)
+def project(Q, rank, x, z):
+    """Take the part along Q out of x (n,); fills z (rank,) with it. Twice, so that rounding leaves nothing."""
+    for i in range(rank):
+        z[i] = 0.0
+    for _ in range(2):
+        for i in range(rank):
+            s = 0.0
+            for k in range(x.shape[0]):
+                s += Q[i, k] * x[k]
+            z[i] += s
+            for k in range(x.shape[0]):
+                x[k] -= s * Q[i, k]
