@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 import numba
 import numpy as np
 
-from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolState
+from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 from haptic_sim.spatial import rotation_difference
 
@@ -73,9 +73,9 @@ class FourChannel:
         self._stiffness = np.array(six(parameters.stiffness))
         self._damping = np.array(six(parameters.damping))
 
-    def rehearse(self, nq: int, nv: int) -> None:
+    def rehearse(self, sizes: ToolSizes) -> None:
         """Call every kernel once, so that none is loaded during a trial."""
-        tool = ToolState(q=nq, v=nv, constraint_directions=36)
+        tool = sizes.tool_state()
         self.coordinate(DeviceState(), tool, ToolCommand())
         self.command(tool, DeviceCommand())
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterable
 from typing import Annotated, Literal, Protocol
 
+import numba
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from haptic_sim.parameters import ParameterError, Parameters, Wrench, quantity
+from haptic_sim.spatial import rotation_difference
 
 COLUMNS = ("time", "fx", "fy", "fz", "tx", "ty", "tz")
+_ORIGIN, _REST = np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6)
 
 
 class OperatorParameters(Parameters):
@@ -46,14 +50,61 @@ class FileParameters(OperatorParameters):
     path: str = quantity(description="CSV with the header " + ",".join(COLUMNS))
 
 
-AnyOperatorParameters = Annotated[ConstantParameters | SineParameters | FileParameters, Field(discriminator="type")]
+def _in_order(path: tuple[Waypoint, ...]) -> tuple[Waypoint, ...]:
+    for i, (time, *_) in enumerate(path):
+        before = path[i - 1][0] if i else -math.inf
+        if not (time >= 0.0 and time > before):
+            raise ValueError(f"[{i}][0] = {time:g} s: must be >= 0, and later than the row before")
+    return path
+
+
+Waypoint = tuple[float, float, float, float]
+
+
+class GuideParameters(OperatorParameters):
+    """A hand that moves along a path of its own, and holds the device by a spring and a damper.
+
+    Force: stiffness (place - position) + damping (velocity of the place - velocity); torque likewise towards the
+    orientation in which it took hold.
+    """
+
+    type: Literal["guide"] = "guide"
+    path: Annotated[tuple[Waypoint, ...], AfterValidator(_in_order)] = quantity(
+        unit="s, m",
+        description="Rows of a time and of the hand's place x, y, z, from where it took hold; it goes from one to the "
+        "next in half a cosine, and stays at the last",
+        min_length=1,
+    )
+    stiffness: float = quantity(200.0, unit="N/m", description="Of the hand", ge=0.0, le=1e5)
+    damping: float = quantity(10.0, unit="N s/m", description="Of the hand", ge=0.0, le=1e4)
+    turn_stiffness: float = quantity(0.0, unit="N m/rad", description="Of the hand, against turning", ge=0.0, le=1e4)
+    turn_damping: float = quantity(0.0, unit="N m s/rad", description="Of the hand, against turning", ge=0.0, le=1e3)
+
+
+class TangentialParameters(OperatorParameters):
+    """amplitude sin^2(pi t / 2) along the circle about `centre` on which the hand is, in the plane z = 0 (FAULRING)."""
+
+    type: Literal["tangential"] = "tangential"
+    amplitude: float = quantity(unit="N", description="Largest force, positive counter-clockwise")
+    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Of the circle")
+
+
+AnyOperatorParameters = Annotated[
+    ConstantParameters | SineParameters | FileParameters | GuideParameters | TangentialParameters,
+    Field(discriminator="type"),
+]
 
 
 class Operator(Protocol):
     """Anything that says what the hand applies at a time."""
 
-    def wrench(self, time: float, out: np.ndarray) -> None:
-        """Fill `out` (6,) [N, N m] for `time` [s]."""
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
+
+
+def wrench_at_rest(operator: Operator, time: float, out: np.ndarray) -> None:
+    """Fill `out` with what an operator applies to a hand at rest at the origin: all there is of one by schedule."""
+    operator.wrench(time, _ORIGIN, _REST, out)
 
 
 class Constant:
@@ -62,8 +113,8 @@ class Constant:
     def __init__(self, parameters: ConstantParameters):
         self._wrench = np.array(parameters.wrench)
 
-    def wrench(self, time: float, out: np.ndarray) -> None:
-        """Fill `out` (6,) [N, N m] for `time` [s]."""
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """See Operator."""
         out[:] = self._wrench
 
 
@@ -74,8 +125,8 @@ class Sine:
         self._amplitude, self._offset = np.array(parameters.amplitude), np.array(parameters.offset)
         self._frequency, self._phase = 2 * math.pi * parameters.frequency, parameters.phase
 
-    def wrench(self, time: float, out: np.ndarray) -> None:
-        """Fill `out` (6,) [N, N m] for `time` [s]."""
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """See Operator."""
         np.multiply(self._amplitude, math.sin(self._frequency * time + self._phase), out=out)
         out += self._offset
 
@@ -87,8 +138,8 @@ class Recorded:
         self._times, self._wrenches = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1:])
         self._row = 0  # times are asked for in order: the search starts at the last row
 
-    def wrench(self, time: float, out: np.ndarray) -> None:
-        """Fill `out` (6,) [N, N m] for `time` [s]."""
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """See Operator."""
         times = self._times
         if not times[0] <= time <= times[-1]:
             out[:] = 0.0
@@ -105,23 +156,84 @@ class Recorded:
         out[:] = (1.0 - part) * self._wrenches[i] + part * self._wrenches[i + 1]
 
 
+class Guide:
+    """See `GuideParameters`; it takes hold in the first call."""
+
+    def __init__(self, parameters: GuideParameters):
+        rows = np.array(parameters.path)
+        if rows[0, 0] > 0.0:
+            rows = np.vstack([np.zeros(4), rows])
+        self._times, self._places = rows[:, 0].tolist(), np.ascontiguousarray(rows[:, 1:])
+        self._gains = np.array(
+            [parameters.stiffness, parameters.damping, parameters.turn_stiffness, parameters.turn_damping]
+        )
+        self._start, self._aim = np.full(7, math.nan), np.zeros((3, 3))  # place, its velocity, turn
+        self._fill(0, 0, 0.0, 0.0, np.zeros(7), np.zeros(6), np.zeros(6))  # loads the kernel before the first tick
+
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """See Operator."""
+        if math.isnan(self._start[0]):
+            self._start[:] = pose
+        i = bisect.bisect_right(self._times, time) - 1
+        part, rate = 0.0, 0.0
+        if 0 <= i < len(self._times) - 1:
+            lasts = self._times[i + 1] - self._times[i]
+            phase = math.pi * (time - self._times[i]) / lasts
+            part, rate = 0.5 * (1.0 - math.cos(phase)), 0.5 * math.pi / lasts * math.sin(phase)
+        i = max(i, 0)
+        following = min(i + 1, len(self._times) - 1)
+        self._fill(i, following, part, rate, pose, twist, out)
+
+    def _fill(
+        self, i: int, following: int, part: float, rate: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray
+    ) -> None:
+        here, then = self._places[i], self._places[following]
+        _guide(self._start, here, then, part, rate, self._gains, pose, twist, self._aim, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def _guide(start, here, following, part, rate, gains, pose, twist, aim, out):
+    place, velocity, turn = aim[0], aim[1], aim[2]
+    rotation_difference(start[3:], pose[3:], turn)
+    for i in range(3):
+        way = following[i] - here[i]
+        place[i] = start[i] + here[i] + part * way
+        velocity[i] = rate * way
+        out[i] = gains[0] * (place[i] - pose[i]) + gains[1] * (velocity[i] - twist[i])
+        out[3 + i] = gains[2] * turn[i] - gains[3] * twist[3 + i]
+
+
+class Tangential:
+    """See `TangentialParameters`."""
+
+    def __init__(self, parameters: TangentialParameters):
+        self._amplitude, self._centre = parameters.amplitude, parameters.centre
+
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """See Operator; no force with the hand at the centre, where there is no direction."""
+        out[:] = 0.0
+        x, y = pose.item(0) - self._centre[0], pose.item(1) - self._centre[1]
+        radius = math.hypot(x, y)
+        if radius > 0.0:
+            force = self._amplitude * math.sin(0.5 * math.pi * time) ** 2
+            out[0], out[1] = -force * y / radius, force * x / radius
+
+
 class Released:
     """Another operator until it lets go."""
 
     def __init__(self, operator: Operator, release: float):
         self._operator, self._release = operator, release
 
-    def wrench(self, time: float, out: np.ndarray) -> None:
-        """Fill `out` (6,) [N, N m] for `time` [s]."""
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """See Operator."""
         if time < self._release:
-            self._operator.wrench(time, out)
+            self._operator.wrench(time, pose, twist, out)
         else:
             out[:] = 0.0
 
 
-def build_operator(
-    parameters: ConstantParameters | SineParameters | FileParameters, table: np.ndarray | None = None
-) -> Operator:
+def build_operator(parameters: AnyOperatorParameters, table: np.ndarray | None = None) -> Operator:
     """The operator of some parameters; `table` holds the rows of a `file` operator."""
     operator: Operator
     match parameters:
@@ -129,10 +241,14 @@ def build_operator(
             operator = Constant(parameters)
         case SineParameters():
             operator = Sine(parameters)
+        case GuideParameters():
+            operator = Guide(parameters)
         case FileParameters():
             if table is None:
                 raise TypeError("a file operator needs its table")
             operator = Recorded(table)
+        case TangentialParameters():
+            operator = Tangential(parameters)
     return operator if parameters.release is None else Released(operator, parameters.release)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from haptic_control.controllers import AnyControllerParameters, build_controller
-from haptic_sim.messages import DeviceCommand, DeviceState, MessageError, ToolCommand, ToolState
+from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import TrialParameters
@@ -20,7 +20,9 @@ class ControllerTrialParameters(TrialParameters):
     """What the controller needs to know of a trial."""
 
     controller: AnyControllerParameters = quantity(description="Controller between device and tool")
-    tool_dof: tuple[int, int] = quantity(description="Sizes of the tool's configuration and velocity")
+    tool_sizes: tuple[int, int, int] = quantity(
+        description="Sizes of the tool's configuration and velocity, and number of its exact constraints"
+    )
 
 
 class ControllerNode(ServoNode):
@@ -34,11 +36,11 @@ class ControllerNode(ServoNode):
 
     def build(self) -> None:
         """See ServoNode."""
-        nq, nv = self.config.tool_dof
-        build_controller(self.config.controller).rehearse(nq, nv)
+        sizes = ToolSizes(*self.config.tool_sizes)
+        build_controller(self.config.controller).rehearse(sizes)
         self._core: Any = build_controller(self.config.controller)  # each kind takes parameters of its own
         self._received = DeviceState()
-        self._tool, self._answered = (ToolState(q=nq, v=nv, constraint_directions=36) for _ in range(2))
+        self._tool, self._answered = (sizes.tool_state() for _ in range(2))
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
         self._device_tick = self._device_command.tick = -1
         self._tool_tick = -2  # no state yet
@@ -55,24 +57,24 @@ class ControllerNode(ServoNode):
         """See ServoNode."""
         return self._device_tick + 1
 
-    def receive(self, topic: str, data: bytes) -> None:
+    def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
         if topic == "device_state":
             self._coordinate(data)
         else:
             self._command(data)
 
-    def _coordinate(self, data: bytes) -> None:
+    def _coordinate(self, data: bytes | Message) -> None:
         device = self._received
         device.load(data)
-        tick, last, realtime = device.tick, self._device_tick, self.config.realtime
+        tick, last, realtime = device.tick, self._device_tick, self.realtime
         if tick > self.config.last_tick:
             return  # the device's state after the trial
         if not realtime and tick == last and tick >= 0:
             if self._device_command.tick == tick:
-                self.send("device_command", self._device_command.to_bytes())
+                self.send("device_command", self._device_command)
             else:
-                self.send("tool_command", self._tool_command.to_bytes())
+                self.send("tool_command", self._tool_command)
             return
         if tick <= last or (not realtime and tick != last + 1):
             raise MessageError(f"device_state {tick}: must be {last + 1}")
@@ -82,13 +84,13 @@ class ControllerNode(ServoNode):
             return  # the tool's state has not arrived: the driver will ask again
         self._device_tick = tick
         self._core.coordinate(device, self._tool, self._tool_command)
-        self.send("tool_command", self._tool_command.to_bytes())
+        self.send("tool_command", self._tool_command)
 
-    def _command(self, data: bytes) -> None:
+    def _command(self, data: bytes | Message) -> None:
         tool = self._answered
         tool.load(data)
         tick, last = tool.tick, self._tool_tick
-        if tick == last or (tick < last and not self.config.realtime):
+        if tick == last or (tick < last and not self.realtime):
             return  # an answer that was sent again, for whoever may have lost it
         if not last < tick <= self._device_tick:
             raise MessageError(f"tool_state {tick}: must be {self._device_tick}")
@@ -97,7 +99,7 @@ class ControllerNode(ServoNode):
         self._tool, self._answered, self._tool_tick = tool, self._tool, tick
         if tick >= 0:
             self._core.command(tool, self._device_command)
-            self.send("device_command", self._device_command.to_bytes())
+            self.send("device_command", self._device_command)
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from haptic_drivers.driver import InertialParameters, build_driver
+from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
-from haptic_sim.messages import DeviceCommand, DeviceState, MessageError
+from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError
 from haptic_sim.nodes.leader import LeaderNode, LeaderTrialParameters
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.trial import EVENTS
@@ -22,9 +22,11 @@ from haptic_sim.scene import AnyToolParameters
 class DriverTrialParameters(LeaderTrialParameters):
     """What the driver needs to know of a trial."""
 
-    device: InertialParameters = quantity(description="The haptic device")
+    device: SimulatedDeviceParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     tool: AnyToolParameters = quantity(description="The virtual tool, whose inertia a device may share")
+    hand: HandParameters = quantity(description="Where the tool is held at the start")
+    seed: int = quantity(0, description="Seed of everything random", ge=0)
 
 
 class DriverNode(LeaderNode):
@@ -43,13 +45,14 @@ class DriverNode(LeaderNode):
         if isinstance(config.operator, FileParameters):
             path = Path(config.operator.path)
             table = read_table(path.read_text(encoding="utf-8").splitlines(), str(path))
-        build_driver(config.device, config.operator, config.tool, config.rate, table).rehearse()
-        self._core = build_driver(config.device, config.operator, config.tool, config.rate, table)
+        arguments = (config.device, config.operator, config.tool, config.rate, table, config.hand, config.seed)
+        build_driver(*arguments).rehearse()
+        self._core = build_driver(*arguments)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
         self.open_trial()
 
-    def receive(self, topic: str, data: bytes) -> None:
+    def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
         if topic == EVENTS:
             self.hear(data)
@@ -58,7 +61,7 @@ class DriverNode(LeaderNode):
         received.load(data)
         tick, last = received.tick, self._commanded
         if tick <= last:
-            if not self.config.realtime:
+            if not self.realtime:
                 return  # an answer that was sent again
             raise MessageError(f"device_command {tick}: is of the past, after {last}")
         if tick > self._sensed:
@@ -71,14 +74,13 @@ class DriverNode(LeaderNode):
         """See LeaderNode."""
         self._core.sense(tick, self._state)
         self._sensed = tick
-        data = self._state.to_bytes()
         sent = time.monotonic_ns()
-        self.send("device_state", data)
+        self.send("device_state", self._state)
         return sent
 
     def again(self) -> None:
         """See LeaderNode."""
-        self.send("device_state", self._state.to_bytes())
+        self.send("device_state", self._state)
 
     def answered(self) -> int:
         """See LeaderNode."""

@@ -1,0 +1,204 @@
+"""Impedance shaping: the device accelerates as the hand of the virtual tool does (THESIS 5.3, 5.4).
+
+    Fc(k) = K (x_tool - x_device) + B (v_tool - v_device)      of the tool on the device
+    ToolCommand(k) = s F_operator(k) - Fc(k)
+    a(k) = J D^-1 J^T (F_operator(k) + Fenv(k) + Fc(k) - b_d v_device - k_d (x_device - x_rest)) [+ drift] + topology
+    DeviceCommand(k) = M_d a(k) + C_d v_device - F_operator(k)
+
+(5.14), (5.15), (5.21) to (5.24), whose parts and corrections `haptic_sim.hand.rendering` tells. J D^-1 J^T, the drift
+dJ/dt v - J D^-1 B and the directions of topological constraint are those of the tool at t_k; Fenv is that of the tick.
+The other controllers leave the device's own inertia to the hand; here M_d and C_d have to be known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+
+import numba
+import numpy as np
+from pydantic import AfterValidator
+
+from haptic_control.four_channel import FourChannel
+from haptic_sim.hand.rendering import add_topology, hand_acceleration, shaping_wrench, total_wrench
+from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
+from haptic_sim.packed import Packed
+from haptic_sim.parameters import Gains, Parameters, quantity, six
+
+
+def _pose(values: tuple[float, ...]) -> tuple[float, ...]:
+    if not abs(sum(value**2 for value in values[3:]) - 1.0) < 1e-6:
+        raise ValueError("[3:7]: the quaternion must have length 1")
+    return values
+
+
+Pose = Annotated[tuple[float, float, float, float, float, float, float], AfterValidator(_pose)]
+
+
+class ShapingParameters(Parameters):
+    """Coordination, desired impedance and topology, and the device's own inertia."""
+
+    type: Literal["impedance_shaping"] = "impedance_shaping"
+    stiffness: Gains = quantity(
+        (100.0, 100.0, 0.5), unit="N/m, N m/rad", description="Stiffness of the coordination", live=True
+    )
+    damping: Gains = quantity(
+        (70.0, 70.0, 0.375), unit="N s/m, N m s/rad", description="Damping of the coordination", live=True
+    )
+    force_scale: float = quantity(
+        1.0, description="Part of the operator's wrench that acts on the virtual tool", live=True, ge=0.0, le=100.0
+    )
+    dynamics: Literal["consistent", "printed"] = quantity(
+        "consistent",
+        description="consistent: the device accelerates as the tool's hand does under the same wrench; printed: THESIS "
+        "(5.15), without the terms of velocity and gravity",
+        live=True,
+    )
+    topology_penalty: bool = quantity(
+        True, description="Whether a spring and a damper act in directions of topological constraint", live=True
+    )
+    topology_stiffness: float = quantity(
+        10.0, unit="1/s^2", description="Of that spring, for a device of unit inertia", live=True, ge=0.0, le=1e6
+    )
+    topology_damping: float = quantity(
+        7.0, unit="1/s", description="Of that damper, for a device of unit inertia", live=True, ge=0.0, le=1e4
+    )
+    length: float = quantity(
+        1.0, unit="m", description="In which the torques of these directions are measured", gt=0.0, le=1e3
+    )
+    desired_stiffness: Gains = quantity(
+        (0.0, 0.0, 0.0), unit="N/m, N m/rad", description="k_d: of the device to its pose of rest", live=True
+    )
+    desired_damping: Gains = quantity(
+        (0.0, 0.0, 0.0), unit="N s/m, N m s/rad", description="b_d: of the device to the ground", live=True
+    )
+    rest: Pose = quantity(
+        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), unit="m", description="Pose in which k_d is at rest, quaternion x y z w"
+    )
+    device_mass: float | None = quantity(
+        None, unit="kg", description="Of the device; null: that of the simulated one", gt=0.0, le=1e3
+    )
+    device_inertia: float | None = quantity(
+        None,
+        unit="kg m^2",
+        description="Of the device, about its hand point; null: that of the simulated one",
+        gt=0.0,
+        le=1e3,
+    )
+    device_damping: Gains = quantity(
+        (0.0, 0.0, 0.0), unit="N s/m, N m s/rad", description="C_d of the device, which is made up for", live=True
+    )
+
+
+class _Arrays(NamedTuple):
+    """Gains, and what is kept from the state at t_k until the tool has answered.
+
+    Attributes:
+        damping, stiffness, rest: b_d, k_d and where that is at rest.
+        inertia: M_d (6, 6); device_damping: C_d (6,).
+        mobility: J D^-1 J^T, row major (36,).
+        acceleration: of the device without the environment's wrench, (6,).
+        operator, coriolis: F_h and C_d v (6,).
+        small: memory (2, 6).
+    """
+
+    damping: np.ndarray
+    stiffness: np.ndarray
+    rest: np.ndarray
+    inertia: np.ndarray
+    device_damping: np.ndarray
+    mobility: np.ndarray
+    acceleration: np.ndarray
+    operator: np.ndarray
+    coriolis: np.ndarray
+    small: np.ndarray
+
+
+class ImpedanceShaping(FourChannel):
+    """See the module."""
+
+    parameters: ShapingParameters
+
+    def __init__(self, parameters: ShapingParameters):
+        if parameters.device_mass is None or parameters.device_inertia is None:
+            raise TypeError("impedance shaping needs the inertia of its device: device_mass and device_inertia")
+        a = _Arrays(
+            *(np.zeros(6), np.zeros(6), np.zeros(7), np.zeros((6, 6)), np.zeros(6)),
+            *(np.zeros(36), np.zeros(6), np.zeros(6), np.zeros(6), np.zeros((2, 6))),
+        )
+        self._arrays, self._packed = a, Packed(a)
+        super().__init__(parameters)
+
+    def configure(self, parameters: ShapingParameters) -> None:  # type: ignore[override]  # it has more of them
+        """See FourChannel."""
+        super().configure(parameters)
+        a = self._arrays
+        a.damping[:], a.stiffness[:] = six(parameters.desired_damping), six(parameters.desired_stiffness)
+        a.rest[:], a.device_damping[:] = parameters.rest, six(parameters.device_damping)
+        np.fill_diagonal(a.inertia, [*(3 * [parameters.device_mass]), *(3 * [parameters.device_inertia])])
+        self._consistent = parameters.dynamics == "consistent"
+        self._topology = (parameters.length, parameters.topology_stiffness, parameters.topology_damping)
+
+    def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
+        """See FourChannel."""
+        super().coordinate(device, tool, command)
+        _accelerate(
+            self._packed,
+            device.pose,
+            device.twist,
+            device.operator_wrench,
+            self._coordination,
+            tool.pose,
+            tool.twist,
+            tool.inverse_inertia,
+            tool.free_acceleration,
+            self._consistent,
+            tool.constraint_directions,
+            len(tool) // 6 if self.parameters.topology_penalty else 0,
+            *self._topology,
+        )
+
+    def command(self, tool: ToolState, command: DeviceCommand) -> None:
+        """See FourChannel."""
+        super().command(tool, command)
+        _shape(self._packed, tool.wrench, command.wrench)
+
+
+@numba.njit(cache=True, nogil=True)
+def _accelerate(
+    packed,
+    x_device,
+    v_device,
+    operator,
+    coordination,
+    x_tool,
+    v_tool,
+    mobility,
+    drift,
+    consistent,
+    directions,
+    count,
+    length,
+    stiffness,
+    damping,
+):
+    """Fill `acceleration`, and keep the rest until the environment's wrench is known."""
+    a = packed.arrays
+    wrench, none = a.small[0], a.small[1]
+    for i in range(6):
+        none[i] = 0.0
+        a.operator[i], a.coriolis[i] = operator[i], a.device_damping[i] * v_device[i]
+    for i in range(36):
+        a.mobility[i] = mobility[i]
+    total_wrench(operator, none, coordination, a.damping, a.stiffness, v_device, x_device, a.rest, wrench)
+    hand_acceleration(mobility, wrench, drift, consistent, a.acceleration)
+    rows = directions.reshape(6, 6)
+    add_topology(rows, count, length, stiffness, damping, x_tool, v_tool, x_device, v_device, wrench, a.acceleration)
+
+
+@numba.njit(cache=True, nogil=True)
+def _shape(packed, environment, command):
+    """Fill `command` with what gives the device its acceleration (5.20)."""
+    a = packed.arrays
+    acceleration = a.small[0]
+    hand_acceleration(a.mobility, environment, a.acceleration, True, acceleration)  # added to that before
+    shaping_wrench(a.inertia, a.coriolis, a.operator, acceleration, command)

@@ -1,0 +1,317 @@
+"""A simulated admittance-type device: moved by command, with a force sensor between its drive and its handle.
+
+A rigid body in space, heavy and with friction, as the reduction of its drive makes it feel (FAULRING I). Its apparent
+inertia is the same in all directions, so world axes decouple:
+
+    M a = u + F - f(v)        u of the drive, F of the operator, friction f = b v + c v / |v|, or what holds it at rest
+
+An inner servo turns a commanded acceleration into u with what it knows of the device, which may be wrong:
+
+    u = M' a_c - F_sensed + f'(v + T a_c)               M' = (1 + inertia_error) M, f' = (1 + friction_error) f
+
+so a device without errors moves exactly as commanded, whatever the operator does. In f', |v| is at least
+`friction_speed`: the sensor's noise moves a tool that rests to and fro, and a compensation of friction would push so.
+
+The sensor feels the handle beside the hand: with gravity g, and the handle's mass m at r from the hand point, where the
+acceleration is a_h,
+
+    F_measured = F + (w, r x w - I alpha) + bias + noise            w = m (g - a_h)
+    F_sensed = F_measured - (1 + handle_error) (w, r x w - I alpha)
+
+that is, weight and inertia of the handle, as they are believed to be, are taken off (FAULRING II-H). The acceleration
+is that of the tick before, as a sensor of acceleration in the handle tells it.
+
+Without a command the drive brakes: u = -braking M' v takes energy from the device whatever the operator does. It uses
+neither sensor nor compensation, whose errors could push.
+
+Integration is semi-implicit Euler, friction implicit: it never turns a velocity round, and dissipates in every step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numba
+import numpy as np
+from pydantic import Field
+
+from haptic_sim.messages import MOTION, DeviceCommand
+from haptic_sim.packed import Packed
+from haptic_sim.parameters import Gains, NotNegativePair, Parameters, PositivePair, Wrench, quantity, six
+from haptic_sim.spatial import advance_pose
+
+Part = Annotated[float, Field(gt=-1.0, le=10.0)]
+
+
+class AdmittanceDeviceParameters(Parameters):
+    """A simulated admittance device: a heavy body with friction, moved by command, with a force sensor."""
+
+    type: Literal["admittance"] = "admittance"
+    watchdog: float = quantity(
+        0.02, unit="s", description="A command older than this is not followed: the drive brakes", gt=0.0, le=1.0
+    )
+    apparent_inertia: PositivePair = quantity(
+        (60.0, 0.6), unit="kg, kg m^2", description="Of the device at the hand point: mass, and inertia about any axis"
+    )
+    viscous_friction: NotNegativePair = quantity(
+        (20.0, 0.2), unit="N s/m, N m s/rad", description="Of the drive, in translation and in rotation"
+    )
+    coulomb_friction: NotNegativePair = quantity(
+        (7.2, 0.072), unit="N, N m", description="Of the drive, in translation (FAULRING, footnote 5) and in rotation"
+    )
+    inertia_error: Part = quantity(0.02, description="Of the inertia that the inner servo counts with, a part of it")
+    friction_error: Part = quantity(
+        -0.1, description="Of the friction that the inner servo compensates for, a part of it"
+    )
+    friction_speed: NotNegativePair = quantity(
+        (1e-3, 1e-2),
+        unit="m/s, rad/s",
+        description="Below it less of Coulomb friction is compensated for, in proportion: at rest the drive is quiet",
+    )
+    drive_limit: Gains = quantity(
+        (2000.0,) * 3 + (200.0,) * 3, unit="N, N m", description="What the drive can give, in each direction"
+    )
+    braking: float = quantity(
+        20.0, unit="1/s", description="Without a command, the drive's deceleration per speed", ge=0.0, le=1e4
+    )
+    handle_mass: float = quantity(
+        0.15, unit="kg", description="Of the handle beyond the force sensor", ge=0.0, le=100.0
+    )
+    handle_inertia: float = quantity(
+        1e-4, unit="kg m^2", description="Of the handle about its centre of mass, about any axis", ge=0.0, le=10.0
+    )
+    handle_centre: tuple[float, float, float] = quantity(
+        (0.0, 0.0, 0.03), unit="m", description="Centre of mass of the handle from the hand point, in the hand's axes"
+    )
+    handle_error: Part = quantity(
+        0.0, description="Of the handle's mass and inertia as they are taken off, a part of it"
+    )
+    gravity: tuple[float, float, float] = quantity(
+        (0.0, 0.0, -9.81), unit="m/s^2", description="Where the device stands, in world axes"
+    )
+    noise: NotNegativePair = quantity(
+        (0.02, 5e-4), unit="N, N m", description="Standard deviation of a sample of the force sensor: forces, torques"
+    )
+    bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Of the force sensor, in world axes")
+
+
+class Drive(NamedTuple):
+    """What a step needs to know of the device; pairs are of translation and rotation."""
+
+    inertia: np.ndarray
+    believed_inertia: np.ndarray
+    viscous: np.ndarray
+    coulomb: np.ndarray
+    compensated: np.ndarray  # part of the friction
+    quiet: np.ndarray  # below this speed less of it
+    limit: np.ndarray
+
+
+class Handle(NamedTuple):
+    """What the force sensor needs to know."""
+
+    wrongly: np.ndarray  # mass and inertia that are taken off too much
+    centre: np.ndarray
+    gravity: np.ndarray
+    noise: np.ndarray
+    bias: np.ndarray
+
+
+class State(NamedTuple):
+    """Of the device, in world axes at the hand point."""
+
+    pose: np.ndarray
+    twist: np.ndarray
+    acceleration: np.ndarray
+    sensed: np.ndarray
+    drive: np.ndarray
+    arrays: np.ndarray  # (2, 3), to work with
+
+
+class AdmittanceDevice:
+    """See the module.
+
+    Args:
+        parameters: of the device.
+        pose: at the start (7,); the device is at rest.
+        seed: of the sensor's noise.
+
+    Attributes:
+        pose: of the hand point (7,) [m, quat_xyzw]; twist: (6,) [m/s, rad/s].
+        rendered: wrench of the drive in the last step, after limits (6,) [N, N m].
+    """
+
+    MODE: ClassVar[int] = MOTION
+
+    def __init__(self, parameters: AdmittanceDeviceParameters, pose: Sequence[float] | np.ndarray, seed: int = 0):
+        p = parameters
+        self.pose, self.twist = np.array(pose, float), np.zeros(6)
+        self.rendered, self._sensed = np.zeros(6), np.zeros(6)
+        self._seed, self._braking = np.uint64(seed), p.braking
+        inertia = np.array(p.apparent_inertia)
+        drive = Drive(
+            inertia,
+            (1.0 + p.inertia_error) * inertia,
+            np.array(p.viscous_friction),
+            np.array(p.coulomb_friction),
+            np.array([1.0 + p.friction_error]),
+            np.array(p.friction_speed),
+            np.array(six(p.drive_limit)),
+        )
+        handle = Handle(
+            p.handle_error * np.array([p.handle_mass, p.handle_inertia]),
+            np.array(p.handle_centre),
+            np.array(p.gravity),
+            np.repeat(p.noise, 3),
+            np.array(p.bias),
+        )
+        state = State(self.pose, self.twist, np.zeros(6), self._sensed, self.rendered, np.zeros((2, 3)))
+        self._packed = Packed(DeviceArrays(drive, handle, state))
+
+    def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
+        """Fill `sensed` (6,) with what the force sensor says in a tick in which the operator applies `operator`."""
+        _measure(self._packed, self._seed, tick, operator)
+        sensed[:] = self._sensed
+
+    def obey(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
+        """Advance by `period` [s] as commanded, after `measure`.
+
+        Returns:
+            Whether the drive was at its limit; -1, without doing anything, if the command is not finite.
+        """
+        if not command.is_finite():
+            return -1
+        return _obey(self._packed, command.acceleration, operator, period)
+
+    def idle(self, operator: np.ndarray, period: float) -> None:
+        """Advance by `period` [s] without a command: brake."""
+        _brake(self._packed, self._braking, operator, period)
+
+
+class DeviceArrays(NamedTuple):
+    """What the kernels take."""
+
+    drive: Drive
+    handle: Handle
+    state: State
+
+
+@numba.njit(cache=True, nogil=True)
+def _measure(packed, seed, tick, operator):
+    handle, state = packed.arrays.handle, packed.arrays.state
+    acceleration, twist, sensed = state.acceleration, state.twist, state.sensed
+    mass, inertia = handle.wrongly[0], handle.wrongly[1]
+    r, force = state.arrays[0], state.arrays[1]
+    _rotate(state.pose[3:], handle.centre, r)
+    wx, wy, wz = twist[3], twist[4], twist[5]
+    along = wx * r[0] + wy * r[1] + wz * r[2]
+    squared = wx * wx + wy * wy + wz * wz
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        # a + alpha x r + omega x (omega x r)
+        centre = acceleration[i] + acceleration[3 + j] * r[k] - acceleration[3 + k] * r[j]
+        centre += twist[3 + i] * along - squared * r[i]
+        force[i] = mass * (handle.gravity[i] - centre)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        sensed[i] = operator[i] - force[i]
+        sensed[3 + i] = operator[3 + i] - (r[j] * force[k] - r[k] * force[j] - inertia * acceleration[3 + i])
+    for i in range(6):
+        sensed[i] += handle.bias[i] + handle.noise[i] * gaussian(seed, 6 * tick + i)
+
+
+@numba.njit(cache=True, nogil=True)
+def _obey(packed, acceleration, operator, period):
+    drive, state = packed.arrays.drive, packed.arrays.state
+    v, u = state.twist, state.drive
+    limited = 0
+    for part in range(2):
+        wanted, along = np.empty(3), 3 * part
+        squared = 0.0
+        for i in range(3):
+            wanted[i] = v[along + i] + period * acceleration[along + i]
+            squared += wanted[i] * wanted[i]
+        speed = max(math.sqrt(squared), drive.quiet[part])
+        friction = drive.viscous[part] + (drive.coulomb[part] / speed if speed > 0.0 else 0.0)
+        for i in range(3):
+            k = along + i
+            u[k] = drive.believed_inertia[part] * acceleration[k] - state.sensed[k]
+            u[k] += drive.compensated[0] * friction * wanted[i]
+            limited |= _limit(u, k, drive.limit[k])
+    _move(drive, state, operator, period)
+    return limited
+
+
+@numba.njit(cache=True, nogil=True)
+def _brake(packed, braking, operator, period):
+    drive, state = packed.arrays.drive, packed.arrays.state
+    rate = min(braking, 1.0 / period)  # more would turn the velocity round within a step
+    for k in range(6):
+        state.drive[k] = -rate * drive.believed_inertia[k // 3] * state.twist[k]
+        _limit(state.drive, k, drive.limit[k])
+    _move(drive, state, operator, period)
+
+
+@numba.njit(cache=True, nogil=True)
+def _limit(wrench, k, limit):
+    """Clip a component; whether it was above."""
+    above = abs(wrench[k]) > limit
+    wrench[k] = min(max(wrench[k], -limit), limit)
+    return above
+
+
+@numba.njit(cache=True, nogil=True)
+def _move(drive, state, operator, period):
+    """Semi-implicit Euler with implicit friction: M (v' - v) / T = u + F - b v' - c v' / |v'|."""
+    v = state.twist
+    for part in range(2):
+        along = 3 * part
+        inertia = drive.inertia[part] / period
+        squared = 0.0
+        for k in range(along, along + 3):
+            state.acceleration[k] = -v[k] / period
+            v[k] = inertia * v[k] + state.drive[k] + operator[k]
+            squared += v[k] * v[k]
+        push = math.sqrt(squared)  # what is left of it moves the body, along itself
+        left = max(0.0, 1.0 - drive.coulomb[part] / push) if push > 0.0 else 0.0
+        for k in range(along, along + 3):
+            v[k] *= left / (inertia + drive.viscous[part])
+            state.acceleration[k] += v[k] / period
+    advance_pose(v, period, state.pose)
+
+
+@numba.njit(cache=True, nogil=True)
+def _rotate(quat, p, out):
+    """Fill `out` (3,) with the vector `p` turned by a quaternion x y z w."""
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        out[i] = 2.0 * (quat[j] * p[k] - quat[k] * p[j])
+    a, b, c = out[0], out[1], out[2]
+    out[0] = p[0] + quat[3] * a + quat[1] * c - quat[2] * b
+    out[1] = p[1] + quat[3] * b + quat[2] * a - quat[0] * c
+    out[2] = p[2] + quat[3] * c + quat[0] * b - quat[1] * a
+
+
+@numba.njit(cache=True, nogil=True)
+def gaussian(seed, number):
+    """Number `number` of the standard normal numbers of a seed.
+
+    Whichever were drawn before: a tick has the same noise in every mode, and when asked for twice. Box-Muller of two
+    outputs of SplitMix64 (Steele, Lea, Flood 2014), whose state is a multiple of an odd constant.
+    """
+    step = np.uint64(0x9E3779B97F4A7C15)
+    start = _mix((seed + np.uint64(1)) * step)
+    first = _mix(start + np.uint64(2 * number + 1) * step)
+    second = _mix(start + np.uint64(2 * number + 2) * step)
+    radius = math.sqrt(-2.0 * math.log((float(first >> np.uint64(11)) + 1.0) * 2.0**-53))  # of (0, 1]
+    return radius * math.cos(2.0 * math.pi * (float(second >> np.uint64(11)) * 2.0**-53))
+
+
+@numba.njit(cache=True, nogil=True)
+def _mix(z):
+    """The finaliser of SplitMix64."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
