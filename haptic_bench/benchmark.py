@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from haptic_bench import benchmark_contact, benchmark_graph, experiment, trial
+from haptic_bench import benchmark_constrained, benchmark_contact, benchmark_graph, experiment, trial
 from haptic_bench.runner import Interruption
 from haptic_sim.parameters import ParameterError
 
@@ -121,11 +121,17 @@ def contact() -> list[Result]:
     return benchmark_contact.measure(_row)
 
 
+def constrained() -> list[Result]:
+    """How exactly constraints and energy are kept, and what steps of constrained tools and hand quantities cost."""
+    return benchmark_constrained.measure(_row)
+
+
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "offline": offline,
     "lockstep": lockstep,
     "graph": graph,
     "contact": contact,
+    "constrained": constrained,
     "start": start,
 }
 

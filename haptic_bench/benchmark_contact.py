@@ -16,9 +16,7 @@ of medians over the same stretch of time. Targets are of wall time; the processo
 
 from __future__ import annotations
 
-import gc
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +26,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pinocchio as pin
 
+from haptic_bench.benchmark_turns import Contestant, Figures, take_turns
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.environment import Environment
 from haptic_sim.messages import ToolCommand
@@ -37,7 +36,7 @@ from haptic_sim.worlds import World, build
 
 RATE = 1000.0  # [Hz] of the simulated time, and of the steps once a millisecond
 SETTLE = 300  # steps before any is measured
-ROUNDS, TURN, COLD = 12, 50, 3  # turns of each contestant, steps of a turn, of which the first ones do not count
+ROUNDS, TURN = 12, 50  # turns of each contestant, steps of a turn
 FEET = (1, 2, 4, 8, 16, 32, 64, 128, 200)
 TOWERS = (1, 2, 3, 4, 10, 20, 30)
 FEW = 16  # contacts up to which the ratio to MuJoCo's step has a target
@@ -290,81 +289,27 @@ def _text(values: Iterable[float]) -> str:
 # Measuring
 
 
-Figures = dict[str, float]
-
-
-@dataclass
-class Times:
-    """Of the steps of one contestant, one after another and once a millisecond [s]."""
-
-    tight: list[float] = field(default_factory=list)
-    tight_cpu: list[float] = field(default_factory=list)
-    paced: list[float] = field(default_factory=list)
-    paced_cpu: list[float] = field(default_factory=list)
-    contacts: int = 0
-
-    def figures(self) -> Figures:
-        """Medians and 99th percentiles [us]."""
-        figures: Figures = {"contacts": self.contacts}
-        for name in ("tight", "tight_cpu", "paced", "paced_cpu"):
-            values = getattr(self, name)
-            if values:
-                p50, p99 = np.percentile(values, (50, 99))
-                figures |= {f"{name}_p50": 1e6 * float(p50), f"{name}_p99": 1e6 * float(p99)}
-        return figures
-
-
 def race(scene: Scene, names: Iterable[str]) -> dict[str, Figures]:
     """Measure methods by name, and MuJoCo, on a scene."""
     runners: dict[str, Ours | MuJoCo] = {name: Ours(scene, *METHODS[name]) for name in names}
     runners[MUJOCO] = MuJoCo(scene)
-    times = {name: Times() for name in runners}
     for runner in runners.values():
         for _ in range(3 if scene.impact else SETTLE):
             if scene.impact:
                 runner.put_back()
             runner.step()
-    collecting = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(ROUNDS):
-            for name, runner in runners.items():
-                _turn(runner, times[name].tight, times[name].tight_cpu, None, scene.impact)
-                times[name].contacts = runner.contacts
-        for _ in range(0 if scene.impact else ROUNDS):
-            for name, runner in runners.items():
-                _turn(runner, times[name].paced, times[name].paced_cpu, 1.0 / RATE, False)
-    finally:
-        if collecting:
-            gc.enable()
-    figures = {name: one.figures() for name, one in times.items()}
+    contestants = {
+        name: Contestant(runner.step, runner.put_back if scene.impact else None) for name, runner in runners.items()
+    }
+    times = take_turns(contestants, ROUNDS, TURN, None if scene.impact else 1.0 / RATE)
+    figures: dict[str, Figures] = {
+        name: {"contacts": runners[name].contacts, **one.figures()} for name, one in times.items()
+    }
     for one in figures.values():
         for kind in ("tight", "paced"):
             if f"{kind}_p50" in one:
                 one[f"{kind}_over_mujoco"] = one[f"{kind}_p50"] / figures[MUJOCO][f"{kind}_p50"]
     return figures
-
-
-def _turn(runner: Ours | MuJoCo, wall: list[float], cpu: list[float], period: float | None, impact: bool) -> None:
-    """Some steps, once a period [s] if there is one."""
-    step, wall_clock, cpu_clock = runner.step, time.perf_counter, time.thread_time
-    due = wall_clock()
-    for i in range(TURN):
-        if impact:
-            runner.put_back()
-        if period is not None:
-            due = max(due + period, wall_clock() - period)  # what was missed is not caught up
-            while (left := due - wall_clock()) > 0.0:
-                time.sleep(max(left - 1e-4, 0.0))  # the end of the wait awake
-        before = cpu_clock()
-        begun = wall_clock()
-        step()
-        ended = wall_clock()
-        after = cpu_clock()
-        if i >= COLD:
-            wall.append(ended - begun)
-            cpu.append(after - before)
 
 
 def growth(contacts: Sequence[float], cost: Sequence[float]) -> float:

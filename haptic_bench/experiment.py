@@ -12,23 +12,28 @@ from typing import Any
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
+from haptic_control.admittance import AdmittanceParameters, growth
 from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
-from haptic_drivers.driver import AnyDeviceParameters, InertialParameters
+from haptic_control.shaping import ShapingParameters
+from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.driver import AnyDeviceParameters, HandParameters, InertialParameters
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
-from haptic_sim.contact.response import ContactParameters
+from haptic_sim.constrained_scene import ConstraintParameters, RollingSpheresParameters
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
+from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity, variant_of
 from haptic_sim.scene import (
-    WITH_PEG,
     AnySceneParameters,
     AnyToolParameters,
     NoToolParameters,
     PegParameters,
-    build_world,
+    tools_of,
 )
+from haptic_sim.tool_side import build_tool_side, hand_of, is_constrained, tool_sizes, world_of
 from haptic_sim.world_parameters import WorldParameters
 from haptic_sim.worlds import World, with_absolute_paths
 
@@ -55,7 +60,21 @@ class Experiment(Parameters):
     contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
     environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
     local_model: LocalModelParameters = quantity(LocalModelParameters(), description="The local model of interaction")
+    constraint: ConstraintParameters = quantity(
+        ConstraintParameters(), description="How the exact constraints of the tool are kept"
+    )
     analysis: str = quantity("trial", description="Which metrics and figures are made", pattern=r"^[a-z][a-z0-9_]*$")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_device_that_is_moved_has_its_controller(cls, data: Any) -> Any:
+        """The controller of an admittance device, where none is given."""
+        if isinstance(data, dict):
+            device, controller = data.get("device"), data.get("controller", {})
+            moved = isinstance(device, dict) and device.get("type") == "admittance"
+            if moved and isinstance(controller, dict) and controller.get("type", "none") == "none":
+                return {**data, "controller": {**controller, "type": "admittance"}}
+        return data
 
     @property
     def last_tick(self) -> int:
@@ -77,13 +96,27 @@ class Experiment(Parameters):
         """Whether the environment runs without a device, under the operator's wrench."""
         return self.device.type == "none"
 
+    @property
+    def limits(self) -> DeviceLimits:
+        """What the tool's side has to know of the device's limits: of one that renders forces."""
+        return self.device if isinstance(self.device, DeviceLimits) else DeviceLimits()
+
     def world(self) -> World:
         """The virtual world at its start.
 
         Raises:
             ParameterError: it cannot be built.
         """
-        return build_world(self.tool, self.scene, self.contact, self.environment.method)
+        return world_of(self)
+
+    def tool_sizes(self) -> ToolSizes:
+        """Of the virtual tool."""
+        return tool_sizes(self)
+
+    def hand(self) -> HandParameters:
+        """Where the virtual tool is held at the start."""
+        pose, planar = hand_of(self)
+        return HandParameters(pose=tuple(pose.tolist()), planar=planar)
 
 
 def _joint_rules(experiment: Experiment) -> list[str]:
@@ -94,14 +127,15 @@ def _joint_rules(experiment: Experiment) -> list[str]:
         problems.append(
             f"duration = {experiment.duration:g} s at rate = {rate:g} Hz: must be at most {MAX_TICKS} ticks"
         )
-    if isinstance(experiment.scene, WITH_PEG) != isinstance(experiment.tool, PegParameters):
-        kind, needs = experiment.scene.type, isinstance(experiment.scene, WITH_PEG)
+    tools = tools_of(experiment.scene)
+    if experiment.tool.type not in tools:
+        kind = experiment.scene.type
         problems.append(
             f"tool.type = {experiment.tool.type}: "
             + (
-                f"the scene {kind} is around a tool; give tool.type=peg"
-                if needs
-                else f"the scene {kind} has a tool of its own; leave tool out, or set tool.type=none"
+                f"the scene {kind} has a tool of its own; leave tool out, or set tool.type=none"
+                if tools == ("none",)
+                else f"the scene {kind} is around a tool; give tool.type={' or '.join(tools)}"
             )
         )
     if experiment.alone:
@@ -111,6 +145,8 @@ def _joint_rules(experiment: Experiment) -> list[str]:
                 problems.append(f"{name}.type = {kind}: without a device there is none; set {name}.type=none")
     elif experiment.controller.type == "none":
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
+    else:
+        problems += _admittance_rules(experiment)
     device = experiment.device
     if isinstance(device, InertialParameters) and not isinstance(experiment.tool, PegParameters):
         problems += [
@@ -118,6 +154,7 @@ def _joint_rules(experiment: Experiment) -> list[str]:
             for key in ("mass", "inertia")
             if getattr(device, key) is None
         ]
+    problems += _constraint_rules(experiment)
     if not experiment.asynchronous:
         for key in ("rate", "delay"):
             value = getattr(environment, key)
@@ -129,6 +166,42 @@ def _joint_rules(experiment: Experiment) -> list[str]:
     elif environment.rate is not None and environment.rate > rate:
         problems.append(f"environment.rate = {environment.rate:g} Hz: must be at most the servo rate ({rate:g} Hz)")
     return problems
+
+
+def _admittance_rules(experiment: Experiment) -> list[str]:
+    controller, moved = experiment.controller, isinstance(experiment.device, AdmittanceDeviceParameters)
+    if not isinstance(controller, AdmittanceParameters):
+        if not moved:
+            return []
+        return [
+            f"controller.type = {controller.type}: an admittance device takes motion; set controller.type=admittance"
+        ]
+    if not moved:
+        kind = experiment.device.type
+        return [f"controller.type = admittance: device.type = {kind} takes forces; set device.type=admittance"]
+    factor = growth(controller, experiment.rate)
+    if factor <= 1.0 + 1e-9:
+        return []
+    return [
+        f"controller.proportional, integral, derivative: errors would grow by {100.0 * (factor - 1.0):.3g} % in a tick "
+        f"at rate = {experiment.rate:g} Hz; lower them, or raise the rate"
+    ]
+
+
+def _constraint_rules(experiment: Experiment) -> list[str]:
+    kind = experiment.scene.type
+    if not is_constrained(experiment):
+        if experiment.constraint == ConstraintParameters():
+            return []
+        return [f"constraint: the scene {kind} has no exact constraints; leave it out"]
+    if experiment.constraint.rolling != "true" and not isinstance(experiment.scene, RollingSpheresParameters):
+        return [f"constraint.rolling = {experiment.constraint.rolling}: is for the scene rolling_spheres; leave it out"]
+    if experiment.asynchronous:
+        return [
+            f"local_model.type = {experiment.local_model.type}: the scene {kind} is a tool under exact constraints, "
+            "which answers at the servo rate; set local_model.type=none"
+        ]
+    return []
 
 
 @dataclass(frozen=True)
@@ -321,6 +394,7 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
     if isinstance(experiment.scene, WorldParameters):
         scene = with_absolute_paths(experiment.scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
+    experiment = _with_inertia_of_device(experiment)
     _check_world(experiment)
     problems = study_of(experiment).check(experiment)
     if problems:
@@ -339,9 +413,28 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
     return Trial(experiment, wrenches, label)
 
 
+def _with_inertia_of_device(experiment: Experiment) -> Experiment:
+    """The same experiment, whose controller knows the inertia of the simulated device if it has to know one."""
+    controller, device = experiment.controller, experiment.device
+    if not isinstance(controller, ShapingParameters):
+        return experiment
+    known = device.inertia_with(experiment.tool) if isinstance(device, InertialParameters) else (None, None)
+    names = ("device_mass", "device_inertia")
+    update = {name: value for name, value in zip(names, known, strict=True) if getattr(controller, name) is None}
+    if None in update.values():
+        raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in update)
+    return experiment.model_copy(update={"controller": controller.model_copy(update=update)})
+
+
 def _check_world(experiment: Experiment) -> None:
     """Whether the world can be built, and run with the parts of the experiment."""
+    if is_constrained(experiment):
+        build_tool_side(experiment, DeviceLimits(), experiment.rate)
+        return
     world = experiment.world()
+    device = experiment.device
+    if isinstance(device, InertialParameters) and world.planar and any(device.offset[2:]):
+        raise ParameterError([f"device.offset[2] = {device.offset[2]:g} m: must be 0 in the plane of x and y"])
     if experiment.asynchronous and len(world.tree_start) > 1:
         raise ParameterError(
             [

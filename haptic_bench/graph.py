@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Experiment
+from haptic_sim.contact.response import DeviceLimits
 
 MODULES = {
     "driver": "haptic_drivers.nodes.driver",
@@ -69,7 +70,6 @@ def node_specs(
     names = [*leading, *(("recorder",) if record else ())]
     if experiment.asynchronous:
         names.insert(2, "local_model")
-    model = experiment.world().model
     trial = {
         "rate": experiment.rate,
         "last_tick": experiment.last_tick,
@@ -89,22 +89,25 @@ def node_specs(
             "contact",
             "environment",
             "local_model",
+            "constraint",
         )
     }
     if sections["operator"]["type"] == "file":
         sections["operator"]["path"] = str(directory / sections["operator"]["path"])
-    limits = {name: sections["device"].get(name) for name in ("impulse_rendering", "wrench_limit")}
+    limits = {name: encode(experiment.limits)[name] for name in DeviceLimits.model_fields}
 
     def some(*keys: str) -> dict[str, Any]:
         return {key: sections[key] for key in keys}
 
-    tool_side = some("tool", "scene", "contact", "environment", "local_model") | {"device": limits}
+    tool_side = some("tool", "scene", "contact", "environment", "constraint", "local_model") | {"device": limits}
     leader = {"directory": str(directory), "progress": progress}
     own: dict[str, dict[str, Any]] = {
-        "driver": some("device", "operator", "tool") | leader,
-        "controller": some("controller") | {"tool_dof": (model.nq, model.nv)},
+        "driver": some("device", "operator", "tool")
+        | {"hand": encode(experiment.hand()), "seed": experiment.seed}
+        | leader,
+        "controller": some("controller") | {"tool_sizes": tuple(experiment.tool_sizes())},
         "local_model": tool_side,
-        "environment": some("tool", "scene", "contact", "environment", "operator") | leader
+        "environment": some("tool", "scene", "contact", "environment", "constraint", "operator") | leader
         if experiment.alone
         else tool_side,
         "recorder": some("environment") | {"name": experiment.namespace, "directory": str(directory)},

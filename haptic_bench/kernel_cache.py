@@ -2,7 +2,8 @@
 
 Numba keeps a compiled kernel while its own file stays as it is, but it has compiled into it the kernels that it calls,
 from whichever file. So the cache remembers the contents of all files with kernels: where one has changed, what was
-compiled from it and from all that import it, directly or not, is forgotten.
+compiled from it and from all that import it, directly or not, is forgotten; and what was compiled for arguments of its
+types, which Numba could not even read any more where a type has gone.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ def refresh(root: Path | None = None, cache: Path | None = None) -> list[str]:
     for module in stale:
         for file in cache.glob(f"*/{module.rpartition('.')[2]}.*.nb[ic]"):
             file.unlink(missing_ok=True)
+    if changed:
+        names = [module.encode() for module in changed]
+        for index in cache.glob("*/*.nbi"):
+            if any(name in index.read_bytes() for name in names):
+                index.unlink(missing_ok=True)
     if before != now or not record.exists():
         cache.mkdir(parents=True, exist_ok=True)
         scratch = record.with_suffix(f".{os.getpid()}")

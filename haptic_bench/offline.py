@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
-from haptic_drivers.driver import InertialParameters, build_driver
+from haptic_drivers.driver import NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
-from haptic_sim.tool_side import ToolSide, build_environment, build_local_model
+from haptic_sim.tool_side import build_tool_side
 
 Sink = Callable[[str, int, bytes], object]
 
@@ -39,21 +39,18 @@ def simulate(
     if experiment.alone:
         return _simulate_alone(trial, sink, progress, stop)
     rate, device = experiment.rate, experiment.device
-    assert isinstance(device, InertialParameters)
-    driver = build_driver(device, experiment.operator, experiment.tool, rate, trial.wrenches)
+    assert not isinstance(device, NoDeviceParameters)
+    driver = build_driver(
+        device, experiment.operator, experiment.tool, rate, trial.wrenches, experiment.hand(), experiment.seed
+    )
     controller = build_controller(experiment.controller)
     device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
 
-    world = experiment.world()
-    arguments = (world, experiment.contact, experiment.environment, device, rate)
-    tool_side: ToolSide
+    tool_side = build_tool_side(experiment, experiment.limits, rate, local=experiment.asynchronous)
     surveys = None
-    if experiment.asynchronous:
-        tool_side = local_model = build_local_model(*arguments)
-        surveyor = Surveyor(world, experiment.contact, experiment.local_model.epsilon, rate)
-        surveys = _Surveys(surveyor, local_model, experiment, sink)
-    else:
-        tool_side = build_environment(*arguments)
+    if isinstance(tool_side, LocalModel):
+        surveyor = Surveyor(experiment.world(), experiment.contact, experiment.local_model.epsilon, rate)
+        surveys = _Surveys(surveyor, tool_side, experiment, sink)
     tool_state = tool_side.tool_state()
     sink("tool_state", -1, tool_state.to_bytes())
 
@@ -89,15 +86,13 @@ def _simulate_alone(
     experiment = trial.experiment
     rate = experiment.rate
     operator = build_operator(experiment.operator, trial.wrenches)
-    environment = build_environment(
-        experiment.world(), experiment.contact, experiment.environment, DeviceLimits(), rate
-    )
+    environment = build_tool_side(experiment, DeviceLimits(), rate)
     command, state = ToolCommand(), environment.tool_state()
     sink("tool_state", -1, state.to_bytes())
     for k in range(experiment.last_tick + 1):
         command.stamp(k, tick_time(k, rate))
         command.tool_tick = k - 1
-        operator.wrench(k / rate, command.wrench)
+        operator.wrench(k / rate, state.pose, state.twist, command.wrench)
         sink("tool_command", k, command.to_bytes())
         environment.step(command, state)
         sink("tool_state", k, state.to_bytes())

@@ -21,6 +21,7 @@ from haptic_bench.studies import Analysis, Quantity, study_of
 from haptic_control.unilateral import UnilateralParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
+from haptic_sim.tool_side import is_constrained
 
 SOURCES = {
     "THESIS": "D. Constantinescu, Efficient and Transparent Haptic Rendering of Rigid Body Motion with "
@@ -252,6 +253,10 @@ def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], facts: Iter
 
 
 def _method(experiment: Experiment) -> str:
+    if is_constrained(experiment):
+        constraint = experiment.constraint
+        kept = f"stabilised with gamma {constraint.gamma:g}/s" if constraint.solver == "stabilised" else "projected"
+        return f"exact constraints, {kept}, {constraint.integrator} integration"
     method = experiment.environment.method.replace("_", "-")
     text = f"{method} contact"
     if "impulse" in method and isinstance(experiment.device, DeviceLimits):

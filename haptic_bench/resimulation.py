@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from haptic_bench.bag import message_types
-from haptic_bench.experiment import Trial
+from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
-from haptic_drivers.driver import InertialParameters, build_driver
-from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_drivers.driver import NoDeviceParameters, SimulatedParameters, build_driver
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
-from haptic_sim.messages import DeviceCommand, DeviceState, Message, ToolCommand, ToolState
+from haptic_sim.messages import DeviceCommand, DeviceState, LocalGeometry, Message, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters
-from haptic_sim.tool_side import ToolSide, build_environment, build_local_model
+from haptic_sim.tool_side import build_tool_side
 
 
 @dataclass
@@ -43,19 +43,16 @@ class Verdict:
 def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict:
     """Simulate driver, controller and the tool's side of a recorded trial again; `messages` by topic."""
     experiment = trial.experiment
-    world = experiment.world()
-    nq, nv = world.model.nq, world.model.nv
-
-    def tool_state() -> ToolState:
-        return ToolState(q=nq, v=nv, constraint_directions=36)
+    tool_state = experiment.tool_sizes().tool_state
 
     layouts: dict[str, Message] = {
         "device_state": DeviceState(),
         "tool_command": ToolCommand(),
         "tool_state": tool_state(),
         "device_command": DeviceCommand(),
-        "local_geometry": Surveyor(world, experiment.contact, 0.0, experiment.rate).local_geometry(),
     }
+    if experiment.asynchronous:
+        layouts["local_geometry"] = _local_geometry(experiment)
     tick_at = {topic: 4 + layout.offsets["tick"][0] for topic, layout in layouts.items()}
     recorded = {
         topic: {int.from_bytes(data[at : at + 8], "little", signed=True): data for data in messages.get(topic, ())}
@@ -64,7 +61,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
     tool_side = "local_model" if experiment.asynchronous else "environment"
     events = messages.get("trial_events", ())
     verdict = Verdict()
-    if isinstance(experiment.device, InertialParameters):
+    if not isinstance(experiment.device, NoDeviceParameters):
         _driver(trial, experiment.device, recorded, verdict)
     _tool_side(trial, recorded, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
@@ -114,10 +111,23 @@ class Live(Generic[Section]):
 Recorded = Mapping[str, Mapping[int, bytes]]
 
 
-def _driver(trial: Trial, device: InertialParameters, recorded: Recorded, verdict: Verdict) -> None:
+def _local_geometry(experiment: Experiment) -> LocalGeometry:
+    """A message of an asynchronous trial."""
+    return Surveyor(experiment.world(), experiment.contact, 0.0, experiment.rate).local_geometry()
+
+
+def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdict: Verdict) -> None:
     """The device from its commands."""
     experiment = trial.experiment
-    driver = build_driver(device, experiment.operator, experiment.tool, experiment.rate, trial.wrenches)
+    driver = build_driver(
+        device,
+        experiment.operator,
+        experiment.tool,
+        experiment.rate,
+        trial.wrenches,
+        experiment.hand(),
+        experiment.seed,
+    )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(recorded["device_state"]):
         driver.sense(tick, state)
@@ -143,11 +153,8 @@ def _driver(trial: Trial, device: InertialParameters, recorded: Recorded, verdic
 def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters], verdict: Verdict) -> None:
     """The tool from its commands and its surroundings."""
     experiment = trial.experiment
-    world = experiment.world()
-    build = build_local_model if experiment.asynchronous else build_environment
-    limits = experiment.device if isinstance(experiment.device, DeviceLimits) else DeviceLimits()
-    core: ToolSide = build(world, experiment.contact, experiment.environment, limits, experiment.rate)
-    geometry = Surveyor(world, experiment.contact, 0.0, experiment.rate).local_geometry()
+    core = build_tool_side(experiment, experiment.limits, experiment.rate, local=experiment.asynchronous)
+    geometry = _local_geometry(experiment) if experiment.asynchronous else None
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
     for tick in range(-1, max(recorded["tool_state"], default=-2) + 1):
         data = recorded["tool_state"].get(tick)
@@ -161,7 +168,7 @@ def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters
                 verdict.unverified.append(f"tool_state from tick {tick} on: tool_command {then.command_tick} is lost")
                 return
             command.load(used)
-            if isinstance(core, LocalModel) and then.geometry_tick != state.geometry_tick:
+            if isinstance(core, LocalModel) and geometry is not None and then.geometry_tick != state.geometry_tick:
                 surroundings = recorded["local_geometry"].get(then.geometry_tick)
                 if surroundings is None:
                     verdict.unverified.append(f"tool_state from {tick} on: local_geometry {then.geometry_tick} is lost")
@@ -182,11 +189,16 @@ def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, verdict: 
     for tick, data in recorded["device_command"].items():
         device_command.load(data)
         answers.setdefault(device_command.device_tick, []).append(tick)
+    remembers, gap, before = getattr(controller, "MEMORY", False), False, -1
     for tick, data in sorted(recorded["tool_command"].items()):
         tool_command.load(data)
+        gap, before = gap or tick != before + 1, tick  # a tick that was skipped, or one whose command is lost
         states = recorded["device_state"].get(tick), recorded["tool_state"].get(tool_command.tool_tick)
         if states[0] is None or states[1] is None:
             verdict.unverified.append(f"tool_command {tick}: a state that it used is lost")
+            if remembers:
+                verdict.unverified.append(f"device_command from {tick} on: the controller remembers that state")
+                return
             continue
         device.load(states[0])
         tool.load(states[1])
@@ -201,7 +213,11 @@ def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, verdict: 
                 continue
             tool.load(answer)
             controller.command(tool, device_command)
-            verdict.compare(device_command, recorded["device_command"][answered])
+            command = recorded["device_command"][answered]
+            if remembers and gap and device_command.to_bytes() != command:
+                verdict.unverified.append(f"device_command from {answered} on: the controller remembers a lost state")
+                return
+            verdict.compare(device_command, command)
 
 
 def _first_difference(again: Message, recorded: bytes) -> str:

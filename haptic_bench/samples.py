@@ -9,7 +9,7 @@ import numpy as np
 
 from haptic_bench.experiment import Trial
 from haptic_sim.energy import TERMS
-from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, columns
+from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolSizes, columns
 
 _POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 _TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
@@ -58,7 +58,11 @@ class Samples:
         return self.group(prefix, *_TWIST)
 
     def wrench(self, prefix: str) -> np.ndarray:
-        """Wrenches (rows, 6) [N, N m]: `operator`, `command`, `rendered` (on the device) or `env` (on the tool)."""
+        """Wrenches (rows, 6) [N, N m]: `operator`, `command`, `rendered` (on the device) or `env` (on the tool).
+
+        `operator` of an admittance device is what its sensor tells (`tracking.operator_wrench` says what was applied),
+        its `command` is zero (motion is commanded), and `rendered` is of its drive.
+        """
         return self.group(prefix, *_WRENCH)
 
     def write_csv(self, path: Path) -> None:
@@ -93,7 +97,7 @@ class MessageStore:
         self.messages.setdefault(topic, []).append(data)
 
 
-def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float, *, alone: bool = False) -> Samples:
+def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float, *, alone: bool = False) -> Samples:
     """Samples from the messages of a trial.
 
     A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
@@ -102,11 +106,12 @@ def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float,
 
     Args:
         messages: serialised messages by topic name, in any order.
-        nq, nv: sizes of the configuration and velocity.
+        sizes: of the tool.
         rate: of the servo [Hz].
         alone: whether there is no device.
     """
-    tool = columns(ToolState(q=nq, v=nv, constraint_directions=0), messages.get("tool_state", ()))
+    nq, nv = sizes.q, sizes.v
+    tool = columns(sizes.tool_state(), messages.get("tool_state", ()))
     at_tool = _by_tick(tool)
     answered = {k for k in at_tool if k - 1 in at_tool}
     if alone:
@@ -147,6 +152,9 @@ def join(messages: Mapping[str, Sequence[bytes]], nq: int, nv: int, rate: float,
     put("v", [str(i) for i in range(nv)], before["v"] if nv else np.zeros((len(ticks), 0)))
     table["sliding_contacts"] = during["sliding"].astype(np.int64)
     put("energy_", TERMS, during["energy"])
+    if sizes.multipliers:
+        put("lambda", [str(i + 1) for i in range(sizes.multipliers)], during["multipliers"])
+        put("residual_", ("holonomic", "nonholonomic"), before["residual"])
     return Samples(table)
 
 
@@ -162,8 +170,7 @@ def simulated(trial: Trial) -> Samples:
 def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
     experiment = trial.experiment
-    model = experiment.world().model
-    return join(messages, model.nq, model.nv, experiment.rate, alone=experiment.alone)
+    return join(messages, experiment.tool_sizes(), experiment.rate, alone=experiment.alone)
 
 
 def _by_tick(rows: np.ndarray) -> dict[int, int]:

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, build_operator, read_table
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import ToolCommand, tick_time
+from haptic_sim.messages import Message, ToolCommand, tick_time
 from haptic_sim.nodes.leader import LeaderNode, LeaderTrialParameters
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.tool import WorldTrialParameters
 from haptic_sim.nodes.trial import EVENTS
 from haptic_sim.parameters import quantity
-from haptic_sim.tool_side import build_environment
+from haptic_sim.tool_side import build_tool_side
 
 
 class AloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
@@ -40,13 +40,8 @@ class AloneNode(LeaderNode):
             path = Path(config.operator.path)
             table = read_table(path.read_text(encoding="utf-8").splitlines(), str(path))
         self._operator = build_operator(config.operator, table)
-        world = config.world()
-
-        def make() -> Any:
-            return build_environment(world, config.contact, config.environment, DeviceLimits(), config.rate)
-
-        make().rehearse()
-        self._core = make()
+        build_tool_side(config, DeviceLimits(), config.rate).rehearse()
+        self._core = build_tool_side(config, DeviceLimits(), config.rate)
         self._command, self._state = ToolCommand(), self._core.tool_state()
         self._begun = -1
         self.open_trial()
@@ -59,14 +54,14 @@ class AloneNode(LeaderNode):
         """See ServoNode."""
         return self._begun + 1
 
-    def receive(self, topic: str, data: bytes) -> None:
+    def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
         self.hear(data)
 
     def idle(self) -> bool:
         """Repeat the initial state until the first tick."""
         if self._begun < 0:
-            self.send("tool_state", self._state.to_bytes())
+            self.send("tool_state", self._state)
         return self._begun >= 0
 
     def begin(self, tick: int) -> int:
@@ -76,11 +71,11 @@ class AloneNode(LeaderNode):
         started = time.monotonic_ns()
         command.stamp(tick, tick_time(tick, rate))
         command.tool_tick = tick - 1
-        self._operator.wrench(tick / rate, command.wrench)
-        self.send("tool_command", command.to_bytes())
+        self._operator.wrench(tick / rate, self._state.pose, self._state.twist, command.wrench)
+        self.send("tool_command", command)
         self._core.step(command, self._state)
         self._begun = tick
-        self.send("tool_state", self._state.to_bytes())
+        self.send("tool_state", self._state)
         return started
 
     def complete(self) -> None:

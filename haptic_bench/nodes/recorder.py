@@ -17,7 +17,7 @@ from rclpy.serialization import deserialize_message
 from haptic_bench.recording import ALONE, ROW
 from haptic_bench.trial_bag import TrialBag
 from haptic_sim.environment import EnvironmentParameters
-from haptic_sim.messages import TOPICS, MessageError
+from haptic_sim.messages import TOPICS, Message, MessageError
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import PRIORITY, prioritise_delivery
 from haptic_sim.nodes.servo import ServoNode
@@ -77,8 +77,9 @@ class RecorderNode(ServoNode):
         """See ServoNode."""
         return not self._lacking
 
-    def receive(self, topic: str, data: bytes) -> None:
+    def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
+        assert isinstance(data, bytes)  # all comes from outside
         if topic == EVENTS:
             event = deserialize_message(data, TrialEvent)
             if event.name in ("finished", "interrupted"):
@@ -95,7 +96,7 @@ class RecorderNode(ServoNode):
 
     def serve(self) -> None:
         """Record until the trial ends."""
-        if self.config.realtime:
+        if self.realtime:
             # Above whatever else runs, or the middleware's own queue overflows; below the servo threads, or each
             # message interrupts the tick that it is of. The recorder's own thread has time: its queues are deep.
             prioritise_delivery(PRIORITY - 1)
@@ -118,7 +119,7 @@ class RecorderNode(ServoNode):
             else:
                 self._bag.close(self._end.name, self._end.tick, self._end.detail)
         whole = self._end is None or self._end.name != "finished" or self._bag.complete >= self._end.tick
-        if not whole and not self.config.realtime:
+        if not whole and not self.realtime:
             raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {missing} was lost")
         self.tell("closed", self._bag.complete, json.dumps(self._counts()))
 

@@ -30,7 +30,7 @@ from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import InertialParameters
-from haptic_drivers.operators import build_operator
+from haptic_drivers.operators import build_operator, wrench_at_rest
 from haptic_sim import ideal
 from haptic_sim.contact.response import RIGID, ImpulseRendering, Method
 from haptic_sim.parameters import ParameterError
@@ -158,7 +158,7 @@ def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
     operator, wrench = build_operator(experiment.operator, trial.wrenches), np.zeros(6)
 
     def planar_wrench(time: float) -> list[float]:
-        operator.wrench(time, wrench)
+        wrench_at_rest(operator, time, wrench)
         return wrench[[0, 1, 5]].tolist()
 
     release = experiment.operator.release

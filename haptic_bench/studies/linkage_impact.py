@@ -20,9 +20,9 @@ from haptic_bench.figures import BLACK, BLUE, VERMILION, Curve, Figure, Line, Pa
 from haptic_bench.offline import Sink
 from haptic_bench.samples import MessageStore, Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
-from haptic_drivers.operators import build_operator
+from haptic_drivers.operators import build_operator, wrench_at_rest
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import ToolCommand, ToolState, columns, tick_time
+from haptic_sim.messages import ToolCommand, columns, tick_time
 from haptic_sim.scene import TwoLinksParameters
 from haptic_sim.tool_side import build_environment
 
@@ -100,7 +100,7 @@ class LinkageImpact(Study):
         operator = build_operator(experiment.operator, trial.wrenches)
         command = ToolCommand()
         command.tool_tick = -1
-        operator.wrench(0.0, command.wrench)
+        wrench_at_rest(operator, 0.0, command.wrench)
         for i, restitution in enumerate(scene_of(experiment).restitutions):
             if stop is not None and stop():
                 return i
@@ -124,7 +124,7 @@ class LinkageImpact(Study):
         """A row for each collision; energies of the whole linkage, in the configuration in which it collides."""
         experiment = trial.experiment
         model = experiment.world().model
-        states = columns(ToolState(q=model.nq, v=model.nv, constraint_directions=0), messages.get("tool_state", ()))
+        states = columns(experiment.tool_sizes().tool_state(), messages.get("tool_state", ()))
         order = np.argsort(states["tick"], kind="stable")
         before, after = states[order[states["tick"][order] == -1]], states[order[states["tick"][order] >= 0]]
         if not before.size:

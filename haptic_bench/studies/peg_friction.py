@@ -29,7 +29,7 @@ from haptic_bench.figures import (
 )
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
-from haptic_drivers.operators import FileParameters, Operator, build_operator
+from haptic_drivers.operators import FileParameters, Operator, build_operator, wrench_at_rest
 from haptic_sim.contact.friction import NONE, FrictionModel
 from haptic_sim.contact.response import RIGID
 from haptic_sim.scene import PegParameters, SlotParameters
@@ -341,7 +341,7 @@ def _first_time(operator: Operator, limit: float, experiment: Experiment) -> flo
     """First tick in which the force along the slot reaches a limit [s]."""
     wrench = np.zeros(6)
     for tick in range(min(experiment.last_tick, round(HORIZON * experiment.rate)) + 1):
-        operator.wrench(tick / experiment.rate, wrench)
+        wrench_at_rest(operator, tick / experiment.rate, wrench)
         if abs(wrench[0]) >= limit:
             return tick / experiment.rate
     return None

@@ -125,7 +125,10 @@ class Study:
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """The figures of a trial of at least two rows, beside its references."""
-        return trial_figures([Curve("this run", trial, samples, Style())])
+        made = trial_figures([Curve("this run", trial, samples, Style())])
+        from haptic_bench import tracking  # is made of what is declared here
+
+        return [*made, tracking.figure(trial, samples)] if tracking.is_tracked(trial.experiment) else made
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
         """The figures of several trials."""

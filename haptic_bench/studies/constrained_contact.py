@@ -1,0 +1,432 @@
+"""A tool under exact constraints that are switched on and off during the trial, and that strikes a wall.
+
+Beyond the sources. A constraint that is switched must not let the force or the energy jump. That a force does not jump
+shows in how it changes from tick to tick: of a continuous force by half as much when a tick is half as long, of one
+that jumps by as much as before. So the references are the trial at twice the rate, and the trial with constraints
+that are switched at once, as `fade` of a millisecond does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    VERMILION,
+    Curve,
+    Figure,
+    Line,
+    Style,
+    draw,
+    energy_figure,
+    thin,
+)
+from haptic_bench.samples import Samples, simulated
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
+from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.contact.response import RIGID
+from haptic_sim.world_parameters import WorldParameters
+from haptic_sim.worlds import World, deepest_overlap
+
+RESIDUAL = 1e-10  # [m, rad] of a rigid constraint
+OVERLAP = 1e-6  # [m] of contacts of the methods in which they do not overlap
+HALVES = 0.75  # what a change from tick to tick is at most of that with ticks twice as long, if nothing jumps
+NUMERICAL = 0.02  # of the energy that was put in: what discrete time may add
+_AFTER = 1.5  # of `fade`: until a constraint has been switched
+ABRUPT, FINE = "at once", "half the period"
+_UNITS = {True: "N", False: "N m"}
+
+METRICS = {
+    "residual": Quantity("Largest residual of a constraint that holds (m, rad)"),
+    "overlap": Quantity("Deepest overlap with the wall", "µm", 1e6),
+    "force_change": Quantity("Largest change of a force of constraint in a tick, while switched", "N"),
+    "torque_change": Quantity("Largest change of a torque of constraint in a tick, while switched", "N m"),
+    "collisions": Quantity("Ticks with a collision"),
+    "injected": Quantity("Energy put in, by the hand and by switching", "mJ", 1e3),
+    "numerical": Quantity("Largest energy that discrete time added or took", "mJ", 1e3),
+}
+CLAIMS = {
+    "constraints_hold": Quantity("largest residual (m, rad)"),
+    "no_jump": Quantity("largest change in a tick with half the period, of that in this run", "%", 1e2),
+    "would_jump": Quantity("largest change in a tick, of that in this run"),
+    "balance": Quantity("what discrete time did to the energy, of what was put in", "%", 1e2),
+    "restitution": Quantity("speed after the first collision, of that before"),
+    "no_overlap": Quantity("deepest overlap", "µm", 1e6),
+}
+
+
+def scene_of(experiment: Experiment) -> WorldParameters:
+    """The scene that this study is about."""
+    return scene_as(experiment, WorldParameters)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a constraint in the samples, but for those that vanish in the plane."""
+
+    constraint: WorldConstraint
+    column: str
+    force: bool  # or torque
+
+    @property
+    def label(self) -> str:
+        """As in figures."""
+        return self.constraint.name
+
+
+def rows_of(world: World, samples: Samples) -> list[Row]:
+    """The rows that ever had a multiplier."""
+    rows, column = [], 0
+    for constraint in world.constraints:
+        for i in range(constraint.rows):
+            column += 1
+            name = f"lambda{column}"
+            if np.any(samples[name]):
+                rows.append(Row(constraint, name, not _is_turn(constraint, i)))
+    return rows
+
+
+def _is_turn(constraint: WorldConstraint, row: int) -> bool:
+    from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME
+
+    return constraint.kind == AXIS_ALONG or (constraint.kind == FRAME_ON_FRAME and row >= 3)
+
+
+def switched(constraint: WorldConstraint, time: np.ndarray, period: float) -> np.ndarray:
+    """Whether a constraint is being switched, (rows,); at the very start there is nothing to switch."""
+    mask = np.zeros(time.size, np.bool_)
+    for on, off in constraint.active or ():
+        for at in (on, off):
+            if at is not None and at > 0.0:
+                mask |= (time >= at - 2.5 * period) & (time <= at + _AFTER * constraint.fade + 2.5 * period)
+    return mask
+
+
+def changes(experiment: Experiment, world: World, samples: Samples) -> dict[bool, float | None]:
+    """Largest change of a force (True) and of a torque (False) of constraint from tick to tick, while switched.
+
+    Ticks with a collision, and those after them, do not count: there forces are impulses.
+    """
+    found: dict[bool, float | None] = {True: None, False: None}
+    time = samples["time"]
+    struck = samples["colliding"] > 0
+    regular = ~(struck[1:] | struck[:-1])
+    for row in rows_of(world, samples):
+        values = np.abs(np.diff(samples[row.column]))
+        counts = regular & switched(row.constraint, time, 1.0 / experiment.rate)[1:]
+        if counts.any():
+            found[row.force] = max(found[row.force] or 0.0, float(values[counts].max()))
+    return found
+
+
+def overlap(world: World, samples: Samples) -> float:
+    """Deepest overlap [m]."""
+    q = np.stack([samples[f"q{i}"] for i in range(world.model.nq)], axis=-1)
+    return max((deepest_overlap(replace(world, q=x))[0] for x in q[samples["contacts"] > 0]), default=0.0)
+
+
+def rebound(samples: Samples) -> tuple[float, float] | None:
+    """Speed after the first collision by that before, and how far other forces may change it in that tick."""
+    ticks = np.flatnonzero(samples["colliding"] > 0)
+    if not ticks.size or not 0 < ticks[0] < len(samples) - 2:
+        return None
+    k = int(ticks[0])
+    v = np.stack([samples[f"v{i}"] for i in range(sum(name.startswith("v") for name in samples.names))], axis=-1)
+    before, after = v[k], v[k + 1]
+    square = float(before @ before)
+    if not square > 0.0:
+        return None
+    usual = max(float(np.abs(v[k] - v[k - 1]).max()), float(np.abs(v[k + 2] - v[k + 1]).max()))
+    return -float(after @ before) / square, 4.0 * usual / square**0.5
+
+
+def _metrics(trial: Trial, world: World, samples: Samples) -> dict[str, float | None]:
+    found = changes(trial.experiment, world, samples)
+    return {
+        "residual": float(samples["residual_holonomic"].max()),
+        "overlap": overlap(world, samples),
+        "force_change": found[True],
+        "torque_change": found[False],
+        "collisions": int(np.count_nonzero(samples["colliding"])),
+        "injected": float(np.ptp(samples["energy_injected"])),
+        "numerical": float(np.abs(samples["energy_numerical"]).max()),
+    }
+
+
+def _ratios(a: Mapping[bool, float | None], b: Mapping[bool, float | None]) -> dict[str, float | None]:
+    names = {True: "force", False: "torque"}
+    return {
+        names[kind]: x / y
+        for kind in (True, False)
+        if (x := a[kind]) is not None and (y := b[kind]) is not None and y > 0.0
+    }
+
+
+def _claims(trial: Trial, world: World, samples: Samples, references: Mapping[str, Samples]) -> list[Claim]:
+    experiment = trial.experiment
+    metrics = _metrics(trial, world, samples)
+    own = changes(experiment, world, samples)
+    fine: dict[str, float | None] = {}
+    abrupt: dict[str, float | None] = {}
+    if FINE in references:
+        other = variant(trial, FINE).experiment
+        fine = _ratios(changes(other, world, references[FINE]), own)
+    if ABRUPT in references:
+        other = variant(trial, ABRUPT).experiment
+        abrupt = _ratios(changes(other, other.world(), references[ABRUPT]), own)
+    bounce, e = rebound(samples), experiment.contact.restitution
+    injected, numerical = metrics["injected"] or 0.0, metrics["numerical"] or 0.0
+    claims = [
+        Claim(
+            "constraints_hold",
+            f"Constraints that hold do so to {RESIDUAL:g} m (rad), also while the tool strikes the wall",
+            "projection, as FAULRING II",
+            {"residual": metrics["residual"]},
+            (metrics["residual"] or 0.0) <= RESIDUAL,
+        ),
+        Claim(
+            "no_jump",
+            "Switching lets no force jump: with half the period, forces of constraint change by half as much in a tick",
+            "continuity",
+            fine or {"force": None},
+            all(x is not None and x <= HALVES for x in fine.values()) if fine else None,
+        ),
+        Claim(
+            "would_jump",
+            "Constraints that are switched at once let forces jump",
+            "for comparison",
+            abrupt or {"force": None},
+            any(x is not None and x > 2.0 for x in abrupt.values()) if abrupt else None,
+        ),
+        Claim(
+            "balance",
+            f"The energy balance closes: discrete time does not do more than {100 * NUMERICAL:g} % of what was put in",
+            "energy balance",
+            {"this run": numerical / injected if injected > 0.0 else None},
+            numerical <= NUMERICAL * injected if injected > 0.0 else None,
+        ),
+        Claim(
+            "restitution",
+            "Under the constraints a collision returns e of the velocity",
+            "Newton's law along the path that the constraints leave",
+            {"this run": None if bounce is None else bounce[0], "e": e},
+            None if bounce is None else abs(bounce[0] - e) <= bounce[1],
+        ),
+    ]
+    if experiment.environment.method in RIGID:
+        claims.append(
+            Claim(
+                "no_overlap",
+                f"The tool does not go into the wall by more than {1e6 * OVERLAP:g} µm",
+                "complementarity",
+                {"this run": metrics["overlap"]},
+                (metrics["overlap"] or 0.0) <= OVERLAP,
+            )
+        )
+    return claims
+
+
+def variant(trial: Trial, name: str) -> Trial:
+    """The trial of a reference."""
+    experiment = trial.experiment
+    if name == FINE:
+        return replace(trial, experiment=experiment.model_copy(update={"rate": 2.0 * experiment.rate}))
+    scene = scene_of(experiment)
+    constraints = {key: each.model_copy(update={"fade": 1e-3}) for key, each in scene.constraints.items()}
+    scene = scene.model_copy(update={"constraints": constraints})
+    return replace(trial, experiment=experiment.model_copy(update={"scene": scene}))
+
+
+class ConstrainedContact(Study):
+    """See the module."""
+
+    SCENES = ("world",)
+    METRICS = METRICS
+    CLAIMS = CLAIMS
+
+    def check(self, experiment: Experiment) -> list[str]:
+        """See Study."""
+        problems = super().check(experiment)
+        if not problems and not scene_of(experiment).constraints:
+            problems = [f"analysis = {experiment.analysis}: is about scene.constraints, of which there are none"]
+        return problems
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study; the references are the trial at twice the rate, and with constraints switched at once."""
+        world = trial.experiment.world()
+        references: dict[str, Samples] = {}
+        if compare:
+            lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
+            short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": lasted}))
+            references = {name: simulated(variant(short, name)) for name in (FINE, ABRUPT)}
+        return Analysis(_metrics(trial, world, samples), _claims(trial, world, samples, references), references)
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study."""
+        curve = Curve("this run", trial, samples, Style(BLUE))
+        abrupt = analysis.references.get(ABRUPT)
+        beside = [Curve("switched at once", variant(trial, ABRUPT), abrupt, Style(VERMILION))] if abrupt else []
+        made = [_path(trial, samples), _switching(curve, beside), energy_figure([curve])]
+        return [figure for figure in made if figure is not None]
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """See Study."""
+        made = [_sweep(curves), energy_figure(curves)]
+        return [figure for figure in made if figure is not None]
+
+
+def _path(trial: Trial, samples: Samples) -> Figure:
+    """Where the tool and the hand go, and how fast."""
+    held = np.zeros(len(samples), np.bool_)
+    time = samples["time"]
+    for constraint in trial.experiment.world().constraints:
+        for on, off in constraint.active or ((0.0, None),):
+            if not _turns_only(constraint):
+                held |= (time >= on + constraint.fade) & (time < (np.inf if off is None else off))
+    x, y = 1e3 * samples["tool_px"], 1e3 * samples["tool_py"]
+    lines = [
+        Line(np.where(held, x, np.nan), np.where(held, y, np.nan), "tool, bound", Style(VERMILION, width=2.4)),
+        Line(x, y, "tool", Style(BLUE)),
+    ]
+    if "hand_px" in samples.names:
+        lines.append(Line(1e3 * samples["hand_px"], 1e3 * samples["hand_py"], "hand", Style(BLACK, (3, 2), 1.0)))
+    struck = samples["colliding"] > 0
+    marks = Line(x[struck], y[struck], "collisions", Style(GREEN))
+    panels = [
+        draw("path", "(a) path of the tool", lines, "x [mm]", "y [mm]", equal=True, least=1.0, marks=marks),
+        draw(
+            "motion",
+            "(b) coordinates of the tool",
+            [Line(time, x, "x", Style(BLUE)), Line(time, y, "y", Style(ORANGE, (5, 1.8)))],
+            "time [s]",
+            "position [mm]",
+            least=1.0,
+            marks=Line(time[struck], x[struck], "collisions", Style(GREEN)),
+        ),
+    ]
+    caption = (
+        "A constraint that is switched on draws the tool to where it is met, and then holds it there; contacts act "
+        "along what the constraints leave free."
+    )
+    return Figure("Motion", caption, panels)
+
+
+def _turns_only(constraint: WorldConstraint) -> bool:
+    return all(_is_turn(constraint, i) for i in range(constraint.rows))
+
+
+def _switching(curve: Curve, beside: Sequence[Curve]) -> Figure:
+    """Forces of constraint over time, the first time it is switched on, and off; residuals."""
+    trial, samples = curve.trial, curve.samples
+    world = trial.experiment.world()
+    rows = rows_of(world, samples)
+    panels = []
+    letters = iter("abcdefghijkl")
+    for force in (True, False):
+        own = [row for row in rows if row.force is force]
+        for row in own[:2]:
+            unit, kind = _UNITS[force], "force" if force else "torque"
+            struck = samples["colliding"] > 0
+            usual = np.where(struck, np.nan, samples[row.column])
+            lines = [Line(*thin(samples["time"], usual), curve.label, curve.style)]
+            for other in beside:
+                values = np.where(other.samples["colliding"] > 0, np.nan, other.samples[row.column])
+                lines.append(Line(*thin(other.samples["time"], values), other.label, replace(other.style, width=0.9)))
+            low, high = np.nanmin(usual), np.nanmax(usual)
+            room = 0.25 * max(float(high - low), 1e-9)
+            panels.append(
+                draw(
+                    f"{kind}_{row.column}",
+                    f"({next(letters)}) {kind} of {row.label}, collisions left out",
+                    lines,
+                    "time [s]",
+                    f"{kind} [{unit}]",
+                    y_range=(float(low) - room, float(high) + room),
+                )
+            )
+    for row in [row for row in rows if row.force][:1]:
+        for at, word in _instants(row.constraint):
+            fade = row.constraint.fade
+            lines = []
+            for each in (curve, *beside):
+                shown = (each.samples["time"] >= at - 0.1 * fade) & (each.samples["time"] <= at + 1.2 * fade)
+                lines.append(Line(each.samples["time"][shown], each.samples[row.column][shown], each.label, each.style))
+            inside = lines[0].y
+            room = 0.3 * max(float(np.ptp(inside)), 1e-9)
+            panels.append(
+                draw(
+                    f"{word}_{row.column}",
+                    f"({next(letters)}) {row.label} is switched {word}",
+                    lines,
+                    "time [s]",
+                    "force [N]",
+                    y_range=(float(inside.min()) - room, float(inside.max()) + room),
+                )
+            )
+    residual = Line(samples["time"], np.maximum(samples["residual_holonomic"], 1e-18), "this run", Style(BLUE))
+    panels.append(
+        draw(
+            "residual",
+            f"({next(letters)}) residual of the constraints that hold",
+            [residual],
+            "time [s]",
+            "residual [m, rad]",
+            log_y=True,
+        )
+    )
+    table = [["", "force, largest change in a tick [N]", "torque, largest change in a tick [N m]"]]
+    for each in (curve, *beside):
+        found = changes(each.trial.experiment, each.trial.experiment.world(), each.samples)
+        largest = ["\N{EN DASH}" if found[kind] is None else f"{found[kind]:.3g}" for kind in (True, False)]
+        table.append([each.label, *largest])
+    caption = (
+        "A constraint that is switched on begins as a damper towards a carriage that drives to where the constraint is "
+        "met, and ends as the rigid constraint; one that is switched off lets its force fade. Switched at once, it "
+        "pulls the tool with all the force that it takes."
+    )
+    return Figure("Forces of constraint", caption, panels, table)
+
+
+def _instants(constraint: WorldConstraint) -> list[tuple[float, str]]:
+    """The first time that a constraint is switched on, and off."""
+    found: dict[str, float] = {}
+    for on, off in constraint.active or ():
+        for at, word in ((on, "on"), (off, "off")):
+            if at is not None and at > 0.0:
+                found.setdefault(word, at)
+    return [(at, word) for word, at in found.items()]
+
+
+def _sweep(curves: Sequence[Curve]) -> Figure:
+    panels = []
+    quantities: tuple[tuple[str, str, str, float], ...] = (
+        ("tool_px", "position along x", "x [mm]", 1e3),
+        ("tool_py", "position along y", "y [mm]", 1e3),
+    )
+    for letter, (column, title, label, scale) in zip("ab", quantities, strict=True):
+        lines = [Line(*thin(c.samples["time"], scale * c.samples[column]), c.label, c.style) for c in curves]
+        panels.append(draw(column, f"({letter}) {title}", lines, "time [s]", label, least=1e-3))
+    table: list[list[Any]] = [["", "residual", "largest change of a force in a tick [N]", "collisions"]]
+    for curve in curves:
+        metrics = _metrics(curve.trial, curve.trial.experiment.world(), curve.samples)
+        change = metrics["force_change"]
+        table.append(
+            [
+                curve.label,
+                f"{metrics['residual']:.2g}",
+                "\N{EN DASH}" if change is None else f"{change:.3g}",
+                str(metrics["collisions"]),
+            ]
+        )
+    return Figure("Motion under constraints", "", panels, table)
+
+
+STUDY = ConstrainedContact()

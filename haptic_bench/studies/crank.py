@@ -1,0 +1,204 @@
+"""A crank turned by a knob: a force through the axle cannot turn it, its flywheel carries it over these dead points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.figures import BLACK, BLUE, ORANGE, VERMILION, Curve, Figure, Line, Panel, Style, draw, thin
+from haptic_bench.linkage_motion import CLAIMS, METRICS, Held, Law, LinkageStudy, accelerations, free_ticks
+from haptic_bench.samples import Samples
+from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
+from haptic_sim.linkage_scenes import CrankParameters
+
+UPRIGHT = 1e-6  # [rad] how little the knob turns
+TORQUE = 1e-9  # [N m] about it, without which it is not to turn
+
+
+def scene_of(experiment: Experiment) -> CrankParameters:
+    """The scene that this study is about."""
+    return scene_as(experiment, CrankParameters)
+
+
+def tangent(angle: np.ndarray) -> np.ndarray:
+    """Direction in which the knob goes where the angle grows (n, 3)."""
+    return np.stack([-np.sin(angle), np.zeros_like(angle), np.cos(angle)], axis=-1)
+
+
+def torque(scene: CrankParameters, angle: np.ndarray, wrench: np.ndarray) -> np.ndarray:
+    """About the axle, of a wrench on the knob and of gravity [N m] (n,); a torque on the knob only spins it."""
+    of_hand = scene.radius * np.einsum("ni,ni->n", tangent(angle), wrench[:, :3])
+    return of_hand - scene.load * np.cos(angle)
+
+
+def knob_turn(samples: Samples) -> np.ndarray:
+    """By which the knob is turned [rad] (n,)."""
+    return samples["q0"] + samples["q1"] - samples["q0"][0] - samples["q1"][0]
+
+
+def dead_points(samples: Samples) -> np.ndarray:
+    """Rows after which the force of the hand on the tool passes through the axle."""
+    along = np.einsum("ni,ni->n", tangent(samples["q0"]), samples.wrench("pull")[:, :3])
+    return np.flatnonzero(along[:-1] * along[1:] < 0.0)
+
+
+class Crank(LinkageStudy):
+    """See the module."""
+
+    SCENES = ("crank",)
+    METRICS = METRICS | {
+        "turns": Quantity("Turns of the crank in the end"),
+        "dead_points": Quantity("How often the hand's force passes through the axle"),
+        "least_speed": Quantity("Smallest angular velocity", "rad/s"),
+        "largest_speed": Quantity("Largest angular velocity", "rad/s"),
+        "knob_turn": Quantity("Largest turn of the knob", "µrad", 1e6),
+    }
+    CLAIMS = CLAIMS | {
+        "dead_points": Quantity("see there"),
+        "work_is_speed": Quantity("kinetic energy", "mJ", 1e3),
+        "knob_stays_upright": Quantity("largest turn", "µrad", 1e6),
+    }
+    BLOCKED = 4
+    BLOCKS = "four of six directions: the knob goes round and turns in the hand"
+    PLANES = ((0, 2),)
+
+    def law(self, trial: Trial, samples: Samples) -> Law:
+        """Torque about the axle over the moment of inertia about it, with the knob as a point."""
+        scene, rows = scene_of(trial.experiment), free_ticks(samples)
+        expected = torque(scene, samples["q0"][rows], samples.wrench("pull")[rows]) / scene.inertia_with_knob
+        found = accelerations(trial, samples, rows, 1)[:, 0]
+        source = "torque over moment of inertia about the axle, I + m r²"
+        return Law("of the axle", "rad/s²", samples["time"][rows], found, expected, source)
+
+    def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
+        """See METRICS."""
+        return {
+            "turns": float(samples["q0"][-1] - samples["q0"][0]) / (2.0 * math.pi),
+            "dead_points": float(dead_points(samples).size),
+            "least_speed": float(samples["v0"].min()),
+            "largest_speed": float(samples["v0"].max()),
+            "knob_turn": float(np.abs(knob_turn(samples)).max()),
+        }
+
+    def more_claims(self, trial: Trial, samples: Samples, held: Held, references: Mapping[str, Samples]) -> list[Claim]:
+        """Dead points, the balance of work and speed, and the knob's orientation."""
+        rows, leverage = dead_points(samples), _leverage(samples)
+        nearest = np.where(leverage[rows] <= leverage[rows + 1], rows, rows + 1)
+        taken = float(leverage[nearest].max()) if nearest.size else None
+        step = float(np.abs(samples["v0"]).max()) / trial.experiment.rate
+        found, expected, bound = work_and_speed(trial, samples)
+        turned = float(np.abs(knob_turn(samples)).max())
+        twisted = bool(np.nanmax(np.abs(samples.wrench("pull")[:, 4])) > TORQUE)
+        slowest = float(np.abs(samples["v0"][nearest]).min()) if nearest.size else None
+        return [
+            Claim(
+                "dead_points",
+                "Where the hand's force passes through the axle it turns nothing, and the flywheel goes on",
+                "geometry",
+                {"part of the force that turns": taken, "slowest there [rad/s]": slowest, "turn in a tick": step},
+                None if taken is None or slowest is None else taken <= step and slowest > 0.0,
+            ),
+            Claim(
+                "work_is_speed",
+                "Work of the hand and of gravity becomes kinetic energy, 1/2 (I + m r²) ω²",
+                "energy",
+                {"gained": found, "work": expected, "steps explain": bound},
+                abs(found - expected) <= bound,
+            ),
+            Claim(
+                "knob_stays_upright",
+                "The knob, whose bearing has no friction, does not turn with the crank",
+                "moment of momentum of the knob",
+                {"largest turn": turned},
+                None if twisted else turned <= UPRIGHT,
+            ),
+        ]
+
+    def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """Angular velocity over time and over the angle."""
+        time, rows = samples["time"], dead_points(samples)
+        turns, rate = samples["q0"] / (2.0 * math.pi), samples["v0"]
+        lines = [Line(*thin(time, rate), "this run", Style(BLUE))]
+        over = [Line(*thin(turns, rate), "this run", Style(BLUE, width=2.2))]
+        for name, run in analysis.references.items():
+            lines.append(Line(*thin(run["time"], run["v0"]), name, Style(ORANGE, (5, 1.8))))
+            over.append(Line(*thin(run["q0"] / (2.0 * math.pi), run["v0"]), name, Style(ORANGE, (5, 1.8))))
+        theory = rate_by_energy(trial, samples)
+        if theory is not None:
+            over.append(Line(*thin(turns, theory), "by energy", Style(BLACK, (1.2, 2.2), 1.3)))
+        panels = [
+            draw(
+                "rate",
+                "(a) angular velocity",
+                lines,
+                "time [s]",
+                "angular velocity [rad/s]",
+                least=1e-3,
+                marks=Line(time[rows], rate[rows], "dead points", Style(VERMILION)),
+            ),
+            draw("rate_over_angle", "(b) over the angle", over, "turns", "angular velocity [rad/s]", least=1e-3),
+            draw(
+                "leverage",
+                "(c) part of the hand's force that turns the crank",
+                [Line(*thin(time, _leverage(samples)), "this run", Style(BLUE))],
+                "time [s]",
+                "part of the force",
+                y_range=(-0.02, 1.02),
+            ),
+        ]
+        text = (
+            "At the dead points (marks) the force of the hand passes through the axle. By energy: from the work of a "
+            "constant force and of gravity alone."
+        )
+        return [Figure("The crank", text, panels)]
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """Angular velocities, then as of all linkages."""
+        lines = [Line(*thin(c.samples["time"], c.samples["v0"]), c.label, c.style) for c in curves]
+        panel: Panel = draw("rate", "Angular velocity", lines, "time [s]", "angular velocity [rad/s]", least=1e-3)
+        return [Figure("The crank", "Angular velocity of the crank.", [panel]), *super().sweep_figures(curves)]
+
+
+def _leverage(samples: Samples) -> np.ndarray:
+    """Part of the hand's force that turns the crank (n,); 0 without force."""
+    force = samples.wrench("pull")[:, :3]
+    size = np.linalg.norm(force, axis=1)
+    along = np.abs(np.einsum("ni,ni->n", tangent(samples["q0"]), force))
+    return np.divide(along, size, out=np.zeros_like(size), where=size > 0.0)
+
+
+def work_and_speed(trial: Trial, samples: Samples) -> tuple[float, float, float]:
+    """Kinetic energy gained, work of hand and gravity by the trapezoidal rule, and what the steps explain [J].
+
+    Semi-implicit steps of the length T keep an energy that differs from the true one by 1/2 T ω times the torque.
+    """
+    scene = scene_of(trial.experiment)
+    known = ~np.isnan(samples["pull_fx"])
+    stop = int(np.flatnonzero(known)[-1]) + 1 if known.any() else 0
+    angle, rate = samples["q0"][:stop], samples["v0"][:stop]
+    moments = torque(scene, angle, samples.wrench("pull")[:stop])
+    work = float(np.sum(0.5 * (moments[1:] + moments[:-1]) * np.diff(angle)))
+    gained = 0.5 * scene.inertia_with_knob * float(rate[-1] ** 2 - rate[0] ** 2)
+    bound = 2.0 * float(np.abs(rate).max() * np.abs(moments).max()) / trial.experiment.rate
+    return gained, work, bound
+
+
+def rate_by_energy(trial: Trial, samples: Samples) -> np.ndarray | None:
+    """Angular velocity at the angles of a run under a constant force, by energy (n,); None for other forces.
+
+    1/2 (I + m r²) ω² = 1/2 (I + m r²) ω0² + F . (p - p0) - load (sin a - sin a0)
+    """
+    scene, force = scene_of(trial.experiment), samples.wrench("pull")[:, :3]
+    if np.isnan(force).any() or np.ptp(force, axis=0).max() > 1e-9:
+        return None
+    angle = samples["q0"]
+    p = scene.radius * np.stack([np.cos(angle), np.zeros_like(angle), np.sin(angle)], axis=-1)
+    work = (p - p[0]) @ force[0] - scene.load * (np.sin(angle) - math.sin(angle[0]))
+    square = samples["v0"][0] ** 2 + 2.0 * work / scene.inertia_with_knob
+    return np.sign(samples["v0"]) * np.sqrt(np.maximum(square, 0.0))
+
+
+STUDY = Crank()

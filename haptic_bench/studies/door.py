@@ -1,0 +1,156 @@
+"""A door held by its handle: the hand feels an arc and nothing else, until the door slams."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.figures import BLACK, BLUE, ORANGE, VERMILION, Figure, Line, Style, draw, thin
+from haptic_bench.linkage_motion import CLAIMS, METRICS, Held, Law, LinkageStudy, accelerations, free_ticks
+from haptic_bench.samples import Samples
+from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
+from haptic_sim.linkage_scenes import DoorParameters
+
+ARC = 1e-9  # [m]
+
+
+def scene_of(experiment: Experiment) -> DoorParameters:
+    """The scene that this study is about."""
+    return scene_as(experiment, DoorParameters)
+
+
+def torque(scene: DoorParameters, angle: np.ndarray, handle: np.ndarray, wrench: np.ndarray) -> np.ndarray:
+    """About the hinge, which is at the origin [N m] (n,).
+
+    Args:
+        angle: by which the door is open [rad] (n,).
+        handle: where it is [m] (n, 3); wrench: on it (n, 6).
+    """
+    axis = scene.axis
+    of_hand = np.cross(handle, wrench[:, :3]) @ axis + wrench[:, 3:] @ axis
+    # the centre of mass is in the middle of the leaf, lowest where the leaf is along x
+    return of_hand - scene.mass * scene.gravity * math.sin(math.radians(scene.lean)) * 0.5 * scene.width * np.sin(angle)
+
+
+def slams(samples: Samples) -> list[int]:
+    """First rows of the contacts with the frame, one for each time that the door comes to it."""
+    touches = samples["contacts"] > 0
+    return np.flatnonzero(touches & ~np.concatenate([[False], touches[:-1]])).tolist()
+
+
+class Door(LinkageStudy):
+    """See the module."""
+
+    SCENES = ("door",)
+    METRICS = METRICS | {
+        "slams": Quantity("How often the door comes to its frame"),
+        "slam_time": Quantity("First time", "s"),
+        "slam_speed": Quantity("Speed of the handle then", "m/s"),
+        "slam_force": Quantity("Largest force of the frame as the hand feels it", "N"),
+        "arc_error": Quantity("Largest distance of the handle from its arc", "nm", 1e9),
+        "final_angle": Quantity("By which the door is open in the end", "deg", 180.0 / math.pi),
+    }
+    CLAIMS = CLAIMS | {
+        "arc": Quantity("largest distance from the arc", "nm", 1e9),
+        "slam_speed": Quantity("angular velocity before the first slam", "rad/s"),
+    }
+    BLOCKED = 5
+    BLOCKS = "all but one of six directions: the hand feels an arc"
+    PLANES = ((0, 1), (0, 2))
+
+    def law(self, trial: Trial, samples: Samples) -> Law:
+        """Torque about the hinge over the moment of inertia about it."""
+        scene, rows = scene_of(trial.experiment), free_ticks(samples)
+        handle = samples.group("tool", "px", "py", "pz")[rows]
+        expected = torque(scene, samples["q0"][rows], handle, samples.wrench("pull")[rows]) / scene.inertia
+        found = accelerations(trial, samples, rows, 1)[:, 0]
+        source = "torque over moment of inertia about the hinge, m (w²/3 + t²/12)"
+        return Law("of the hinge", "rad/s²", samples["time"][rows], found, expected, source)
+
+    def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
+        """See METRICS."""
+        struck = slams(samples)
+        first = struck[0] if struck else None
+        return {
+            "slams": float(len(struck)),
+            "slam_time": None if first is None else float(samples["time"][first]),
+            "slam_speed": None if first is None else float(np.linalg.norm(samples.twist("tool")[first, :3])),
+            "slam_force": float(np.linalg.norm(samples.wrench("env")[:, :3], axis=1).max()) if struck else None,
+            "arc_error": float(arc_error(scene_of(trial.experiment), samples).max()),
+            "final_angle": float(samples["q0"][-1]),
+        }
+
+    def more_claims(self, trial: Trial, samples: Samples, held: Held, references: Mapping[str, Samples]) -> list[Claim]:
+        """The arc, and the speed at the first slam by what was put in."""
+        error = float(arc_error(scene_of(trial.experiment), samples).max())
+        found, expected, bound = slam_rates(trial, samples)
+        return [
+            Claim("arc", "The handle stays on its arc", "geometry", {"largest distance": error}, error <= ARC),
+            Claim(
+                "slam_speed",
+                "The door slams with the angular velocity that the work of the hand and of gravity gives it",
+                "1/2 I ω² = work",
+                {"found": found, "by the work": expected, "steps explain": bound},
+                None if found is None or expected is None else abs(found - expected) <= bound,
+            ),
+        ]
+
+    def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """Angle and force of the frame."""
+        time, struck = samples["time"], slams(samples)
+        angle = np.degrees(samples["q0"])
+        lines = [Line(*thin(time, angle), "this run", Style(BLUE))]
+        for name, run in analysis.references.items():
+            lines.append(Line(*thin(run["time"], np.degrees(run["q0"])), name, Style(ORANGE, (5, 1.8))))
+        frame = scene_of(trial.experiment).closing_angle
+        lines.append(Line(time[[0, -1]], np.full(2, frame), "closed", Style(BLACK, (1.2, 2.2), 1.1)))
+        marks = Line(time[struck], angle[struck], "comes to the frame", Style(VERMILION))
+        force = np.linalg.norm(samples.wrench("env")[:, :3], axis=1)
+        panels = [
+            draw("angle", "(a) angle of the door", lines, "time [s]", "open by [deg]", marks=marks),
+            draw(
+                "frame",
+                "(b) force of the frame at the handle",
+                [Line(*thin(time, force), "frame", Style(VERMILION), steps=True)],
+                "time [s]",
+                "force [N]",
+                least=0.1,
+            ),
+        ]
+        return [Figure("The door", "Angle of the door, and what its frame does to the hand.", panels)]
+
+
+def arc_error(scene: DoorParameters, samples: Samples) -> np.ndarray:
+    """Distance of the handle from its arc about the hinge [m] (n,)."""
+    axis = scene.axis
+    p = samples.group("tool", "px", "py", "pz")
+    up = p @ axis
+    out = np.linalg.norm(p - np.outer(up, axis), axis=1)
+    x, y, z = scene.handle
+    return np.hypot(out - math.hypot(x, y), up - z)
+
+
+def slam_rates(trial: Trial, samples: Samples) -> tuple[float | None, float | None, float]:
+    """Angular velocity at the first slam as it is, by the energy that was put in, and what the steps explain [rad/s].
+
+    A step moves the door by its new velocity: as seen from the way it goes, the torque of each step acts too early by
+    half of it, so that the velocity errs by what the largest torque gives in a step.
+    """
+    scene, struck = scene_of(trial.experiment), slams(samples)
+    if not struck or struck[0] < 2 or np.isnan(samples["pull_fx"][: struck[0]]).any():
+        return None, None, math.nan
+    stop = struck[0]
+    angle, rate = samples["q0"][: stop + 1], samples["v0"]
+    moments = torque(
+        scene, angle, samples.group("tool", "px", "py", "pz")[: stop + 1], samples.wrench("pull")[: stop + 1]
+    )
+    work = float(np.sum(0.5 * (moments[1:] + moments[:-1]) * np.diff(angle)))
+    square = rate[0] ** 2 + 2.0 * work / scene.inertia
+    bound = 2.0 * float(np.abs(moments).max()) / scene.inertia / trial.experiment.rate
+    return float(rate[stop]), -math.sqrt(max(square, 0.0)), bound
+
+
+STUDY = Door()
