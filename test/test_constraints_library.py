@@ -42,6 +42,20 @@ CASES = {
     "loop": (LOOP, lib.closed_loop(2.0, 0.5, 1.0, 2.5)),
     "point_of_body": (LOOP, lib.point_on_sphere((0.2, 0.1, 0.0), 0.4, (0.5, 0.1, 0.0))),
     "row": (BODY, lib.velocity_row([1.0, 2.0, 0.0, 0.5], 0.3)),
+    "cylinder": (BODY, lib.point_on_cylinder((0.2, 0.1, 0.3), (1.0, 0.3, 0.2), 0.4, (0.1, 0.0, -0.1))),
+    "ellipsoid": (BODY, lib.point_on_ellipsoid((0.2, 0.1, 0.3), R_GENERIC, (0.3, 0.4, 0.2), (0.1, 0.0, -0.1))),
+    "line": (BODY, lib.point_on_line((0.2, 0.1, 0.3), (1.0, 0.3, 0.2), (0.1, 0.0, -0.1))),
+    "two_cylinders": (
+        BODY,
+        [
+            lib.point_on_cylinder((0, 0, 0), (0, 0, 1), 0.4, label="first"),
+            lib.point_on_cylinder((0, 0, 0), (0, 1, 0), 0.5, label="second"),
+        ],
+    ),
+    "saddle": (BODY, lib.point_on_quadric(np.diag([1.0, -1.0, 0.0]), (0.1, 0.0, 0.2), 0.1, 0.5)),
+    "turntable": (BODY, [lib.disc_on_plane(0.03), lib.rolling_disc(0.03, turning=0.7)]),
+    "turntable_upright": (BODY, lib.rolling_upright(0.03, turning=0.7)),
+    "sloping_row": (BODY, lib.velocity_row([1.0, 2.0, 0.0, 0.5], 0.3, slope=[0.1, 0.0, -0.4, 0.0, 0.0, 0.6])),
 }
 
 
@@ -65,6 +79,9 @@ def test_derivatives_are_those_of_the_residual_and_the_rows(case):
             assert A[: C.k, j] == pytest.approx(difference, abs=1e-8)
         along = (C.evaluate(q + step * v, v).A.copy() - C.evaluate(q - step * v, v).A) / (2 * step)
         assert Adot == pytest.approx(along, abs=1e-7)
+        bdot = C.evaluate(q, v).bdot.copy()
+        change = (C.evaluate(q + step * v, v).b.copy() - C.evaluate(q - step * v, v).b) / (2 * step)
+        assert bdot == pytest.approx(change, abs=1e-8)
 
 
 @pytest.mark.parametrize("system", [BODY, SPRUNG, LINKS, SPHERE, LOOP], ids=lambda s: s.name)
@@ -104,6 +121,29 @@ def test_inertia_of_the_body_is_the_printed_one():
 def test_kinetic_energy_of_the_links_adds_up():
     q, v = next(states(2))
     assert sum(sys_.link_energies(LINKS, q, v)) == pytest.approx(lib.constrain(LINKS).energy(q, v), rel=1e-13)
+
+
+def test_residuals_of_surfaces_are_distances_to_first_order():
+    """And vanish on the surfaces, at generic places and orientations."""
+    axis, centre = np.array([1.0, 0.3, 0.2]) / np.linalg.norm([1.0, 0.3, 0.2]), np.array([0.2, 0.1, 0.3])
+    out = np.cross(axis, [0.3, -0.2, 0.9])
+    out /= np.linalg.norm(out)
+    q = np.array([0.0, 0.0, 0.0, 0.4, 0.5, 0.6])
+    cylinder = lib.constrain(BODY, lib.point_on_cylinder(centre, axis, 0.4))
+    line = lib.constrain(BODY, lib.point_on_line(centre, axis))
+    for off in (0.0, 1e-6):
+        q[:3] = centre + 0.7 * axis + (0.4 + off) * out
+        assert cylinder.evaluate(q, np.zeros(6)).c[0] == pytest.approx(off, abs=1e-11)
+        q[:3] = centre - 0.7 * axis + off * out
+        assert np.linalg.norm(line.evaluate(q, np.zeros(6)).c) == pytest.approx(off, abs=1e-15)
+    semi_axes = np.array([0.3, 0.4, 0.2])
+    ellipsoid = lib.constrain(BODY, lib.point_on_ellipsoid(centre, R_GENERIC, semi_axes))
+    direction = np.array([0.6, -0.64, 0.48])
+    q[:3] = centre + R_GENERIC @ (semi_axes * direction)
+    assert ellipsoid.evaluate(q, np.zeros(6)).c[0] == pytest.approx(0.0, abs=1e-15)
+    # at the end of the longest semi-axis the residual is the distance
+    q[:3] = centre + R_GENERIC @ np.array([0.0, 0.4 + 1e-6, 0.0])
+    assert ellipsoid.evaluate(q, np.zeros(6)).c[0] == pytest.approx(1e-6, rel=1e-4)
 
 
 def rotation(q4: float, q5: float, q6: float) -> np.ndarray:
@@ -223,6 +263,21 @@ def test_users_constraints_join_those_of_the_library():
         (lambda: lib.rolling_upright(-1.0), r"rolling.radius = -1.0 m"),
         (lambda: lib.constrain(LINKS, lib.rolling_upright(0.1)), r"constraint rolling: not for the system two_link"),
         (lambda: lib.constrain(LINKS, lib.velocity_row([1, 0, 2.0])), r"velocity_row: more coefficients than the 2"),
+        (
+            lambda: lib.constrain(LINKS, lib.velocity_row([1.0], slope=[0, 0, 1.0])),
+            r"velocity_row: more coefficients than the 2",
+        ),
+        (lambda: lib.velocity_row([1.0] * 8), r"velocity_row has 8 coefficients: at most 7"),
+        (lambda: lib.rolling_disc(0.1, turning=math.nan), r"rolling = \[0.1, nan\]: must be finite"),
+        (lambda: lib.point_on_cylinder((0, 0, 0), (0, 0, 0), 0.1), r"point_on_cylinder.axis = \[0.0, 0.0, 0.0\]"),
+        (lambda: lib.point_on_cylinder((0, 0, 0), (0, 0, 1), 0.0), r"point_on_cylinder.radius = 0.0 m"),
+        (lambda: lib.point_on_quadric(np.ones((3, 2)), (0, 0, 0), 1.0, 1.0), r"matrix has the shape \(3, 2\)"),
+        (lambda: lib.point_on_quadric(np.zeros((3, 3)), (0, 0, 0), 1.0, 1.0), r"matrix is zero: there is no surface"),
+        (
+            lambda: lib.point_on_quadric([[1, 1, 0], [0, 1, 0], [0, 0, 1]], (0, 0, 0), 1.0, 1.0),
+            r"must be \(3, 3\), symmetric",
+        ),
+        (lambda: lib.point_on_ellipsoid((0, 0, 0), np.eye(3), (0.1, -0.2, 0.3)), r"semi_axes = -0.2 m: must be finite"),
         (
             lambda: lib.constrain(
                 LINKS, lib.UserConstraint("bad", 1, False, lambda q: [1.0, 2.0], lambda q, v: [[0, 0]])

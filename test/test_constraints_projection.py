@@ -362,10 +362,68 @@ def test_bad_starts_are_named_with_their_residual():
         ProjectionSolver(contradictory, np.array([0, 0, 0, 0.1, 0.2, 0.9]), np.zeros(6))
 
 
+def test_a_disk_on_a_turntable_moves_as_the_multiplier_form_says():
+    """A(q) qd = b(q): the plane under the disk turns, and drives it."""
+    turning = 2.0
+    C = lib.constrain(LOPSIDED, lib.disc_on_plane(r), lib.rolling_disc(r, turning=turning))
+    q = np.array([0.2, -0.1, r * math.sin(1.2), 0.3, 0.0, 1.2])
+    w = C.evaluate(q, np.zeros(6))
+    v = np.linalg.pinv(w.A) @ w.b + allowed(C, q, np.array([0, 0, 0, 2.0, 10.0, 1.0]), 10.0)
+    solver = ProjectionSolver(C, q, v)
+    rates = kkt(C, np.zeros(6))
+    exact = solve_ivp(rates, (0, 1), np.concatenate([solver.q, solver.v]), "DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    for _ in range(1000):
+        assert solver.step() == ADVANCED
+        assert max(solver.residuals) < 1e-11
+    assert solver.q == pytest.approx(exact[:6], abs=1e-7)
+    assert solver.v == pytest.approx(exact[6:], abs=1e-6)
+    # the lowest point has the velocity of the turntable there
+    c4, s4, c6 = math.cos(solver.q[3]), math.sin(solver.q[3]), math.cos(solver.q[5])
+    x, y = solver.q[0] + r * s4 * c6, solver.q[1] - r * c4 * c6
+    C.evaluate(solver.q, solver.v)
+    assert C.units.A[1:] @ solver.v == pytest.approx([-turning * y, turning * x], abs=1e-12)
+
+
+def test_a_point_on_the_curve_where_two_cylinders_meet_keeps_its_energy():
+    """A bead on a saddle-shaped curve: its speed along it is constant, as no force acts."""
+    cylinders = [
+        lib.point_on_cylinder((0, 0, 0), (0, 0, 1), 0.04, label="upright"),
+        lib.point_on_cylinder((0, 0, 0), (0, 1, 0), 0.05, label="level"),
+    ]
+    C = lib.constrain(UNDAMPED, cylinders)
+    q = np.array([0.04, 0.0, 0.03, 0.1, 0.2, 0.9])  # x^2 + y^2 = r^2 and x^2 + z^2 = R^2
+    solver = ProjectionSolver(C, q, np.array([0.0, 0.3, 0, 0, 0, 0]))
+    turns, last = 0.0, 0.0
+    for _ in range(3000):
+        assert solver.step() == ADVANCED
+        x, y, z = solver.q[:3]
+        assert max(abs(math.hypot(x, y) - 0.04), abs(math.hypot(x, z) - 0.05)) < 1e-12
+        angle = math.atan2(y, x)
+        turns += abs(math.remainder(angle - last, 2 * math.pi)) / (2 * math.pi)
+        last = angle
+    assert turns > 2.0
+    assert np.linalg.norm(solver.v[:3]) == pytest.approx(0.3, rel=1e-7)
+
+
+def test_a_wrench_that_is_not_finite_holds_the_tool():
+    C, q = disk(DAMPED)
+    solver = ProjectionSolver(C, q, np.zeros(6))
+    solver.step(np.array([0.5, 0, 0, 0, 0, 0.1]))
+    before = solver.q.copy()
+    solver.wrench[0] = math.nan
+    assert solver.advance() == HELD
+    assert solver.q.tolist() == before.tolist()
+    assert np.isfinite(solver.v).all()
+    solver.wrench[0] = 0.5
+    assert solver.advance() == ADVANCED
+    with pytest.raises(ConstraintError, match=r"wrench = \[nan"):
+        solver.step(np.full(6, math.nan))
+
+
 def test_nothing_is_compiled_after_the_first_step():
     C, q = disk(UNDAMPED)
     ProjectionSolver(C, q, np.zeros(6)).step()
-    count = len(projection._step_rk4.signatures)
+    count = len(projection._step_rk4_kernel.signatures)
     C, q = circle()
     ProjectionSolver(C, q, np.zeros(2)).step()
-    assert len(projection._step_rk4.signatures) == count
+    assert len(projection._step_rk4_kernel.signatures) == count

@@ -9,9 +9,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from haptic_sim.constraints import library as lib
+from haptic_sim.constraints import stabilised
 from haptic_sim.constraints import systems as sys_
 from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.projection import ProjectionSolver
+from haptic_sim.constraints.projection import ADVANCED, HELD, ProjectionSolver
 from haptic_sim.constraints.stabilised import StabilisedSolver
 
 SPHERE = sys_.rolling_sphere(0.5, 0.05)
@@ -147,6 +148,81 @@ def test_redundant_rows_change_nothing():
         two.step()
     assert (one.rank, two.rank) == (3, 3)
     assert two.q == pytest.approx(one.q, abs=1e-11)
+
+
+def test_a_users_constraint_moves_as_that_of_the_library():
+    """In Python, the same steps; with a right-hand side b(q) too."""
+    own = lib.UserConstraint(
+        "mine",
+        1,
+        True,
+        lambda q: [[1.0, 0, 0, 0, 0, 0]],
+        lambda q, v: np.zeros((1, 6)),
+        value=lambda q: [q[0] - 0.6],
+    )
+    driven = lib.UserConstraint(
+        "drive",
+        1,
+        False,
+        lambda q: [[0, 0, 0, 0, 1.0, 0]],
+        lambda q, v: np.zeros((1, 6)),
+        rate=lambda q, v: ([0.3 + 0.2 * q[1]], [0.2 * v[1]]),
+    )
+    rolling = lib.rolling_on_sphere(0.55, 0.05)
+    ready = lib.velocity_row([0, 0, 0, 0, 1.0], 0.3, slope=[0.0, 0.2])
+    python = StabilisedSolver(lib.constrain(SPHERE, own, rolling, driven), Q_SPHERES, V_SPHERES, 10.0)
+    compiled = lib.constrain(SPHERE, lib.coordinate(SPHERE, "distance", 0.6), rolling, ready)
+    kernel = StabilisedSolver(compiled, Q_SPHERES, V_SPHERES, 10.0)
+    wrench = np.array([0.1, 0.2, -0.1, 0.01, 0.02, 0.03])
+    for _ in range(30):
+        assert python.step(wrench) == kernel.step(wrench) == ADVANCED
+        assert kernel.v[4] == pytest.approx(0.3 + 0.2 * kernel.q[1], abs=1e-13)
+    assert python.q == pytest.approx(kernel.q, abs=1e-13)
+    assert python.v == pytest.approx(kernel.v, abs=1e-12)
+    assert python.multipliers == pytest.approx(kernel.multipliers, abs=1e-10)
+
+
+def test_a_step_that_is_not_finite_holds_the_tool():
+    solver = StabilisedSolver(spheres(), Q_SPHERES, V_SPHERES, 10.0)
+    solver.step()
+    q, v = solver.q.copy(), solver.v.copy()
+    solver.wrench[1] = math.inf
+    assert solver.advance() == HELD
+    assert solver.q.tolist() == q.tolist()
+    assert solver.v == pytest.approx(v, abs=1e-14)
+    solver.wrench[1] = 0.0
+    assert solver.advance() == ADVANCED
+    with pytest.raises(ConstraintError, match=r"wrench has the shape \(3,\)"):
+        solver.step(np.zeros(3))
+
+
+def test_a_restart_keeps_the_basis_as_near_as_it_can():
+    """After a displacement too there is no jump of signs or order; after a far one it is a basis all the same."""
+    solver = StabilisedSolver(spheres(), Q_SPHERES, V_SPHERES, 10.0)
+    for _ in range(100):
+        solver.step()
+    before = solver.S.copy()
+    solver.restart(solver.q + np.array([0.05, 0, 0, 0, 0, 0]), solver.v)
+    assert np.abs(solver.S - before).max() < 1e-12  # the rows do not depend on the distance
+    solver.restart(solver.q + np.array([0, 0.02, 0, 0.03, 0.02, 0]), solver.v)
+    assert np.abs(solver.S - before).max() < 0.1
+    solver.restart(np.array([0.7, -1.0, 2.0, -2.0, 2.0, 3.0]), solver.v)
+    A = solver.constrained.evaluate(solver.q, solver.v).A
+    assert np.abs(A @ solver.S).max() < 1e-12
+    assert np.abs(solver.S.T @ solver.S - np.eye(3)).max() < 1e-13
+
+
+def test_a_step_reports_its_residual():
+    solver = StabilisedSolver(LOOPED, START, np.zeros(4), 5.0)
+    solver.step()
+    assert solver.residual == pytest.approx(np.abs(LOOPED.evaluate(solver.q, solver.v).c).max(), rel=1e-12)
+
+
+def test_nothing_is_compiled_after_the_first_step():
+    StabilisedSolver(spheres(), Q_SPHERES, V_SPHERES, 10.0).step()
+    count = len(stabilised._step_kernel.signatures)
+    StabilisedSolver(LOOPED, START, np.zeros(4), 5.0).step()
+    assert len(stabilised._step_kernel.signatures) == count
 
 
 def test_bad_input_is_named():

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
+from scipy.spatial.transform import Rotation
 
-from haptic_drivers.driver import Driver, InertialParameters, build_driver
+from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import ConstantParameters, SineParameters
 from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState
-from haptic_sim.scene import PegParameters
+from haptic_sim.scene import NoToolParameters, PegParameters
 
 RATE = 512.0  # [Hz]
 T = 1.0 / RATE
@@ -183,12 +185,38 @@ def test_sensing_again_changes_nothing() -> None:
     assert sensed(one, 1).to_bytes() == sensed(one, 1).to_bytes()
 
 
-def test_device_starts_where_it_is_put() -> None:
-    device = InertialDevice(MASS, INERTIA, (0.005, 0.003), 0.7)
-    np.testing.assert_allclose(device.pose, [0.005, 0.003, 0, 0, 0, np.sin(0.35), np.cos(0.35)], rtol=0, atol=1e-16)
-    device.step(np.zeros(6), np.zeros(6), T)
-    np.testing.assert_array_equal(device.twist, np.zeros(6))
-    np.testing.assert_array_equal(device.pose[:2], [0.005, 0.003])
+def test_device_starts_at_the_hand_and_its_offset_and_stays_there_without_force() -> None:
+    hand = HandParameters(pose=(0.1, -0.2, 0.3, 0, 0, np.sin(0.35), np.cos(0.35)), planar=True)
+    for offset, position in (((0.005, 0.003), (0.105, -0.197, 0.3)), ((0.005, 0.003, -0.1), (0.105, -0.197, 0.2))):
+        parameters = InertialParameters(mass=MASS, inertia=INERTIA, offset=offset)
+        still = ConstantParameters(wrench=(0,) * 6)
+        one = build_driver(parameters, still, NoToolParameters(), RATE, hand=hand)
+        for k in range(3):
+            state = sensed(one, k)
+            np.testing.assert_allclose(state.pose, [*position, *hand.pose[3:]], rtol=0, atol=1e-16)
+            np.testing.assert_array_equal(state.twist, np.zeros(6))
+            one.actuate(command(k))
+
+
+def test_a_device_in_space_follows_the_closed_form_of_a_turn_about_a_fixed_axis() -> None:
+    """Semi-implicit Euler: w_k = a T k along the torque, and the angle is a T^2 k (k + 1) / 2 (Rodrigues)."""
+    wrench = np.array([0.3, -0.4, 0.5, 0.02, -0.01, 0.03])
+    start = Rotation.from_rotvec([0.4, -0.9, 0.2])
+    device = InertialDevice(MASS, INERTIA, [0.1, 0.2, 0.3, *start.as_quat()], planar=False)
+    n = 700
+    for _ in range(n):
+        device.step(wrench, np.zeros(6), T)
+    np.testing.assert_allclose(device.twist, n * T * wrench / [*(3 * [MASS]), *(3 * [INERTIA])], rtol=1e-12)
+    way = T**2 * n * (n + 1) / 2 * wrench / [*(3 * [MASS]), *(3 * [INERTIA])]
+    np.testing.assert_allclose(device.pose[:3], [0.1, 0.2, 0.3] + way[:3], rtol=1e-12)
+    turned = Rotation.from_quat(device.pose[3:]) * start.inv()
+    np.testing.assert_allclose((turned * Rotation.from_rotvec(-way[3:])).magnitude(), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [(0.1,), (0.1, 0.2, 0.3, 0.4), (np.nan, 0.0)])
+def test_an_offset_is_two_or_three_numbers(offset: tuple[float, ...]) -> None:
+    with pytest.raises(ValidationError):
+        InertialParameters(offset=offset)
 
 
 def test_device_turns_through_many_turns() -> None:

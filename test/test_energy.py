@@ -42,7 +42,7 @@ def test_names_are_in_the_order_of_the_values() -> None:
 
 
 def test_the_balance_closes_by_what_discrete_time_adds() -> None:
-    balance = EnergyBalance(T)
+    balance = EnergyBalance()
     balance.open(3.0, -1.0, 0.5)
     assert balance.values[NUMERICAL] == 0.0
     balance.values[[INJECTED, DAMPING, FRICTION, IMPACT]] = 0.4, 0.1, 0.2, 0.3

@@ -51,6 +51,16 @@ def test_a_change_reaches_all_that_compiled_it_in(root: Path, changed: str, left
     assert refresh(root, root / "cache") == []
 
 
+def test_a_kernel_for_arguments_of_a_changed_module_is_forgotten(root: Path) -> None:
+    """Its own module need not know that one: the signature in the index does, which is unreadable without the type."""
+    (root / "cache" / "haptic_sim_0" / "c.kernel-3.py311.nbi").write_bytes(b"\x8c\x0chaptic_sim.d\x94\x8c\x06Arrays")
+    refresh(root, root / "cache")
+    path = root / "haptic_sim" / "d.py"
+    path.write_text(path.read_text() + "# other\n")
+    refresh(root, root / "cache")
+    assert kept(root) == "ab"
+
+
 def test_a_record_that_was_cut_short_forgets_all(root: Path) -> None:
     refresh(root, root / "cache")
     (root / "cache" / "sources.json").write_text('{"haptic_sim.a": ')

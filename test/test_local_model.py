@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 import pytest
 
 from haptic_bench import experiment
@@ -17,7 +18,7 @@ from haptic_bench.samples import simulated
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
-from haptic_sim.scene import EnclosureParameters, PegParameters, build_world
+from haptic_sim.scene import EmptyParameters, EnclosureParameters, PegParameters, ThreeLinksParameters, build_world
 
 RATE = 512.0  # [Hz]
 T = 1.0 / RATE
@@ -296,3 +297,47 @@ def test_a_constraint_on_no_link_of_the_tool_is_refused(link: int) -> None:
         proxy.model.update(geometry, 1)
     proxy.step(2)
     assert proxy.state.geometry_tick == 0
+
+
+@pytest.mark.parametrize("link", ["proximal", "middle", "distal"])
+def test_constraints_follow_the_link_that_they_are_on(link: str) -> None:
+    """A point of each link of an arm that is held by another one, in a configuration after the survey."""
+    tool = ThreeLinksParameters(hold="middle", angles=(0.3, 0.4, -0.5))
+    world = build_world(tool, EmptyParameters(), ContactParameters())
+    model = LocalModel(
+        world, ContactParameters(stiffness=SOFT, damping=0.0), "penalty", "full", np.full(6, np.inf), RATE
+    )
+    number, point = world.body_names.index(link), np.array([0.02, 0.004, 0.0])
+    data = world.model.createData()
+
+    def place(q: np.ndarray) -> np.ndarray:
+        pin.forwardKinematics(world.model, data, q)
+        return np.asarray(data.oMi[number].act(point))
+
+    surveyed, normal = np.array([0.5, 0.1, 0.2]), np.array([0.6, 0.8, 0.0])
+    geometry = LocalGeometry(q=3, v=3, inertia=9, gravity=3, constraints=256)
+    geometry.stamp(0, 0)
+    geometry.q[:] = surveyed
+    geometry.pose[6] = 1.0
+    geometry.resize(1)
+    row = geometry.constraints[0]
+    row["id"], row["body"], row["link"], row["normal"] = 1, 1, number, normal
+    row["position"], row["separation"] = place(surveyed) - 0.02 * normal, 0.02
+    model.update(geometry, 0)
+    rows = model._tool.rows
+    assert rows.separation[0] == pytest.approx(0.02 + normal @ (place(world.q) - place(surveyed)), abs=1e-14)
+    np.testing.assert_allclose(rows.point[0], place(world.q), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("hold", ["proximal", "distal"])
+def test_an_arm_among_walls_moves_as_in_a_synchronous_environment_of_the_same_rate(hold: str) -> None:
+    """Planes of walls are exact, and new in every tick: the arm strikes the wall with whatever link comes first."""
+    settings = ["tool.type=three_links", f"tool.hold={hold}", "controller.type=impedance_shaping", "analysis=trial",
+                "device.mass=1", "device.inertia=1", "scene.gap=[0.005,0.005]", "environment.method=penalty",
+                "operator.wrench=[2,-1,0,0,0,0]", "duration=1"]  # fmt: skip
+    local = ["local_model.type=full", "local_model.epsilon=0.01", "environment.rate=512", "environment.delay=0"]
+    whole, proxy = (simulated(experiment.load("corner_peg", settings + more)[0]) for more in ([], local))
+    assert whole["contacts"].max() > 0
+    for name in ("q0", "q1", "q2"):
+        assert np.isfinite(proxy[name]).all()
+        np.testing.assert_allclose(proxy[name], whole[name], rtol=0, atol=2e-3)

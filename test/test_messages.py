@@ -45,7 +45,7 @@ LENGTHS: dict[type[Message], dict[str, int]] = {  # of the sequences; of the las
     DeviceState: {"buttons": 5},
     DeviceCommand: {},
     ToolCommand: {},
-    ToolState: {"q": 4, "v": 3, "constraint_directions": 18},
+    ToolState: {"q": 4, "v": 3, "multipliers": 2, "constraint_directions": 18},
     LocalGeometry: {"q": 4, "v": 3, "inertia": 9, "gravity": 3, "constraints": 7},
 }
 FRAMES = ["w" * n for n in range(1, 10)]  # every alignment of what follows the frame's name
@@ -378,7 +378,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
                 part[index] = good
                 checked += 1
     assert message.is_finite()
-    floats = {DeviceState: 25, DeviceCommand: 25, ToolCommand: 6, ToolState: 1 + 6 + 7 + 6 + 36 + 8 + 4 + 3 + 18}
+    floats = {DeviceState: 25, DeviceCommand: 25, ToolCommand: 6, ToolState: 1 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18}
     floats[LocalGeometry] = 1 + 7 + 4 + 3 + 9 + 3 + 7 * 10
     assert checked == floats[cls]
 
@@ -464,6 +464,24 @@ def test_copies_are_equal_and_apart() -> None:
     before = one.to_bytes()
     fill(other, rng, 1)
     assert one.to_bytes() == before
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_message_is_loaded_as_its_bytes_are(cls: type[Message]) -> None:
+    """Whatever was there before, longer or not finite, is gone."""
+    rng = np.random.default_rng(20274)
+    sent, from_bytes, from_message = make(cls), make(cls), make(cls)
+    for count in (6, 2, 0, 3) if cls.FIELDS[-1].sequence else (None,) * 2:
+        fill(sent, rng, None if count is None else min(count, LENGTHS[cls][cls.FIELDS[-1].name]))
+        from_bytes.load(sent.to_bytes())
+        from_message.load(sent)
+        assert from_message.to_bytes() == from_bytes.to_bytes() == sent.to_bytes()
+        assert len(from_message) == len(sent)
+        assert from_message.is_finite()
+        for view in values_of(from_message).values():
+            if view.dtype.kind == "f":
+                view[...] = np.nan
+        assert not from_message.is_finite()
 
 
 def test_a_length_of_no_sequence_is_refused() -> None:

@@ -331,35 +331,3 @@ def test_fast_spins_of_any_body_stay_finite(moments: tuple[float, ...]) -> None:
         np.testing.assert_allclose(angular_momentum(body), momentum, rtol=0, atol=1e-9 * np.linalg.norm(momentum))
         if rate * T < 0.5:
             assert body.kinetic_energy[0] == pytest.approx(energy, rel=1e-10)
-
-
-# what contacts do, at the hand
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_wrench_at_the_hand_does_what_the_contacts_do(seed: int) -> None:
-    """It changes the hand's twist exactly as du does, and does work only where the hand can move."""
-    rng = np.random.default_rng(20320 + seed)
-    body = arm(rng)
-    du, wrench = rng.normal(size=4), np.zeros(6)
-    body.at_hand(du, T, wrench)
-    pushed = np.zeros(4)
-    body.push(wrench, T, pushed)
-    body.push(np.zeros(6), T, forces := np.zeros(4))
-    np.testing.assert_allclose(body.W_H @ (pushed - forces), body.W_H @ du, rtol=0, atol=1e-10)
-    # Four joints move the hand in four directions: the wrench is the least of those that do this to it ...
-    assert np.linalg.matrix_rank(body.W_H, 1e-9) == 4
-    stuck = np.linalg.svd(body.W_H)[0][:, 4:]
-    np.testing.assert_allclose(stuck.T @ wrench, np.zeros(2), rtol=0, atol=1e-9 * np.abs(wrench).max())
-    # ... and with rank 4 of 4 coordinates it explains du itself: virtual work for any motion of the arm.
-    np.testing.assert_allclose(T * body.W_H.T @ wrench, du, rtol=0, atol=1e-10)
-
-
-def test_the_wrench_of_a_push_at_the_hand_is_that_push() -> None:
-    """Of a free body, which can move in all directions."""
-    rng = np.random.default_rng(20330)
-    body = free_body([0.01, 0.02, 0.025], rng.normal(size=6))
-    push, du, wrench = rng.normal(size=6), np.zeros(6), np.zeros(6)
-    body.push(push, T, du)
-    body.at_hand(du, T, wrench)
-    np.testing.assert_allclose(wrench, push, rtol=0, atol=1e-10)

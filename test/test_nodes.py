@@ -25,7 +25,7 @@ from haptic_bench.graph import node_specs, write_parameters  # noqa: E402
 from haptic_bench.nodes.recorder import RecorderNode  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
-from haptic_sim.messages import DeviceState, LocalGeometry, ToolCommand, ToolState  # noqa: E402
+from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 from haptic_sim.nodes.inbox import Inbox  # noqa: E402
 from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
@@ -63,8 +63,11 @@ class Bench:
             node = KINDS[name](name)
         finally:
             self.nodes.append(node)
-        node.send = lambda topic, data: self.sent.append((topic, data))
+        node.send = self._catch
         return node
+
+    def _catch(self, topic: str, message: bytes | Message) -> None:
+        self.sent.append((topic, message if isinstance(message, bytes) else message.to_bytes()))
 
     def close(self) -> None:
         """Destroy what was made."""

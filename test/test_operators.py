@@ -24,7 +24,7 @@ HEADER = "time,fx,fy,fz,tx,ty,tz"
 
 def applied(operator: Operator, time: float) -> np.ndarray:
     out = np.full(6, 77.0)
-    operator.wrench(time, out)
+    operator.wrench(time, np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6), out)
     return out
 
 

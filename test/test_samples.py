@@ -10,7 +10,7 @@ import pytest
 from haptic_bench import experiment
 from haptic_bench.samples import MessageStore, Samples, join, of_trial, simulated
 from haptic_sim.energy import TERMS
-from haptic_sim.messages import COLLIDING, RESTING, DeviceCommand, DeviceState, ToolState
+from haptic_sim.messages import COLLIDING, RESTING, DeviceCommand, DeviceState, ToolSizes, ToolState
 
 RATE = 512.0
 NQ, NV = 4, 3
@@ -54,7 +54,7 @@ class Trial:
         del self.messages[topic][tick + (topic == "tool_state")]
 
     def samples(self) -> Samples:
-        return join(self.messages, NQ, NV, RATE)
+        return join(self.messages, ToolSizes(NQ, NV), RATE)
 
 
 def header(nq: int, nv: int) -> list[str]:
@@ -140,7 +140,7 @@ def test_the_order_of_messages_does_not_matter() -> None:
 
 
 def test_no_messages_are_no_rows() -> None:
-    samples = join({}, NQ, NV, RATE)
+    samples = join({}, ToolSizes(NQ, NV), RATE)
     assert (len(samples), samples.names) == (0, header(NQ, NV))
 
 
@@ -204,7 +204,7 @@ def test_what_is_not_a_number_is_written_all_the_same(tmp_path: Path) -> None:
 def test_a_file_of_few_rows_is_read(tmp_path: Path, rows: int) -> None:
     """A trial that was interrupted at once has written its header."""
     trial = Trial(last=0)
-    samples = trial.samples() if rows else join({}, NQ, NV, RATE)
+    samples = trial.samples() if rows else join({}, ToolSizes(NQ, NV), RATE)
     samples.write_csv(tmp_path / "samples.csv")
     read = Samples.read_csv(tmp_path / "samples.csv")
     assert (len(read), read.names) == (rows, header(NQ, NV))

@@ -7,6 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.spatial import (
+    advance_pose,
     matrix_from_quat,
     planar_angle,
     planar_pose,
@@ -166,3 +167,28 @@ def test_planar_angles_of_many_poses() -> None:
     poses = np.zeros((3, 4, 7))
     poses[..., 5], poses[..., 6] = np.sin(angles / 2), np.cos(angles / 2)
     np.testing.assert_allclose(planar_angle(poses), angles, rtol=0, atol=1e-15)
+
+
+def test_advancing_a_pose_is_the_exponential_map_at_any_rate() -> None:
+    rng = np.random.default_rng(20260)
+    for rate in (0.0, 1e-12, 1e-3, 1.0, 500.0):
+        axis = rng.normal(size=3)
+        twist = np.concatenate([rng.normal(size=3), rate * axis / np.linalg.norm(axis)])
+        start = Rotation.random(random_state=rng)
+        pose = np.array([*rng.normal(size=3), *start.as_quat()])
+        expected = np.array(
+            [*(pose[:3] + 0.01 * twist[:3]), *(Rotation.from_rotvec(0.01 * twist[3:]) * start).as_quat()]
+        )
+        advance_pose(twist, 0.01, pose)
+        expected[3:] *= np.sign(expected[3:] @ pose[3:])
+        np.testing.assert_allclose(pose, expected, rtol=0, atol=1e-14)
+
+
+def test_advancing_a_pose_ends_where_the_difference_says() -> None:
+    """`rotation_difference` undoes it, about world axes."""
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        before = np.array([0.0, 0, 0, *Rotation.random(random_state=rng).as_quat()])
+        after, twist = before.copy(), rng.normal(size=6)
+        advance_pose(twist, 1.0, after)
+        np.testing.assert_allclose(difference(after[3:], before[3:]), twist[3:], rtol=0, atol=1e-13)

@@ -844,3 +844,36 @@ def test_included_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "inner.xml").write_text('<mujoco><include file="outer.xml"/></mujoco>')
     message = problem(tmp_path, bodies={"ball": BALL}, files={"f": {"path": "outer.xml"}})
     assert message.endswith(": <include>: files include each other")
+
+
+_ARM_WITH_A_THIN_ROD = """<robot name="arm">
+  <link name="base"/>
+  <link name="upper"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="rod"><inertial><mass value="1"/>
+    <inertia ixx="1e-10" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="a" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 0 1"/></joint>
+  <joint name="b" type="continuous"><parent link="upper"/><child link="rod"/><axis xyz="0 0 1"/></joint>
+</robot>"""
+
+
+def test_a_link_that_is_no_metric_of_twists_cannot_be_held(tmp_path: Path) -> None:
+    """One without an inertia about an axis, to all purposes; in the plane only the moment about z counts."""
+    (tmp_path / "arm.urdf").write_text(_ARM_WITH_A_THIN_ROD)
+    files = {"arm": {"path": "arm.urdf"}}
+    with pytest.raises(ParameterError) as caught:
+        world(tmp_path, files=files, tool="arm/rod")
+    assert caught.value.problems == [
+        "tool = arm/rod: cannot be held: its link has the moments of inertia 1e-10, 1, 1 kg m^2: all must be "
+        "more than 1e-09 of the largest"
+    ]
+    assert world(tmp_path, files=files, tool="arm/upper").hand > 0
+    assert world(tmp_path, files=files, tool="arm/rod", planar=True, gravity=[0, -9.81, 0]).planar
+
+
+def test_a_hold_on_a_link_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "arm.urdf").write_text(_ARM_WITH_A_THIN_ROD)
+    with pytest.raises(ParameterError, match=r"tool = arm/hand: unknown body .*arm/upper, arm/rod"):
+        world(tmp_path, files={"arm": {"path": "arm.urdf"}}, tool="arm/hand")
+    with pytest.raises(ParameterError, match="tool = arm/base: must be a body that moves"):
+        world(tmp_path, files={"arm": {"path": "arm.urdf"}}, tool="arm/base")

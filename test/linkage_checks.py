@@ -1,0 +1,59 @@
+"""Runs of studies of linkages, for their tests."""
+
+from haptic_bench import experiment
+from haptic_bench.linkage_motion import Held
+from haptic_bench.studies import study_of
+
+ALONE = ("device.type=none", "controller.type=none")
+
+
+def load(name, *settings):
+    (only,) = experiment.load(name, settings)
+    return only
+
+
+class Run:
+    """A trial that was simulated, with its samples and what its study says."""
+
+    def __init__(self, trial, compare=False):
+        self.trial, self.study = trial, study_of(trial.experiment)
+        self.samples = self.study.run(trial)
+        self.analysis = self.study.analyse(trial, self.samples, compare=compare)
+        self.held = Held.of(self.samples)
+
+    @property
+    def holds(self):
+        """Whether each claim does."""
+        return {claim.name: claim.holds for claim in self.analysis.claims}
+
+    def measured(self, claim):
+        """What decides a claim."""
+        return next(c.measured for c in self.analysis.claims if c.name == claim)
+
+    @property
+    def metrics(self):
+        """By name."""
+        return self.analysis.metrics
+
+
+def run(name, *settings, compare=False):
+    """Simulate an experiment with the settings."""
+    return Run(load(name, *settings), compare)
+
+
+def run_alone(name, *settings, compare=False):
+    """The same with the operator's wrench on the tool."""
+    return run(name, *ALONE, *settings, compare=compare)
+
+
+def check_figures(found):
+    """Figures of a run, and of two in a sweep, are drawn, and no two panels have the same name."""
+    from haptic_bench.figures import Curve, style_of
+
+    made = found.study.figures(found.trial, found.samples, found.analysis)
+    curves = [Curve(f"run {i}", found.trial, found.samples, style_of(i)) for i in range(2)]
+    swept = found.study.sweep_figures(curves)
+    for figures in (made, swept):
+        names = [panel.name for figure in figures for panel in figure.panels]
+        assert len(names) == len(set(names)) and names
+        assert all("<svg" in panel.svg for figure in figures for panel in figure.panels)

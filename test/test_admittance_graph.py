@@ -1,0 +1,56 @@
+"""The admittance display as a ROS 2 graph: the bits of an offline run in lockstep, and what holds on the clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Haptics
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+pytest.importorskip("haptics.msg", reason="needs the built messages")
+pytest.register_assert_rewrite("graph_checks")
+
+import graph_checks as graph  # noqa: E402
+
+from haptic_bench import experiment, tracking  # noqa: E402
+from haptic_bench.resimulation import resimulate  # noqa: E402
+from haptic_bench.samples import of_trial  # noqa: E402
+from haptic_bench.trial_bag import read_messages  # noqa: E402
+
+DISPLAY = ("--set", "device.type=admittance")
+
+
+def run(haptics: Callable[..., Haptics], name: str, out: Path, *arguments: str) -> dict[str, object]:
+    """The summary of a run on the display."""
+    one = haptics("run", name, *DISPLAY, "--out", str(out), *arguments)
+    assert one.wait() == 0, one.err
+    summary: dict[str, object] = json.loads((out / "summary.json").read_text())
+    return summary
+
+
+@pytest.mark.parametrize("name", ["rolling_disk", "disk_on_sphere", "two_link_circle"])
+def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
+    for mode in ("lockstep", "offline"):
+        run(haptics, name, tmp_path / mode, "--mode", mode, "--duration", "0.5", "--set", "analysis=trial")
+    graph.check_same_bits(tmp_path / "lockstep", tmp_path / "offline")
+
+
+@pytest.mark.parametrize("flags", [(), ("--composed",)], ids=["graph", "composed"])
+def test_on_the_clock_the_device_follows_and_the_trial_simulates_again(
+    haptics: Callable[..., Haptics], tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """At 200 Hz; each core's recorded inputs give its recorded outputs, though ticks may have been missed."""
+    out = tmp_path / "out"
+    slow = ("--duration", "1", "--set", "rate=200", "--set", "analysis=trial")
+    slow += ("--set", "controller.derivative=[100,100,100,100,100,100]")
+    run(haptics, "rolling_disk", out, "--mode", "realtime", *flags, *slow)
+    trial, recorded = experiment.read_resolved(out / "experiment.yaml"), read_messages(out)
+    verdict = resimulate(trial, recorded)
+    assert verdict.difference == ""
+    assert verdict.compared > 400 or verdict.unverified
+    position, _ = tracking.errors(of_trial(trial, recorded))
+    assert np.abs(position).max() < 5e-3  # whatever the clock did

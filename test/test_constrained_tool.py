@@ -1,0 +1,286 @@
+"""An exactly constrained tool as the tool's side: what it tells of the hand, its energies, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from haptic_sim import constrained_tool
+from haptic_sim.constrained_scene import (
+    ConstraintParameters,
+    DiskOnSphereParameters,
+    RollingDiskParameters,
+    RollingSpheresParameters,
+    TwoLinkCircleParameters,
+    TwoLinkClosedLoopParameters,
+    build_setup,
+)
+from haptic_sim.constrained_tool import ConstrainedTool, build_constrained_tool
+from haptic_sim.constraints.systems import link_energies
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.energy import TERMS
+from haptic_sim.environment import EnvironmentParameters
+from haptic_sim.messages import FREE, ToolCommand
+from haptic_sim.parameters import ParameterError, explain
+from haptic_sim.scene import NoToolParameters
+from haptic_sim.tool_side import build_tool_side, hand_of, is_constrained, tool_sizes, world_of
+
+LOPSIDED = (0.0025, 0.0030, 0.0041)
+WRENCH = np.array([0.7, -0.4, 0.5, 0.02, -0.015, 0.03])
+ROLLING = 0.03 * 4.0  # [m/s] of a disk that spins with 4 rad/s
+DISK = RollingDiskParameters(
+    inertia=LOPSIDED, velocity=(-ROLLING * math.cos(0.3), -ROLLING * math.sin(0.3), 0.0, 2.0, 4.0, 0.0)
+)
+SPHERE = DiskOnSphereParameters(inertia=LOPSIDED, gravity=(0.0, 0.0, -2.0))
+CIRCLE = TwoLinkCircleParameters(velocity=(3.0, 0.0))  # at angle 0 the first joint moves along the circle
+SPHERES = RollingSpheresParameters()
+LOOP = TwoLinkClosedLoopParameters()
+PROJECTED = ConstraintParameters()
+STABILISED = ConstraintParameters(solver="stabilised", gamma=10.0)
+TOOLS = {
+    "disk": (DISK, PROJECTED),
+    "disk, stabilised": (DISK, STABILISED),
+    "sphere": (SPHERE, PROJECTED),
+    "circle": (CIRCLE, PROJECTED),
+    "circle, stabilised": (CIRCLE, STABILISED),
+    "spheres": (SPHERES, STABILISED),
+    "loop": (LOOP, STABILISED),
+}
+WHOLE = [name for name in TOOLS if name != "loop"]
+"""Whose constraint forces all act on the held body."""
+
+
+class Sections:
+    """What an experiment says of the tool's side."""
+
+    def __init__(self, scene, constraint=PROJECTED):
+        self.tool, self.contact, self.environment = NoToolParameters(), ContactParameters(), EnvironmentParameters()
+        self.scene, self.constraint = scene, constraint
+
+
+def tool(name, rate=1000.0) -> ConstrainedTool:
+    return build_constrained_tool(*TOOLS[name], rate)
+
+
+def stepped(core, ticks, wrench=WRENCH):
+    """The tool's states, before the first tick and after each."""
+    state, command = core.tool_state(), ToolCommand()
+    states = [core.tool_state()]
+    for tick in range(ticks):
+        command.tick = tick
+        command.wrench[:] = wrench
+        core.step(command, state)
+        states.append(core.tool_state())
+        states[-1].copy_from(state)
+    return states
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_wrench_accelerates_the_hand_as_told(name):
+    """twist' = free_acceleration + inverse_inertia F, in the middle of three states of a fine step."""
+    for wrench in (np.zeros(6), WRENCH, -3.0 * WRENCH[::-1]):
+        before, middle, after = stepped(tool(name, 1e5), 2, wrench)
+        measured = (after.twist - before.twist) / 2e-5
+        told = middle.free_acceleration + middle.inverse_inertia.reshape(6, 6) @ wrench
+        assert measured == pytest.approx(told, rel=1e-6, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_pose_and_twist_belong_together(name):
+    before, middle, after = stepped(tool(name, 1e5), 2)
+    assert (after.pose[:3] - before.pose[:3]) / 2e-5 == pytest.approx(middle.twist[:3], rel=1e-6, abs=1e-6)
+    (x, y, z, w), rate = middle.pose[3:], (after.pose[3:] - before.pose[3:]) / 2e-5
+    # quat' = omega quat / 2
+    half = 0.5 * np.array([[w, z, -y], [-z, w, x], [y, -x, w], [-x, -y, -z]]) @ middle.twist[3:]
+    assert rate == pytest.approx(half, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_inverse_inertia_is_that_of_a_passive_body(name):
+    inverse = stepped(tool(name), 20)[-1].inverse_inertia.reshape(6, 6)
+    assert inverse == pytest.approx(inverse.T, abs=0.0)
+    assert np.linalg.eigvalsh(inverse).min() > -1e-12 * np.abs(inverse).max()
+
+
+def test_the_disk_cannot_be_moved_where_it_is_held():
+    """Lift, sideways push and tilt: no acceleration; along the heading it has m + Jzz / r^2."""
+    inverse = tool("disk").tool_state().inverse_inertia.reshape(6, 6)
+    heading = np.array([math.cos(0.3), math.sin(0.3), 0.0])
+    across, up = np.array([-heading[1], heading[0], 0.0]), np.array([0.0, 0.0, 1.0])
+    for push in (np.r_[across, 0, 0, 0], np.r_[up, 0, 0, 0], np.r_[0, 0, 0, heading]):
+        assert inverse @ push == pytest.approx(np.zeros(6), abs=1e-12)
+    along = np.r_[heading, 0, 0, 0] @ inverse @ np.r_[heading, 0, 0, 0]
+    assert along == pytest.approx(1.0 / (0.25 + LOPSIDED[2] / 0.03**2), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["disk", "sphere", "circle"])
+def test_constraint_forces_do_no_work(name):
+    for before, after in itertools.pairwise(stepped(tool(name), 200)):
+        power = after.wrench @ before.twist
+        assert abs(power) < 1e-9 * (1.0 + np.linalg.norm(after.wrench))
+
+
+@pytest.mark.parametrize("name", ["disk", "disk, stabilised", "sphere"])
+def test_newtons_law_with_the_wrench_of_the_constraints(name):
+    """m dv/dt = F + constraints + weight - damping, at the beginning of a tick."""
+    scene = TOOLS[name][0]
+    states = stepped(tool(name), 50)
+    for before, after in itertools.pairwise(states):
+        acceleration = before.free_acceleration + before.inverse_inertia.reshape(6, 6) @ WRENCH
+        forces = WRENCH[:3] + after.wrench[:3] + 0.25 * np.array(scene.gravity) - before.twist[:3]
+        assert 0.25 * acceleration[:3] == pytest.approx(forces, abs=1e-9)
+
+
+def test_the_circle_pushes_along_its_radius():
+    for before, after in itertools.pairwise(stepped(tool("circle"), 300)):
+        outward = before.pose[:2] / np.linalg.norm(before.pose[:2])
+        assert after.wrench == pytest.approx(np.r_[after.multipliers[0] * outward, 0, 0, 0, 0], abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["disk", "sphere", "circle"])
+def test_energies_balance_and_time_adds_next_to_nothing(name):
+    states = stepped(tool(name), 1000)
+    energy = {term: np.array([s.energy[i] for s in states[1:]]) for i, term in enumerate(TERMS)}
+    stored = energy["kinetic"] + energy["potential"]
+    gained = energy["injected"] - energy["damping"] + energy["numerical"]
+    assert stored - stored[0] == pytest.approx(gained, abs=1e-12)
+    assert np.abs(energy["numerical"]).max() < 1e-7 * np.abs(energy["injected"]).max()
+    assert np.all(np.diff(energy["damping"]) >= 0.0)
+    assert states[-1].kinetic_energy > 0.0 and not energy["impact"].any() and not energy["friction"].any()
+
+
+@pytest.mark.parametrize(("scene", "bound"), [(DISK, 0.3), (SPHERE, 0.3), (CIRCLE, 5.0)])
+def test_the_explicit_algorithm_errs_by_thousands_of_times_as_much(scene, bound):
+    errors = []
+    for integrator in ("rk4", "explicit"):
+        core = build_constrained_tool(scene, ConstraintParameters(integrator=integrator), 1000.0)
+        states = stepped(core, 500)
+        assert max(s.residual[0] for s in states) < 1e-10
+        errors.append(max(abs(s.energy[7]) for s in states))
+    assert 1e3 * errors[0] < errors[1] < bound
+
+
+@pytest.mark.parametrize("name", ["disk", "sphere", "circle"])
+def test_residuals_stay_at_rounding(name):
+    states = stepped(tool(name), 2000)
+    assert max(s.residual[0] for s in states) < 1e-12
+    assert max(s.residual[1] for s in states) < 1e-14
+
+
+def test_stabilised_and_projected_tools_agree_on_the_manifold():
+    ends = [stepped(tool(name), 500)[-1] for name in ("disk", "disk, stabilised")]
+    assert ends[0].q == pytest.approx(ends[1].q, abs=1e-9)
+    assert ends[0].multipliers == pytest.approx(ends[1].multipliers, abs=1e-7)
+
+
+def test_a_displaced_sphere_comes_back_at_the_rate():
+    """The contact error jumps at the disturbance and decays as exp(-gamma t); the work of displacing is injected."""
+    scene = SPHERES.model_copy(update={"disturbance_time": 0.2, "disturbance": 0.04})
+    core = build_constrained_tool(scene, STABILISED, 1000.0)
+    error = np.array([s.q[0] - 0.6 for s in stepped(core, 500, np.zeros(6))])
+    assert error[0] == pytest.approx(0.05)
+    assert error[200] == pytest.approx(0.05 * math.exp(-2.0), rel=1e-6)
+    assert error[201] == pytest.approx((error[200] + 0.04) * math.exp(-0.01), rel=1e-6)
+    assert error[500] == pytest.approx((error[200] + 0.04) * math.exp(-3.0), rel=1e-6)
+
+
+def test_a_straight_linkage_neither_jumps_nor_vanishes():
+    """The circle leaves the reach of the links: they pass through the straight line, elbow to the other side."""
+    scene = TwoLinkCircleParameters(radius=0.1, start=0.9, damping=0.0)
+    core = build_constrained_tool(scene, PROJECTED, 1000.0)
+    states = stepped(core, 3000, np.array([0.0, -0.3, 0, 0, 0, 0]))
+    bends = np.sin([s.q[1] for s in states])
+    assert bends.min() < 0.0 < bends.max()
+    assert all(s.is_finite() for s in states)
+    steps = np.abs(np.diff([s.v for s in states], axis=0)).max()
+    assert steps < 0.05
+    assert max(s.residual[0] for s in states) < 1e-10
+
+
+def test_a_state_is_whole():
+    core = tool("disk")
+    first = core.tool_state()
+    assert (first.tick, first.command_tick, first.contact_state, first.contacts) == (-1, -1, FREE, 0)
+    assert first.pose[:3] == pytest.approx([0.0, 0.0, 0.03])
+    assert (first.q.size, first.v.size, first.multipliers.size, len(first)) == (6, 6, 4, 0)
+    after = stepped(core, 3)[-1]
+    assert (after.tick, after.command_tick, after.nanoseconds) == (2, 2, 3_000_000)
+    assert after.is_finite()
+
+
+def test_energies_of_the_links_are_the_whole():
+    core = tool("circle")
+    state = stepped(core, 100)[-1]
+    assert sum(link_energies(core.setup.constrained.system, state.q, state.v)) == pytest.approx(
+        state.kinetic_energy, rel=1e-12
+    )
+
+
+def test_a_step_compiles_nothing():
+    kernels = [k for k in vars(constrained_tool).values() if hasattr(k, "signatures")]
+    core = tool("disk")
+    core.rehearse()
+    known = [len(k.signatures) for k in kernels]
+    for other in ("disk", "sphere", "circle"):
+        stepped(tool(other), 5)
+    assert [len(k.signatures) for k in kernels] == known
+
+
+def test_the_tool_side_of_an_experiment():
+    sections = Sections(CIRCLE)
+    assert is_constrained(sections)
+    assert tuple(tool_sizes(sections)) == (2, 2, 1)
+    pose, planar = hand_of(sections)
+    assert planar and pose[:3] == pytest.approx([0.05, 0.0, 0.0], abs=1e-15)
+    assert isinstance(build_tool_side(sections, DeviceLimits(), 1000.0), ConstrainedTool)
+    with pytest.raises(ParameterError, match=r"scene.type = two_link_circle: .* without a world"):
+        world_of(sections)
+
+
+@pytest.mark.parametrize(
+    ("scene", "constraint", "message"),
+    [
+        (
+            RollingDiskParameters(velocity=(0.0, 0.1, 0.0, 0.0, 0.0, 0.0)),
+            PROJECTED,
+            r"constraint rolling\[1\] is not met by the initial velocity .*residual 0\.1; solver=stabilised",
+        ),
+        (SPHERES, PROJECTED, r"constraint contact is not met by the initial configuration .*residual 0\.05"),
+        (LOOP, PROJECTED, r"constraint closed_loop\[\d\] is not met by the initial configuration .*residual"),
+        (DISK, ConstraintParameters(solver="stabilised", gamma=9000.0), r"gamma = 9000.0 1/s: must be from 0 to 2500"),
+        (TwoLinkCircleParameters(base=(-0.9, 0.0)), PROJECTED, r"scene.start = 0 rad: the end point is 0.95 m from"),
+        (RollingDiskParameters(inertia=(1.0, 1.0, 5.0)), PROJECTED, r"scene: rigid_body.inertia = \[1.0, 1.0, 5.0\]"),
+    ],
+)
+def test_what_cannot_start_is_named(scene, constraint, message):
+    with pytest.raises(ParameterError, match=message):
+        build_constrained_tool(scene, constraint, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rolling": False}, "rolling = false: must be 'true' or 'printed'"),
+        ({"rolling": "slips"}, "rolling = slips: must be 'true' or 'printed'"),
+        ({"gamma": -1.0}, "gamma = -1 1/s: must be >= 0 1/s"),
+        ({"solver": "baumgarte"}, "solver = baumgarte: must be 'projection' or 'stabilised'"),
+        ({"solver": "stabilised", "integrator": "explicit"}, "integrator = explicit: solver=stabilised has rk4 only"),
+        ({"gama": 1.0}, "gama: unknown key; did you mean gamma?"),
+    ],
+)
+def test_bad_parameters_are_explained(values, message):
+    with pytest.raises(ValidationError) as caught:
+        ConstraintParameters.model_validate(values)
+    assert message in "\n".join(explain(caught.value, ConstraintParameters))
+
+
+def test_true_is_what_yaml_makes_of_it():
+    assert ConstraintParameters.model_validate({"rolling": True}) == ConstraintParameters()
+    printed = build_setup(SPHERES, ConstraintParameters(rolling="printed")).constrained
+    true = build_setup(SPHERES, ConstraintParameters()).constrained
+    q, v = np.array(SPHERES.start), np.array(SPHERES.velocity)
+    assert np.abs(printed.evaluate(q, v).A.copy() - true.evaluate(q, v).A).max() > 1e-3

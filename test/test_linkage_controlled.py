@@ -1,0 +1,86 @@
+"""Linkages in an asynchronous environment; what it shares with `linkage_topology` is tested there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import graph_checks as graph
+import numpy as np
+import pytest
+from conftest import Haptics
+
+from haptic_bench import experiment
+from haptic_bench.experiment import Trial
+from haptic_bench.offline import simulate
+from haptic_bench.samples import MessageStore, Samples, simulated
+from haptic_bench.studies.linkage_controlled import STUDY
+from haptic_bench.studies.study import Analysis
+
+
+def trial(*settings: str) -> Trial:
+    (only,) = experiment.load("linkage_controlled", settings)
+    return only
+
+
+def run(chosen: Trial) -> Samples:
+    samples = simulated(chosen)
+    return samples.with_columns(STUDY.columns(chosen, samples))
+
+
+@pytest.fixture(scope="module")
+def default() -> tuple[Trial, Samples, Analysis]:
+    chosen = trial()
+    samples = run(chosen)
+    return chosen, samples, STUDY.analyse(chosen, samples)
+
+
+def test_the_experiment_is_that_of_the_contract(default: tuple[Trial, Samples, Analysis]) -> None:
+    of, samples, _ = default[0].experiment, *default[1:]
+    assert of.asynchronous
+    np.testing.assert_array_equal([samples[f"q{i}"][0] for i in range(3)], [0.0, np.pi / 6, -np.pi / 3])
+    np.testing.assert_array_equal(samples.wrench("operator")[0], [0.4, 0, 0, 0, 0, 0])
+    assert samples["drift"][0] == 0.0
+    assert of.controller.model_dump(include={"topology_stiffness", "topology_damping"}) == {
+        "topology_stiffness": 200.0,
+        "topology_damping": 50.0,
+    }
+
+
+def test_the_published_statements_and_what_became_of_them(default: tuple[Trial, Samples, Analysis]) -> None:
+    _, _, analysis = default
+    assert {claim.name: claim.holds for claim in analysis.claims} == {
+        "printed_distal": True,
+        "printed_middle": True,
+        "consistent_distal": True,
+        "consistent_middle": True,
+        "missing_terms": True,
+    }
+    drifts = {claim.name: list(claim.measured.values()) for claim in analysis.claims}
+    for hold in ("distal", "middle"):
+        assert drifts[f"printed_{hold}"][0] > 5 * drifts[f"printed_{hold}"][1]  # type: ignore[operator]
+        assert max(drifts[f"consistent_{hold}"]) < 2e-5  # type: ignore[type-var,operator]  # of discrete time
+
+
+def test_an_arm_that_meets_nothing_moves_as_in_a_synchronous_environment(
+    default: tuple[Trial, Samples, Analysis],
+) -> None:
+    """The local model has the whole arm: only walls would tell the two apart."""
+    _, samples, _ = default
+    synchronous = run(trial("local_model.type=none", "environment.rate=null"))
+    for name in ("drift", "tool_px", "tool_py", "hand_px", "hand_py", "q0", "q1", "q2"):
+        np.testing.assert_array_equal(samples[name], synchronous[name])
+
+
+def test_local_geometry_comes_at_the_environments_rate() -> None:
+    store = MessageStore()
+    simulate(trial("duration=0.5"), store)
+    assert len(store.messages["local_geometry"]) == pytest.approx(0.5 * 60, abs=2)
+
+
+def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    for mode in ("lockstep", "offline"):
+        settings = ["--set", "tool.hold=middle", "--duration", "0.8", "--out", str(tmp_path / mode)]
+        done = haptics("run", "linkage_controlled", "--mode", mode, *settings)
+        assert done.wait() == 0, done.err
+    graph.check_same_bits(tmp_path / "lockstep", tmp_path / "offline")
