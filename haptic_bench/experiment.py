@@ -193,7 +193,7 @@ def _constraint_rules(experiment: Experiment) -> list[str]:
     if not is_constrained(experiment):
         if experiment.constraint == ConstraintParameters():
             return []
-        return [f"constraint: the scene {kind} has no exact constraints; leave it out"]
+        return [f"constraint: is for tools under exact constraints alone, not for the scene {kind}; leave it out"]
     if experiment.constraint.rolling != "true" and not isinstance(experiment.scene, RollingSpheresParameters):
         return [f"constraint.rolling = {experiment.constraint.rolling}: is for the scene rolling_spheres; leave it out"]
     if experiment.asynchronous:

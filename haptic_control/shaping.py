@@ -24,6 +24,8 @@ from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSta
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 
+_LENGTH = 1.0  # [m] in which the directions of a ToolState measure torques
+
 
 def _pose(values: tuple[float, ...]) -> tuple[float, ...]:
     if not abs(sum(value**2 for value in values[3:]) - 1.0) < 1e-6:
@@ -61,9 +63,6 @@ class ShapingParameters(Parameters):
     )
     topology_damping: float = quantity(
         7.0, unit="1/s", description="Of that damper, for a device of unit inertia", live=True, ge=0.0, le=1e4
-    )
-    length: float = quantity(
-        1.0, unit="m", description="In which the torques of these directions are measured", gt=0.0, le=1e3
     )
     desired_stiffness: Gains = quantity(
         (0.0, 0.0, 0.0), unit="N/m, N m/rad", description="k_d: of the device to its pose of rest", live=True
@@ -136,7 +135,7 @@ class ImpedanceShaping(FourChannel):
         a.rest[:], a.device_damping[:] = parameters.rest, six(parameters.device_damping)
         np.fill_diagonal(a.inertia, [*(3 * [parameters.device_mass]), *(3 * [parameters.device_inertia])])
         self._consistent = parameters.dynamics == "consistent"
-        self._topology = (parameters.length, parameters.topology_stiffness, parameters.topology_damping)
+        self._topology = (_LENGTH, parameters.topology_stiffness, parameters.topology_damping)
 
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
         """See FourChannel."""

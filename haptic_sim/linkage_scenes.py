@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pinocchio as pin
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.parameters import ParameterError, Parameters, quantity
@@ -20,7 +20,6 @@ TIP = 0.004  # [m] radius of the tip of an instrument
 _GIMBAL = {"mass": 0.02, "inertia": [1e-5, 1e-5, 1e-5]}  # small beside a tool, but of a possible body
 _FLAT = 0.55  # moment of inertia of a wheel across its axle, of that about it; a disc has 0.5
 
-RankTolerance = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class _Held(Parameters):
@@ -29,7 +28,7 @@ class _Held(Parameters):
     rank_tolerance: float = quantity(
         1e-3,
         unit="m",
-        description="Singular value of the hand Jacobian, turns times 1 m, below which the linkage blocks the hand in "
+        description="Singular value of the hand Jacobian, turns times 1 m, up to which the linkage blocks the hand in "
         "a direction",
         ge=0.0,
         le=1.0,

@@ -181,7 +181,7 @@ class WorldParameters(Parameters):
     rank_tolerance: float = quantity(
         1e-3,
         unit="m",
-        description="Singular value of the hand Jacobian, turns times 1 m, below which the linkage blocks the hand in "
+        description="Singular value of the hand Jacobian, turns times 1 m, up to which the linkage blocks the hand in "
         "a direction",
         ge=0.0,
         le=1.0,

@@ -24,6 +24,7 @@ def run(*settings, compare=False):
     chosen = trial(*settings)
     samples = simulated(chosen)
     samples = samples.with_columns(STUDY.columns(chosen, samples))
+    assert {"distance", "latitude", "longitude", "psi", "theta", "phi", "slip", "energy"} <= set(samples.names)
     return chosen, samples, STUDY.analyse(chosen, samples, compare=compare)
 
 

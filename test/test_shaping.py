@@ -71,7 +71,7 @@ def difference(B: np.ndarray, A: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dynamics", ["printed", "consistent"])
 @pytest.mark.parametrize(("penalty", "count"), [(False, 2), (True, 0), (True, 1), (True, 3)])
 def test_the_command_is_equations_5_15_and_5_20_to_5_24(dynamics: str, penalty: bool, count: int) -> None:
-    """With the missing terms, or as printed; torques of the directions are measured in a length of 0.3 m."""
+    """With the missing terms, or as printed."""
     for seed in range(10):
         device, tool = random_states(seed, count)
         K, B, Kd, Bd, Cd = (np.random.default_rng(seed).random((5, 6)) * 10).tolist()
@@ -80,7 +80,7 @@ def test_the_command_is_equations_5_15_and_5_20_to_5_24(dynamics: str, penalty: 
         one = controller(
             stiffness=K, damping=B, desired_stiffness=Kd, desired_damping=Bd, device_damping=Cd, rest=rest,
             device_mass=1.7, device_inertia=0.2, dynamics=dynamics, topology_penalty=penalty, topology_stiffness=30.0,
-            topology_damping=4.0, length=0.3,
+            topology_damping=4.0,
         )  # fmt: skip
         apart, rate = difference(tool.pose, device.pose), tool.twist - device.twist
         F = device.operator_wrench + tool.wrench + K * apart + B * rate
@@ -90,7 +90,7 @@ def test_the_command_is_equations_5_15_and_5_20_to_5_24(dynamics: str, penalty: 
             a += tool.free_acceleration
         if penalty:
             n = tool.constraint_directions[: 6 * count].reshape(count, 6)
-            a += (n.T @ (30.0 * n @ apart + 4.0 * n @ rate)) / [1, 1, 1, *(3 * [0.3**2])]
+            a += n.T @ (30.0 * n @ apart + 4.0 * n @ rate)
         expected = M @ a + Cd * device.twist - device.operator_wrench
         np.testing.assert_allclose(commanded(one, device, tool), expected, rtol=1e-10, atol=1e-11)
 

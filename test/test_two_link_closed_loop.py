@@ -23,6 +23,7 @@ def run(*settings):
     chosen = trial(*settings)
     samples = simulated(chosen)
     samples = samples.with_columns(STUDY.columns(chosen, samples))
+    assert {"c1", "c2", "c3", "lambda3", "residual_holonomic", "energy"} <= set(samples.names)
     return chosen, samples, STUDY.analyse(chosen, samples)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from haptic_bench import exact_tools
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import (
     BLACK,
@@ -173,9 +174,14 @@ class RollingSpheres(Study):
     CLAIMS = CLAIMS
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """`distance`, `latitude`, `longitude` of the centre [m, rad], `psi`, `theta`, `phi` [rad], `slip` [m/s]."""
+        """`distance`, `latitude`, `longitude` of the centre, `psi`, `theta`, `phi`, `slip` [m/s] and `energy` [J]."""
         q, v = (np.stack([samples[f"{letter}{i}"] for i in range(6)], axis=-1) for letter in "qv")
-        return {**{name: q[:, i] for i, name in enumerate(NAMES)}, "slip": slip(scene_of(trial.experiment), q, v)}
+        slipping = slip(scene_of(trial.experiment), q, v)
+        return {
+            **{name: q[:, i] for i, name in enumerate(NAMES)},
+            "slip": slipping,
+            "energy": exact_tools.energy(samples),
+        }
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study. References: without stabilisation, from contact; and the rolling that the trial does not use."""

@@ -65,7 +65,8 @@ class Coasting:
 
     Attributes:
         start: row of the release.
-        energy: at the release [J]; gain: largest in a tick until the end of the trial [J].
+        energy: at the release [J]; gain: largest in a tick until the end of the trial, without what a sensor's
+            noise puts in [J].
         reversals: of link 1; link1: its largest energy at a tick next to one, of its largest; None without any.
         link2: least energy of link 2, of the total.
         rise: largest rise of the end point's speed [m/s].
@@ -103,7 +104,7 @@ class Coasting:
         return cls(
             start,
             float(total[0]),
-            float(np.diff(total).max()),
+            float(np.diff(total - samples["energy_injected"][start:]).max()),
             turns.size,
             max(rest) / float(first.max()) if rest else None,
             float((second / total[:stop]).min()),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from haptic_bench import exact_tools
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import (
     BLACK,
@@ -209,9 +210,10 @@ class TwoLinkClosedLoop(Study):
     CLAIMS = CLAIMS
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """`c1`, `c2` [m], `c3` [m^2]."""
+        """`c1`, `c2` [m], `c3` [m^2], `energy` [J]."""
         q = np.stack([samples[f"q{i}"] for i in range(4)], axis=-1)
-        return dict(zip(NAMES, constraints(scene_of(trial.experiment), q).T, strict=True))
+        values = constraints(scene_of(trial.experiment), q)
+        return {**dict(zip(NAMES, values.T, strict=True)), "energy": exact_tools.energy(samples)}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study."""
@@ -254,9 +256,9 @@ _WORK = (
 def _metrics(samples: Samples, motion: Motion) -> dict[str, float | None]:
     drift = None
     if motion.pendulum.size > 1:
-        energy = (samples["energy_kinetic"] + samples["energy_potential"])[motion.rigid :]
+        total = exact_tools.energy(samples)[motion.rigid :]
         scale = float(samples["energy_kinetic"][motion.rigid :].max())
-        drift = float(np.abs(energy - energy[0]).max()) / scale if scale > 0.0 else 0.0
+        drift = float(np.abs(total - total[0]).max()) / scale if scale > 0.0 else 0.0
     return {
         "residual_start": float(np.linalg.norm(motion.c[0])),
         "convergence_time": motion.convergence,
