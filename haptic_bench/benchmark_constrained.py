@@ -7,7 +7,8 @@
  - steps: of the solver alone, and of the whole tool as the environment steps it (message, hand, energy balance).
  - hand quantities: `Hand.refresh` (rank, directions, metric, inverse inertia, accelerations at the hand), and with it
    all of `Multibody.refresh` that they need (Pinocchio's terms, factor of the inertia, hand Jacobian); in a new
-   random configuration at every step.
+   random configuration at every step. The arm held by its forearm has directions of topological constraint, for which
+   the Jacobian is decomposed; the others, almost everywhere, do not.
 
 Steps are taken in turns with `pin.computeAllTerms` of the same model, or for the constrained tools of an arm of six
 joints, which machines differ by alike: ratios are to that.
@@ -200,6 +201,12 @@ def arm() -> tuple[pin.Model, int]:
     return model, model.getFrameId("wrist_3_link")
 
 
+def blocked_arm() -> tuple[pin.Model, int]:
+    """The same arm held by its forearm: three directions of topological constraint."""
+    model, _ = arm()
+    return model, model.getFrameId("forearm_link")
+
+
 def tree() -> tuple[pin.Model, int]:
     """Pinocchio's humanoid of 34 degrees of freedom, held by a hand."""
     model = pin.buildSampleModelHumanoid()
@@ -280,7 +287,8 @@ def measure(row: Row) -> list[dict[str, Any]]:
     for name in FAULRING:
         for part in ("solver", "tool"):
             table.add(f"{name}: {part}, 1 kHz", steps[f"{name}: {part}"]["paced_p50"], "us", STEP, below=True)
-    hands = {title: race(hand_contestants(*build())) for title, build in (("arm", arm), ("tree", tree))}
+    builders = (("arm", arm), ("arm held by its forearm", blocked_arm), ("tree", tree))
+    hands = {title: race(hand_contestants(*build())) for title, build in builders}
     for title, figures in hands.items():
         for name, one in figures.items():
             table.figures(f"{title}: {name}", one)

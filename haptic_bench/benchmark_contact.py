@@ -49,11 +49,11 @@ METHODS: dict[str, tuple[Method, dict[str, Any]]] = {
     "impulse_augmented": ("impulse_augmented", {}),
     "frictional_impulses": ("frictional_impulses", {}),
     "constraint, Gauss-Seidel": ("constraint", {"solver": "gauss_seidel"}),
-    "constraint, Lemke": ("constraint", {"solver": "lemke", "lemke_contacts": 64}),
+    "constraint, Lemke": ("constraint", {"solver": "lemke"}),
     "hybrid": ("hybrid", {}),
 }
 LEMKE, GAUSS_SEIDEL, MUJOCO = "constraint, Lemke", "constraint, Gauss-Seidel", "MuJoCo"
-MOST_LEMKE = METHODS[LEMKE][1]["lemke_contacts"]
+MOST_LEMKE = ContactParameters(solver="lemke").most_lemke
 
 
 @dataclass(frozen=True)

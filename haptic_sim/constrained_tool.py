@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numba
@@ -11,11 +12,12 @@ import numpy as np
 from haptic_sim.constrained_scene import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.library import evaluate
 from haptic_sim.constraints.linear import backward, correct, factor, factor_inertia, forward
-from haptic_sim.constraints.model import Model, Workspace, workspace
-from haptic_sim.constraints.stabilised import StabilisedSolver
+from haptic_sim.constraints.model import Model, Workspace
+from haptic_sim.constraints.projection import step_explicit, step_rk4
+from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.constraints.systems import damping, point, potential
 from haptic_sim.contact.response import ContactParameters
-from haptic_sim.energy import DAMPING, INJECTED, EnergyBalance
+from haptic_sim.energy import DAMPING, INJECTED, EnergyBalance, open_balance
 from haptic_sim.hand.symmetric import symmetric_eigen
 from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, tick_time
 from haptic_sim.packed import Packed
@@ -25,21 +27,32 @@ _RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a dir
 
 
 class _Arrays(NamedTuple):
-    """What the kernels read and write; the last group is brought up to date by `_refresh`.
+    """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`.
 
     Attributes:
+        w: of the solver, which needs nothing in it from step to step: a step finds its memory in the caches.
+        period, q, v, wrench, multipliers: of the solver, and what else its kernels need: chart, elbow, and gamma.
         at: hand point in the body [m].
         gamma: rate of decay of holonomic residuals [1/s], 0 where the position is returned to the manifold.
         J, Jdot: hand Jacobian and its rate (6, n). Y: rows J L^-T less their part along the constraints (6, n).
         a: acceleration without any wrench (n,); drift: that of the hand (6,).
         stored: kinetic and potential energy [J]. residual: norms.
+        A: rows of the constraints at the beginning of a tick (m, n). flows: at its beginning and at its end (2, 4).
+        energy, energy_start: of the `EnergyBalance`.
         small, square: scratch.
     """
 
     model: Model
     w: Workspace
-    at: np.ndarray
+    period: float
+    q: np.ndarray
+    v: np.ndarray
+    wrench: np.ndarray
+    multipliers: np.ndarray
+    chart: int
+    elbow: float
     gamma: float
+    at: np.ndarray
     J: np.ndarray
     Jdot: np.ndarray
     Y: np.ndarray
@@ -50,8 +63,36 @@ class _Arrays(NamedTuple):
     drift: np.ndarray
     stored: np.ndarray
     residual: np.ndarray
+    A: np.ndarray
+    flows: np.ndarray
+    energy: np.ndarray
+    energy_start: np.ndarray
     small: np.ndarray
     square: np.ndarray
+
+
+class _StateArrays(NamedTuple):
+    """Fields of a ToolState that kernels fill."""
+
+    kinetic_energy: np.ndarray
+    wrench: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    free_acceleration: np.ndarray
+    residual: np.ndarray
+    energy: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    multipliers: np.ndarray
+
+
+class _StepArrays(NamedTuple):
+    """What a step works on: `_Arrays`, memory of the solver, and the message that it tells its outcome in."""
+
+    tool: Packed
+    solver: Packed
+    state: _StateArrays
 
 
 class ConstrainedTool:
@@ -82,11 +123,26 @@ class ConstrainedTool:
         constrained = setup.constrained
         model, n = constrained.model, constrained.n
         assert isinstance(model, Model)  # scenes have constraints of the library
+        solver, self.energy = self.solver, EnergyBalance()
+        self._advance: Callable[..., tuple[int, int, float]] = _step_stabilised
+        chart, elbow, gamma = 0, 0.0, 0.0
+        if isinstance(solver, StabilisedSolver):
+            gamma = solver.gamma
+        else:
+            chart, elbow = solver.chart, solver.elbow
+            self._advance = _step_rk4 if solver.integrator == "rk4" else _step_explicit
         self._arrays = _Arrays(
             model=model,
-            w=workspace(n, constrained.k, constrained.m),
+            w=solver.w,
+            period=solver.period,
+            q=solver.q,
+            v=solver.v,
+            wrench=solver.wrench,
+            multipliers=solver.multipliers,
+            chart=chart,
+            elbow=elbow,
+            gamma=gamma,
             at=np.array(setup.at),
-            gamma=self.solver.gamma if isinstance(self.solver, StabilisedSolver) else 0.0,
             J=np.zeros((6, n)),
             Jdot=np.zeros((6, n)),
             Y=np.zeros((6, n)),
@@ -97,15 +153,19 @@ class ConstrainedTool:
             drift=np.zeros(6),
             stored=np.zeros(2),
             residual=np.zeros(2),
+            A=np.zeros((constrained.m, n)),
+            flows=np.zeros((2, 4)),
+            energy=self.energy.values,
+            energy_start=self.energy.start,
             small=np.zeros((6, max(n, 6))),
             square=np.zeros((2, 3, 3)),
         )
         self._packed = Packed(self._arrays)
-        self._flows, self._after = np.zeros(4), np.zeros(4)
+        self._packed_step: Packed | None = None
+        self._packed_state: ToolState | None = None
         self._disturbed = round(setup.disturbance_time * rate) if setup.disturbance is not None else -1
-        self.energy = EnergyBalance()
         self.sizes = ToolSizes(n, n, constrained.m)
-        _refresh(self._packed, self.solver.q, self.solver.v)
+        _refresh_tool(self._packed)
 
     def configure(self, contact: ContactParameters) -> None:
         """There are no contacts."""
@@ -123,7 +183,8 @@ class ConstrainedTool:
         state.stamp(-1, 0)
         state.contact_state, state.contacts = FREE, 0
         state.command_tick = state.geometry_tick = -1
-        self._fill(state)
+        state.resize(0)
+        _fill(self._pack(state))
         return state
 
     def prepare(self) -> None:
@@ -134,24 +195,12 @@ class ConstrainedTool:
         tick = state.tick + 1
         if tick == self._disturbed:
             self._disturb()
-        solver, flows, after, h = self.solver, self._flows, self._after, self.period
-        a = self._arrays
-        self.energy.open(a.stored[0], a.stored[1], 0.0)
-        state.energy[:] = self.energy.values
-        solver.wrench[:] = command.wrench
-        _flows(self._packed, solver.v, solver.wrench, flows)
-        solver.advance()
-        state.multipliers[:] = solver.multipliers
-        _constraint_wrench(self._packed, solver.multipliers, state.wrench)
-        _refresh(self._packed, solver.q, solver.v)
-        _flows(self._packed, solver.v, solver.wrench, after)
-        # the trapezoid with its end correction is exact to the fourth order in the period
-        values = self.energy.values
-        values[INJECTED] += 0.5 * h * (flows[0] + after[0]) + h * h / 12.0 * (flows[1] - after[1])
-        values[DAMPING] += 0.5 * h * (flows[2] + after[2]) + h * h / 12.0 * (flows[3] - after[3])
+        solver = self.solver
+        solver.status, solver.rank, solver.residual = self._advance(self._pack(state), command.wrench)
         state.command_tick = command.tick
         state.stamp(tick, tick_time(tick + 1, self.rate))
-        self._fill(state)
+        if len(state):
+            state.resize(0)
 
     def _disturb(self) -> None:
         """Displace the tool; the energy that it takes is injected."""
@@ -162,20 +211,19 @@ class ConstrainedTool:
             solver.restart(solver.q + jump, solver.v)
         else:
             solver.q += jump  # the step returns to the manifold
-        _refresh(self._packed, solver.q, solver.v)
+        _refresh_tool(self._packed)
         self.energy.values[INJECTED] += self._arrays.stored.sum() - before
 
-    def _fill(self, state: ToolState) -> None:
-        a = self._arrays
-        state.pose[:] = a.pose
-        state.twist[:] = a.twist
-        state.q[:] = self.solver.q
-        state.v[:] = self.solver.v
-        state.inverse_inertia[:] = a.inverse_inertia.ravel()
-        state.free_acceleration[:] = a.drift
-        state.residual[:] = a.residual
-        state.kinetic_energy = a.stored[0]
-        state.resize(0)
+    def _pack(self, state: ToolState) -> Packed:
+        """What kernels step this tool with and tell of it in `state`."""
+        packed = self._packed_step
+        if packed is None or state is not self._packed_state:
+            fields = _StateArrays(*(state.view(name) for name in _StateArrays._fields))
+            memory = self.solver.memory
+            assert isinstance(memory, Packed)  # of a library's model
+            packed = Packed(_StepArrays(self._packed, memory, fields))
+            self._packed_step, self._packed_state = packed, state
+        return packed
 
 
 def build_constrained_tool(scene: Any, constraint: ConstraintParameters, rate: float) -> ConstrainedTool:
@@ -198,10 +246,105 @@ def initial_hand_pose(setup: ConstrainedSetup) -> np.ndarray:
     return pose
 
 
+# A step is one kernel, with all that lies around the solver's: parts that Python calls one by one take twice the time
+# where a step is taken once a millisecond, and its code and memory have gone cold.
+
+
 @numba.njit(cache=True, nogil=True)
-def _refresh(packed, q, v):
-    """Bring everything up to date with a state; where the inertia has no factor, all but the pose stays."""
-    a = packed.arrays
+def _step_rk4(packed, wrench):
+    """Advance by a tick under a wrench and fill the state; returns what the solver's kernel does."""
+    step = packed.arrays
+    a = step.tool.arrays
+    _begin(a, wrench, step.state)
+    result = step_rk4(step.solver, a.period)
+    _end(a, step.state)
+    return result
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_explicit(packed, wrench):
+    """As `_step_rk4`."""
+    step = packed.arrays
+    a = step.tool.arrays
+    _begin(a, wrench, step.state)
+    result = step_explicit(step.solver, a.period, a.chart, a.elbow)
+    _end(a, step.state)
+    return result
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_stabilised(packed, wrench):
+    """As `_step_rk4`."""
+    step = packed.arrays
+    a = step.tool.arrays
+    _begin(a, wrench, step.state)
+    result = step_stabilised(step.solver, a.gamma, a.period)
+    _end(a, step.state)
+    return result
+
+
+@numba.njit(cache=True, nogil=True)
+def _begin(a, wrench, state):
+    """Take the wrench, and note what the end of the tick needs of its beginning."""
+    open_balance(a.energy, a.energy_start, a.stored[0], a.stored[1], 0.0)
+    _copy(a.energy, state.energy)
+    _copy(wrench, a.wrench)
+    for i in range(a.model.m):
+        for j in range(a.model.n):
+            a.A[i, j] = a.w.A[i, j]
+    _flows(a, a.flows[0])
+
+
+@numba.njit(cache=True, nogil=True)
+def _end(a, state):
+    """Bring all up to date with the state of the solver, book the energies, and tell."""
+    _copy(a.multipliers, state.multipliers)
+    _constraint_wrench(a, state.wrench)
+    _refresh(a)
+    _flows(a, a.flows[1])
+    # the trapezoid with its end correction is exact to the fourth order in the period
+    h, before, after = a.period, a.flows[0], a.flows[1]
+    a.energy[INJECTED] += 0.5 * h * (before[0] + after[0]) + h * h / 12.0 * (before[1] - after[1])
+    a.energy[DAMPING] += 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3])
+    _fill_state(a, state)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(packed):
+    """Fill the state with that of the tool."""
+    step = packed.arrays
+    _fill_state(step.tool.arrays, step.state)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_state(a, state):
+    _copy(a.pose, state.pose)
+    _copy(a.twist, state.twist)
+    _copy(a.q, state.q)
+    _copy(a.v, state.v)
+    for i in range(6):
+        _copy(a.inverse_inertia[i], state.inverse_inertia[6 * i : 6 * i + 6])
+    _copy(a.drift, state.free_acceleration)
+    _copy(a.residual, state.residual)
+    state.kinetic_energy[0] = a.stored[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy(source, target):
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_tool(packed):
+    """As `_refresh`."""
+    _refresh(packed.arrays)
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh(a):
+    """Bring all up to date with the solver's state; where the inertia has no factor, all but the pose stays."""
+    q, v = a.q, a.v
     model, w, n, m = a.model, a.w, a.model.n, a.model.m
     evaluate(model, q, v, w)
     held = holonomic = 0.0
@@ -274,10 +417,9 @@ def _hand(a, v):
 
 
 @numba.njit(cache=True, nogil=True)
-def _flows(packed, v, wrench, flows):
-    """Fill the power of a wrench at the hand, its rate, the power that damping takes, and its rate [W, W/s]."""
-    a = packed.arrays
-    model, w, n = a.model, a.w, a.model.n
+def _flows(a, flows):
+    """Fill the power of the wrench at the hand, its rate, the power that damping takes, and its rate [W, W/s]."""
+    model, w, n, v, wrench = a.model, a.w, a.model.n, a.v, a.wrench
     acceleration = a.small[1]
     flows[0] = flows[1] = 0.0
     for j in range(n):
@@ -302,14 +444,13 @@ def _flows(packed, v, wrench, flows):
 
 
 @numba.njit(cache=True, nogil=True)
-def _constraint_wrench(packed, multipliers, wrench):
+def _constraint_wrench(a, wrench):
     """Fill the wrench at the hand whose generalised forces are A^T lambda: see `ConstrainedTool`."""
-    a = packed.arrays
     n, rest = a.model.n, a.small[3]
     for j in range(n):
         rest[j] = 0.0
         for i in range(a.model.m):
-            rest[j] += a.w.A[i, j] * multipliers[i]
+            rest[j] += a.A[i, j] * a.multipliers[i]
     _explain(a, 0, rest, wrench)
     for j in range(n):
         for i in range(3):

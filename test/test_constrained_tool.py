@@ -18,8 +18,10 @@ from haptic_sim.constrained_scene import (
     TwoLinkCircleParameters,
     TwoLinkClosedLoopParameters,
     build_setup,
+    build_solver,
 )
 from haptic_sim.constrained_tool import ConstrainedTool, build_constrained_tool
+from haptic_sim.constraints.projection import ADVANCED
 from haptic_sim.constraints.systems import link_energies
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.energy import TERMS
@@ -199,6 +201,37 @@ def test_a_straight_linkage_neither_jumps_nor_vanishes():
     steps = np.abs(np.diff([s.v for s in states], axis=0)).max()
     assert steps < 0.05
     assert max(s.residual[0] for s in states) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["disk", "disk, stabilised", "circle"])
+def test_a_tool_goes_on_in_whatever_message_it_is_given(name):
+    """The state is the tool's own; a message only tells of it."""
+    core, command, other = tool(name), ToolCommand(), tool(name)
+    state, messages = core.tool_state(), [other.tool_state(), other.tool_state()]
+    for tick in range(20):
+        command.tick = tick
+        command.wrench[:] = math.cos(tick) * WRENCH
+        core.step(command, state)
+        message, last = messages[tick % 2], messages[(tick + 1) % 2]
+        message.copy_from(last)
+        message.constraint_directions[:] = 1.0
+        message.resize(6)  # what another tool may have left
+        other.step(command, message)
+        assert message.to_bytes() == state.to_bytes()
+        assert np.array_equal(state.q, core.solver.q) and np.array_equal(state.multipliers, core.solver.multipliers)
+        assert (core.solver.status, core.solver.rank) == (ADVANCED, core.setup.constrained.m)
+        assert core.solver.residual <= state.residual[0] + 1e-15
+
+
+@pytest.mark.parametrize("constraint", [PROJECTED, STABILISED, ConstraintParameters(integrator="explicit")])
+def test_the_tool_moves_as_its_solver_alone(constraint):
+    """Bit by bit: what lies around the solver's step, and its workspace that both use, change nothing in it."""
+    core = build_constrained_tool(CIRCLE, constraint, 1000.0)
+    solver = build_solver(core.setup, constraint, 1000.0)
+    for state in stepped(core, 200)[1:]:
+        solver.step(WRENCH)
+        assert np.array_equal(state.q, solver.q) and np.array_equal(state.v, solver.v)
+        assert np.array_equal(state.multipliers, solver.multipliers)
 
 
 def test_a_state_is_whole():

@@ -423,7 +423,7 @@ def test_a_wrench_that_is_not_finite_holds_the_tool():
 def test_nothing_is_compiled_after_the_first_step():
     C, q = disk(UNDAMPED)
     ProjectionSolver(C, q, np.zeros(6)).step()
-    count = len(projection._step_rk4_kernel.signatures)
+    count = len(projection.step_rk4.signatures)
     C, q = circle()
     ProjectionSolver(C, q, np.zeros(2)).step()
-    assert len(projection._step_rk4_kernel.signatures) == count
+    assert len(projection.step_rk4.signatures) == count

@@ -266,7 +266,7 @@ def test_impacts_of_rigid_contact_are_impulses():
         taken = -samples[force][struck:after].sum() / RATE  # the push goes on
         assert taken == pytest.approx(momentum + push * (after - struck) / RATE, rel=1e-6)
         assert abs(samples[force][struck : struck + 2]).sum() == pytest.approx(abs(momentum) * RATE, rel=0.01)
-        np.testing.assert_allclose(samples[force][after:], -push, rtol=1e-6)
+        np.testing.assert_allclose(samples[force][after:], -push, rtol=1e-5)  # 1e-9 m/s of 2 kg in a tick: 1e-6 N
         np.testing.assert_allclose(samples["rendered" + force[3:]], samples[force], rtol=0, atol=1e-12)
         position = samples[f"tool_p{force[-1]}"]
         assert (np.sign(gap) * (position - gap)).max() < 1e-8

@@ -23,6 +23,7 @@ from haptic_sim.hand import Hand, Mobility, RankRule, held, mobility, rendering
 from haptic_sim.hand.mobility import (
     PLANAR,
     SPATIAL,
+    complete_mobility,
     find_mobility,
     follow,
     inverse_inertia_at_hand,
@@ -73,6 +74,7 @@ class Case:
         self.inverse_inertia = inverse.reshape(6, 6)
         self.found = Mobility.allocate() if found is None else found
         find_mobility(rule, J, inverse, 0, nv, M, self.found)
+        complete_mobility(rule, self.found)
         self.H, self.rank, self.listed = self.found.H, int(self.found.counts[0]), int(self.found.counts[1])
         self.directions = self.found.directions[: self.listed]
         self.inverse = np.full((nv, 6), np.nan)
@@ -81,7 +83,7 @@ class Case:
     def wrench(self, tau: np.ndarray) -> np.ndarray:
         """Of generalized forces tau at the hand."""
         F = np.full(6, np.nan)
-        wrench_at_hand(self.H, self.W, 0, len(tau), T * np.linalg.solve(self.L, tau), T, F)
+        wrench_at_hand(self.rule, self.found, self.W, 0, len(tau), T * np.linalg.solve(self.L, tau), T, F)
         return F
 
 
@@ -505,6 +507,114 @@ def test_an_inertia_of_many_decades_at_the_least_tolerance_stays_finite() -> Non
         assert np.isfinite(case.H).all()
         assert np.isfinite(case.directions).all()
         assert np.isfinite(case.inverse).all()
+
+
+# without a decomposition
+
+
+def both_paths(J: np.ndarray, D: np.ndarray, M: np.ndarray, rule: RankRule) -> tuple[bool, Case, Case]:
+    """Whether nothing was decomposed at first, what is found so, and what with all decomposed from the beginning."""
+    nv = J.shape[1]
+    one, two = Case(J, D, M, rule), Case(J, D, M, rule)
+    found = Mobility.allocate()
+    find_mobility(rule, J, one.inverse_inertia.ravel(), 0, nv, M, found)
+    waits = bool(found.counts[2])
+    mobility._fill_gram(rule, J, two.inverse_inertia.ravel(), 0, nv, M, two.found)
+    mobility._decompose(rule, two.inverse_inertia.ravel(), M, two.found)
+    two.rank, two.listed = int(two.found.counts[0]), int(two.found.counts[1])
+    one.found = found  # `wrench` is from the factor then
+    return waits, one, two
+
+
+@pytest.mark.parametrize("measure", ["jacobian", "kinetic"])
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("fade", [0.0, 0.5])
+def test_with_and_without_a_decomposition_the_same_is_found(measure: str, planar: bool, fade: float) -> None:
+    """Far from the threshold, at it, and in the sliver of rounding in between; each path is taken where it has to."""
+    rng = np.random.default_rng(20290)
+    rows = list(PLANAR if planar else SPATIAL)
+    n, taken = len(rows), set()
+    for off in (0.5, 1e-3, 1e-6, 1e-10, 1e-13, 0.0, -1e-13, -1e-10):
+        for _ in range(20):
+            nv = n + int(rng.integers(0, 3))
+            J = np.zeros((6, nv))
+            U, V = np.linalg.qr(rng.normal(size=(n, n)))[0], np.linalg.qr(rng.normal(size=(nv, nv)))[0]
+            J[rows] = U * np.geomspace(1.0, 2e-3, n) @ V[:n]
+            D, M = random_inertia(rng, nv, 0.5), random_inertia(rng, 6, 0.5)
+            exact = RankRule.checked(planar, measure, tolerance=0.0)  # type: ignore[arg-type]
+            least = Case(J, D, M, exact).found.singular_values[0]
+            end = least * (1.0 - off)  # of the fading
+            rule = RankRule.checked(planar, measure, tolerance=end / (1.0 + fade), fade=fade)  # type: ignore[arg-type]
+            waits, one, two = both_paths(J, D, M, rule)
+            assert waits == (off >= 1e-6) or 1e-6 > off >= 1e-13
+            taken.add((waits, two.listed))
+            if fade or off > 1e-12:  # without fading, the rank jumps at the threshold itself
+                assert (one.rank, two.rank) == (n, n)
+                np.testing.assert_allclose(one.H, two.found.H, rtol=0, atol=1e-8 * np.abs(two.found.H).max())
+                tau = rng.normal(size=nv)
+                F = two.wrench(tau)
+                np.testing.assert_allclose(one.wrench(tau), F, rtol=0, atol=1e-8 * np.abs(F).max())
+                assert not waits or not (one.found.directions.any() or two.found.directions.any())
+    assert (True, 0) in taken
+    assert (False, 0) in taken
+    assert (False, 1) in taken
+
+
+def test_no_direction_near_the_threshold_escapes() -> None:
+    """What waits for no decomposition has only singular values above it, for Jacobians and rules of many decades."""
+    rng = np.random.default_rng(20291)
+    waiting = 0
+    for i in range(2000):
+        U, V = (np.linalg.qr(rng.normal(size=(6, 6)))[0] for _ in range(2))
+        scale, tolerance = 10.0 ** rng.uniform(-3, 3), 10.0 ** rng.uniform(-6, 0)
+        relative, fade = 10.0 ** rng.uniform(-7, -1), float(rng.integers(0, 2)) * rng.uniform(0, 1)
+        sigma = scale * 10.0 ** rng.uniform(-4, 0, 6)
+        threshold = max(tolerance, relative * sigma.max()) * (1.0 + fade)
+        if i % 2:
+            sigma[0] = threshold * (1.0 + 10.0 ** rng.uniform(-16, 1) * rng.choice([-1.0, 1.0]))
+        J = U * np.maximum(sigma, 0.0) @ V
+        rule = RankRule.checked(tolerance=tolerance, relative_tolerance=relative, fade=fade)
+        found, inverse = Mobility.allocate(), (J @ J.T).ravel()
+        find_mobility(rule, J, inverse, 0, 6, np.eye(6), found)
+        if found.counts[2]:
+            waiting += 1
+            values = np.linalg.svd(J, compute_uv=False)
+            assert values.min() > max(tolerance, relative * values.max()) * (1.0 + fade)
+            assert tuple(found.counts[:2]) == (6, 0)
+        elif values_above(J, tolerance, relative, fade):
+            pytest.fail(f"case {i} is decomposed without need")
+    assert 300 < waiting < 1700
+
+
+def values_above(J: np.ndarray, tolerance: float, relative: float, fade: float) -> bool:
+    """Whether all singular values are above the threshold by more than a bound of the largest and rounding ask for."""
+    values = np.linalg.svd(J, compute_uv=False)
+    most = math.sqrt(float((values**2).sum()))
+    return bool(values.min() > 1.001 * max(tolerance, relative * most) * (1.0 + fade) + 3e-7 * most)
+
+
+def test_what_waits_is_as_of_the_last_refresh() -> None:
+    model, frame = ur5()
+    body, hand = linkage(model, frame, *random_state(model, 15))
+    _, same = linkage(model, frame, *random_state(model, 15))
+    assert hand.mobility.counts[2] == 1
+    du, before, after = body.u.copy(), np.zeros(6), np.zeros(6)
+    H, sigma = same.H.copy(), same.singular_values.copy()
+    same.wrench(du, T, after)
+    body.q[:], body.v[:] = random_state(model, 16)
+    body.refresh()
+    np.testing.assert_array_equal(hand.H, H)
+    np.testing.assert_array_equal(hand.singular_values, sigma)
+    hand.refresh()
+    _, same = linkage(model, frame, *random_state(model, 16))
+    hand.wrench(du, T, before)
+    assert hand.mobility.counts[2] == 1  # from the factor
+    expected = hand.H @ (body.W_H @ du) / T
+    assert hand.mobility.counts[2] == 0
+    hand.wrench(du, T, after)
+    np.testing.assert_allclose(before, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(after, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_array_equal(hand.H, same.H)
 
 
 # linkages

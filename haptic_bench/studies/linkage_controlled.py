@@ -10,9 +10,8 @@ from haptic_bench.studies.linkage_topology import (
     SECOND,
     LinkageTopology,
     Variant,
-    decided,
     drift_at,
-    reduced,
+    missing_terms,
     unchanged,
 )
 from haptic_bench.studies.study import Claim, Quantity
@@ -33,22 +32,8 @@ class LinkageControlled(LinkageTopology):
         """See LinkageTopology."""
         drifts = {variant: drift_at(run, SECOND) for variant, run in runs.items()}
         source = "THESIS 5.4.2"
-        missing = {
-            "printed law": drifts.get(Variant("middle", "printed", False)),
-            "consistent law": drifts.get(Variant("middle", "consistent", False)),
-        }
         return [
-            *(
-                reduced(
-                    f"printed_{hold}",
-                    f"Held by its {hold} link, penalties reduce the drift of the law as printed",
-                    f"{source}, {self.FIGURES[hold]}",
-                    drifts,
-                    hold,
-                    "printed",
-                )
-                for hold in self.HOLDS
-            ),
+            *self.printed(source, drifts),
             *(
                 unchanged(
                     f"consistent_{hold}",
@@ -61,13 +46,7 @@ class LinkageControlled(LinkageTopology):
                 )
                 for hold in self.HOLDS
             ),
-            decided(
-                "missing_terms",
-                "Held by its middle link, most of the drift without penalties is of the terms missing in (5.15)",
-                "errata of THESIS",
-                missing,
-                lambda printed, consistent: consistent < 0.5 * printed,
-            ),
+            missing_terms("middle", drifts),
         ]
 
 

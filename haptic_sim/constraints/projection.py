@@ -379,12 +379,14 @@ def _settle(s):
 
 
 @numba.njit(cache=True, nogil=True)
-def _step_rk4_kernel(packed, h):
+def step_rk4(packed, h):
+    """Advance by h; returns (status, rank, largest holonomic residual)."""
     return _step_rk4(packed.arrays, h)
 
 
 @numba.njit(cache=True, nogil=True)
-def _step_explicit_kernel(packed, h, chart, elbow):
+def step_explicit(packed, h, chart, elbow):
+    """As `step_rk4`."""
     return _step_explicit(packed.arrays, h, chart, elbow)
 
 
@@ -408,6 +410,8 @@ class ProjectionSolver:
         q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
         rank: independent rows, dependent: names of the others. status: ADVANCED or HELD.
+        w: workspace, of which nothing has to last from step to step. memory: for `step_rk4` or `step_explicit`, which
+            a kernel may call in place of `advance`; chart, elbow: for the latter.
 
     Raises:
         ConstraintError: the initial state is off the manifold, or constraints contradict each other there.
@@ -431,10 +435,10 @@ class ProjectionSolver:
         self.integrator = integrator
         n, m = constrained.n, constrained.m
         self._model = constrained.model
-        self._w = workspace(n, constrained.k, m)
+        self.w = workspace(n, constrained.k, m)
         self.q, self.v = constrained.state(q, v)
         self._check_start()
-        self._chart, self._elbow = INDEPENDENT_COORDINATES, 1.0
+        self.chart, self.elbow = INDEPENDENT_COORDINATES, 1.0
         free = np.ones(n, np.bool_)
         if integrator == "explicit" and parameters is not None:
             self._set_parameters(parameters, free)
@@ -444,18 +448,18 @@ class ProjectionSolver:
         self.multipliers = np.zeros(m)
         self.wrench, self.generalised = np.zeros(6), np.zeros(n)
         memory = _Memory(
-            self._model, self._w, self.q, self.v, self.wrench, self.generalised, self.a, self.multipliers, free
+            self._model, self.w, self.q, self.v, self.wrench, self.generalised, self.a, self.multipliers, free
         )
         # kernels for a library's model, their Python for one with a user's constraints
         compiled = isinstance(self._model, Model)
-        self._memory = Packed(memory) if compiled else memory
-        self._rk4 = _step_rk4_kernel if compiled else _step_rk4
-        self._explicit = _step_explicit_kernel if compiled else _step_explicit
+        self.memory = Packed(memory) if compiled else memory
+        self._rk4 = step_rk4 if compiled else _step_rk4
+        self._explicit = step_explicit if compiled else _step_explicit
         self.status = ADVANCED
-        self.rank, self.residual = (_settle_kernel if compiled else _settle)(self._memory)
+        self.rank, self.residual = (_settle_kernel if compiled else _settle)(self.memory)
         if not (self.rank >= 0 and self.residual <= ACCEPTED):
-            self._refuse(self._w.c, "contradicts the others")
-        slack = np.abs(self._w.A @ self.v - self._w.b)
+            self._refuse(self.w.c, "contradicts the others")
+        slack = np.abs(self.w.A @ self.v - self.w.b)
         if not np.all(slack <= ON_MANIFOLD):
             name, worst = constrained.row_names[int(np.argmax(slack))], slack.max()
             raise ConstraintError(f"constraint {name} contradicts the others: its rate is off by {worst:.3g}")
@@ -479,7 +483,7 @@ class ProjectionSolver:
             kinds = model.kinds.tolist() if isinstance(model, Model) else []
             if system.kind != TWO_LINK or model.k != 1 or kinds[:1] != [POINT_ON_SPHERE]:
                 raise ConstraintError("parameters 'circle': for two_link with point_on_sphere only")
-            self._chart, self._elbow = CIRCLE_ANGLE, math.copysign(1.0, math.sin(self.q[1]))
+            self.chart, self.elbow = CIRCLE_ANGLE, math.copysign(1.0, math.sin(self.q[1]))
             return
         unknown = [name for name in parameters if name not in system.coordinates]
         if unknown or isinstance(parameters, str):
@@ -501,16 +505,16 @@ class ProjectionSolver:
     def advance(self) -> int:
         """`step` with what is in `wrench` and `generalised`, unchecked: not finite, they leave the tool HELD."""
         if self.integrator == "rk4":
-            result = self._rk4(self._memory, self.period)
+            result = self._rk4(self.memory, self.period)
         else:
-            result = self._explicit(self._memory, self.period, self._chart, self._elbow)
+            result = self._explicit(self.memory, self.period, self.chart, self.elbow)
         self.status, self.rank, self.residual = result
         return self.status
 
     @property
     def dependent(self) -> tuple[str, ...]:
         """Names of the rows that depended on others after the last step."""
-        return tuple(name for name, d in zip(self.constrained.row_names, self._w.dependent, strict=True) if d)
+        return tuple(name for name, d in zip(self.constrained.row_names, self.w.dependent, strict=True) if d)
 
     @property
     def residuals(self) -> tuple[float, float]:

@@ -329,7 +329,8 @@ def _step(s, gamma, h):
 
 
 @numba.njit(cache=True, nogil=True)
-def _step_kernel(packed, gamma, h):
+def step_stabilised(packed, gamma, h):
+    """Advance by h; returns (status, rank, largest holonomic residual)."""
     return _step(packed.arrays, gamma, h)
 
 
@@ -352,6 +353,8 @@ class StabilisedSolver:
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
         rank: of the rows, which with unit lengths count as dependent below `linear.RANK_TOLERANCE`.
         residual: largest holonomic residual after it. status: ADVANCED or HELD.
+        w: workspace, of which nothing has to last from step to step. memory: for `step_stabilised`, which a kernel may
+            call in place of `advance`.
 
     Raises:
         ConstraintError: the velocity constraints contradict each other.
@@ -372,7 +375,7 @@ class StabilisedSolver:
         self.constrained = constrained
         self.period, self.gamma = float(period), float(gamma)
         model, n, m = constrained.model, constrained.n, constrained.m
-        self._w = workspace(n, constrained.k, m)
+        self.w = workspace(n, constrained.k, m)
         self.q, self.v = np.zeros(n), np.zeros(n)
         self.a, self.multipliers = np.zeros(n), np.zeros(m)
         self.wrench, self.generalised = np.zeros(6), np.zeros(n)
@@ -380,7 +383,7 @@ class StabilisedSolver:
         self.status = ADVANCED
         memory = _Memory(
             model=model,
-            w=self._w,
+            w=self.w,
             q=self.q,
             v=self.v,
             y=self._y,
@@ -398,8 +401,8 @@ class StabilisedSolver:
         )
         # kernels for a library's model, their Python for one with a user's constraints
         compiled = isinstance(model, Model)
-        self._memory = Packed(memory) if compiled else memory
-        self._align, self._step = (_align_kernel, _step_kernel) if compiled else (_align, _step)
+        self.memory = Packed(memory) if compiled else memory
+        self._align, self._step = (_align_kernel, step_stabilised) if compiled else (_align, _step)
         self.restart(q, v)
 
     @property
@@ -415,8 +418,8 @@ class StabilisedSolver:
     def restart(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> None:
         """Begin at another state, as after a disturbance; v is projected."""
         self.q[:], self.v[:] = self.constrained.state(q, v)
-        self.rank, self.residual = self._align(self._memory, self.gamma)
-        w = self._w
+        self.rank, self.residual = self._align(self.memory, self.gamma)
+        w = self.w
         wanted = w.b.copy()
         wanted[: self.constrained.k] -= self.gamma * w.c
         slack = w.A @ self.v - wanted
@@ -437,7 +440,7 @@ class StabilisedSolver:
 
     def advance(self) -> int:
         """`step` with what is in `wrench` and `generalised`, unchecked: not finite, they leave the tool HELD."""
-        self.status, self.rank, self.residual = self._step(self._memory, self.gamma, self.period)
+        self.status, self.rank, self.residual = self._step(self.memory, self.gamma, self.period)
         return self.status
 
     @property

@@ -72,13 +72,26 @@ class ContactParameters(Parameters):
     solver: Literal["automatic", "lemke", "gauss_seidel"] = quantity(
         "automatic", description="Of the complementarity problem; automatic takes Lemke's up to lemke_contacts"
     )
-    lemke_contacts: int = quantity(8, description="Most contacts that go to the Lemke solver", ge=1, le=64)
+    lemke_contacts: int | None = quantity(
+        None,
+        description="Most contacts that go to the Lemke solver; null: 2 with automatic, beyond which it is slower than "
+        "Gauss-Seidel, else 64",
+        ge=1,
+        le=64,
+    )
     tolerance: float = quantity(
         1e-9, unit="m/s", description="Of the Gauss-Seidel solver, in velocities of the contacts", gt=0.0, le=1e-3
     )
     cluster: float = quantity(
         0.0, unit="m", description="Contacts of two bodies nearer to each other than this are one", ge=0.0, le=1.0
     )
+
+    @property
+    def most_lemke(self) -> int:
+        """Most contacts that go to the Lemke solver; 0: none."""
+        if self.solver == "gauss_seidel":
+            return 0
+        return self.lemke_contacts or (2 if self.solver == "automatic" else 64)
 
 
 class DeviceLimits(Parameters):
@@ -150,7 +163,7 @@ class Material(NamedTuple):
             deadband=friction.deadband,
             viscosity=friction.damping,
             bounce=parameters.bounce,
-            lemke=-1 if parameters.solver == "gauss_seidel" else parameters.lemke_contacts,
+            lemke=parameters.most_lemke or -1,
             tolerance=parameters.tolerance,
         )
 

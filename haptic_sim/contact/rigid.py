@@ -121,7 +121,7 @@ class RigidContact(ContactResponse):
         planar = not np.any(body.J_W[2:5])  # nothing moves along z or turns about x or y
         one = MirtichWorkspace()
         self._arrays = RigidArrays(
-            problem=ContactProblem.allocate(parameters.lemke_contacts, 2 if planar else parameters.facets),
+            problem=ContactProblem.allocate(max(parameters.most_lemke, 1), 2 if planar else parameters.facets),
             gauss_seidel=GaussSeidelMemory.allocate(self.scaled),
             impacts=Impacts.allocate(capacity, body),
             chosen=np.zeros(capacity, np.int64),

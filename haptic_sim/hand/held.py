@@ -11,6 +11,7 @@ import pinocchio as pin
 from haptic_sim.hand.mobility import (
     Mobility,
     RankRule,
+    complete_mobility,
     find_mobility,
     link_inertia,
     weighted_inverse,
@@ -92,8 +93,6 @@ class Hand:
         constraints: number of directions of topological constraint, dimension of the hand's space less the rank.
         directions: these, wrenches [force, torque] in world axes, one a row, (6, 6); the first `listed` count.
         listed: `constraints`, and more while directions fade.
-        singular_values: (6,), ascending; the first 3 (in the plane) or 6 count.
-        H: (6, 6), F = H J_H D^-1 tau = J^#T tau.
         M: metric of twists (6, 6).
         convective: dJ_H/dt v, the hand's acceleration [m/s^2, rad/s^2] with constant v (6,).
         drift: dJ_H/dt v - J_H D^-1 B, the hand's acceleration without any wrench (6,); B has Coriolis terms and
@@ -160,11 +159,10 @@ class Hand:
             )
         )
         self.dimension = len(rule.axes)
-        self.singular_values, self.H = self.mobility.singular_values, self.mobility.H
         self.directions = self.mobility.directions
         self._shape = (body.nv, 6)
         if free:
-            self.mobility.counts[:] = self.dimension, 0
+            self.mobility.counts[:] = self.dimension, 0, 0
         self.refresh()
 
     @property
@@ -181,6 +179,18 @@ class Hand:
     def listed(self) -> int:
         """Number of rows of `directions` that count: `constraints`, and more while directions fade."""
         return int(self.mobility.counts[1])
+
+    @property
+    def singular_values(self) -> np.ndarray:
+        """Of the hand Jacobian or its kinetic measure, (6,), ascending; as many count as the space has dimensions."""
+        _complete(self.packed)
+        return self.mobility.singular_values
+
+    @property
+    def H(self) -> np.ndarray:
+        """F = H J_H D^-1 tau = J^#T tau, (6, 6)."""
+        _complete(self.packed)
+        return self.mobility.H
 
     def refresh(self) -> None:
         """Bring everything up to date with the body."""
@@ -205,12 +215,20 @@ class Hand:
 def find_wrench(packed, du, period, wrench):
     """As `Hand.wrench`."""
     a = packed.arrays
-    wrench_at_hand(a.mobility.H, a.W_H, a.first, a.end, du, period, wrench)
+    wrench_at_hand(a.rule, a.mobility, a.W_H, a.first, a.end, du, period, wrench)
+
+
+@numba.njit(cache=True, nogil=True)
+def _complete(packed):
+    """See `complete_mobility`."""
+    a = packed.arrays
+    complete_mobility(a.rule, a.mobility)
 
 
 @numba.njit(cache=True, nogil=True)
 def _inverse(packed, inverse):
     a = packed.arrays
+    complete_mobility(a.rule, a.mobility)
     weighted_inverse(a.mobility.H, a.W_H, a.L, a.first, a.end, inverse)
 
 

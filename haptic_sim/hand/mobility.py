@@ -25,6 +25,10 @@ F = M B (...), so it has no part (in the metric M^-1 of wrenches) along the dire
 H ~ 1 / s^2 where a singular value s becomes small: wrenches grow without bound towards a singularity, and end where the
 rank drops.
 
+Where all directions are free nothing needs to be decomposed: H is then (J D^-1 J^T)^-1 in the hand's space, whatever M
+is. That all singular values are above a threshold t, A - t^2 tells for the Gram matrix A by having a Cholesky factor.
+The decomposition waits until somebody asks for singular values or H.
+
 **Directions of topological constraint**: a basis n_i of the wrenches that move nothing, J^T n_i = 0 (and so
 J D^-1 J^T n_i = 0: x^T J D^-1 J^T x = |L^-1 J^T x|^2, which corrects the argument of appendix C, errata 5),
 orthonormal with torques divided by l. Their number is the dimension of the hand's space, 6 or 3 in the plane, less the
@@ -55,6 +59,8 @@ from haptic_sim.hand.symmetric import symmetric_eigen
 
 SPATIAL, PLANAR = (0, 1, 2, 3, 4, 5), (0, 1, 5)
 RESOLVED = 1e-7  # least relative tolerance: roots of eigenvalues are right to 1e-8 of the largest
+FACTOR = 9  # in the memory of a `Mobility`: where all directions are free, the Cholesky factor of J D^-1 J^T
+_ROUNDING = 1e-14  # what a Cholesky factorisation may be off, as a part of the trace
 _LOST = 1e-6  # squared part of a direction in the new space below which it cannot be followed
 
 
@@ -111,7 +117,8 @@ class Mobility(NamedTuple):
 
     Attributes:
         singular_values: (6,), the first n count, ascending.
-        counts: rank, number of directions listed (n - rank; more while directions fade), (2,) int64.
+        counts: rank, number of directions listed (n - rank; more while directions fade), and 1 where singular values
+            and H are as of an earlier call until `complete_mobility`, else 0, (3,) int64.
         H: generalized inverse of the inverse inertia [kg, kg m, kg m^2], (6, 6), zero outside the hand's space.
         directions: of topological constraint, a wrench [force, torque] a row, (6, 6); the first counts[1] count.
         unit: memory: the directions of the last call, orthonormal and without fading, in the hand's space.
@@ -132,7 +139,7 @@ class Mobility(NamedTuple):
         """Memory, without directions to follow."""
         return cls(
             np.zeros(6),
-            np.zeros(2, np.int64),
+            np.zeros(3, np.int64),
             np.zeros((6, 6)),
             np.zeros((6, 6)),
             np.zeros((6, 6)),
@@ -168,6 +175,8 @@ def inverse_inertia_at_hand(W, first, end, inverse_inertia):
 def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
     """Fill `mobility` from J and J D^-1 J^T; finite for finite input, in every configuration.
 
+    Where the hand can move in every direction, singular values and H wait until `complete_mobility`.
+
     Args:
         rule: `RankRule`.
         J: hand Jacobian (6, nv), [linear, angular]; the coordinates first to end - 1 count.
@@ -175,51 +184,130 @@ def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
         M: inertia of the held link for twists of the hand, positive definite in the hand's space, (6, 6).
         mobility: `Mobility`; directions follow those of the last call with it.
     """
-    axes, length, kinetic = rule.axes, rule.length, rule.kinetic
+    _fill_gram(rule, J, inverse_inertia, first, end, M, mobility)
+    if end - first < rule.axes.shape[0] or not _is_free(rule, inverse_inertia, mobility):
+        _decompose(rule, inverse_inertia, M, mobility)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_gram(rule, J, inverse_inertia, first, end, M, mobility):
+    """Fill the Gram matrix whose eigenvalues are the squares of the singular values."""
+    axes, length = rule.axes, rule.length
+    n, A = axes.shape[0], mobility.memory[0]
+    if rule.kinetic:
+        _fill_kinetic_gram(axes, inverse_inertia, M, mobility)
+        return
+    for i in range(n):
+        a = axes[i]
+        for k in range(i + 1):
+            b = axes[k]
+            s = 0.0
+            for j in range(first, end):
+                s += J[a, j] * J[b, j]
+            if a > 2:
+                s *= length
+            if b > 2:
+                s *= length
+            A[i, k] = A[k, i] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
+    """The same for `kinetic`: G^T (W W^T) G, and G."""
+    A, G, product = mobility.memory[0], mobility.memory[2], mobility.memory[5]
+    n = axes.shape[0]
+    for i in range(n):
+        for k in range(n):
+            A[i, k] = M[axes[i], axes[k]]
+    cholesky(A, n, G)
+    for i in range(n):
+        for k in range(n):
+            s = 0.0
+            for j in range(k, n):
+                s += inverse_inertia[6 * axes[i] + axes[j]] * G[j, k]
+            product[i, k] = s
+    for i in range(n):
+        for k in range(n):
+            s = 0.0
+            for j in range(i, n):
+                s += G[j, i] * product[j, k]
+            A[i, k] = s
+    for i in range(n):
+        for k in range(i):
+            A[i, k] = A[k, i] = 0.5 * (A[i, k] + A[k, i])
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_free(rule, inverse_inertia, mobility):
+    """Whether all singular values are surely above the threshold and where directions fade; says so if they are.
+
+    A - t^2 has a Cholesky factor if and only if all eigenvalues of A are above t^2. The largest singular value is at
+    most the root of the trace, and t is larger by what rounding may do.
+    """
+    axes, A, factor = rule.axes, mobility.memory[0], mobility.memory[FACTOR]
+    n = axes.shape[0]
+    trace = 0.0
+    for i in range(n):
+        trace += A[i, i]
+    t = max(rule.tolerance, rule.relative_tolerance * math.sqrt(trace)) * (1.0 + rule.fade)
+    shift = t * t + _ROUNDING * (t * t + trace)
+    for i in range(n):
+        for k in range(i):
+            factor[i, k] = A[i, k]
+        factor[i, i] = A[i, i] - shift
+    # in place: entry (i, j) is read before it is written
+    if not cholesky(factor, n, factor):
+        return False
+    for i in range(n):
+        for k in range(i + 1):
+            factor[i, k] = inverse_inertia[6 * axes[i] + axes[k]]
+    if not cholesky(factor, n, factor):
+        return False
+    if mobility.counts[1] > 0:
+        mobility.directions[:, :] = 0.0
+    mobility.counts[0], mobility.counts[1], mobility.counts[2] = n, 0, 1
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def complete_mobility(rule, mobility):
+    """Find singular values and H as of the last `find_mobility`, if they are not there yet."""
+    if mobility.counts[2] == 0:
+        return
+    mobility.counts[2] = 0
+    axes, A, factor = rule.axes, mobility.memory[0], mobility.memory[FACTOR]
+    n, x = axes.shape[0], mobility.memory[12, 1]
+    _find_singular_values(n, A, mobility)
+    mobility.H[:, :] = 0.0
+    for k in range(n):
+        for i in range(n):
+            x[i] = 1.0 if i == k else 0.0
+        cholesky_solve(factor, n, x)
+        for i in range(n):
+            mobility.H[axes[i], axes[k]] = x[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_singular_values(n, A, mobility):
+    """Fill them, and their vectors; overwrites A."""
+    sigma = mobility.singular_values
+    symmetric_eigen(A, n, sigma, mobility.memory[3])
+    for i in range(n):
+        sigma[i] = math.sqrt(sigma[i]) if sigma[i] > 0.0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _decompose(rule, inverse_inertia, M, mobility):
+    """Fill `mobility` from the Gram matrix, with and without directions of topological constraint."""
+    axes = rule.axes
     n = axes.shape[0]
     A, inertia, G, U = mobility.memory[0], mobility.memory[1], mobility.memory[2], mobility.memory[3]
-    mobilities, space = mobility.memory[4], mobility.memory[5]
-    small = mobility.memory[12]
-    strength, sigma = small[0], mobility.singular_values
-
+    mobilities, strength, sigma = mobility.memory[4], mobility.memory[12, 0], mobility.singular_values
+    _find_singular_values(n, A, mobility)
     for i in range(n):
         for k in range(n):
             inertia[i, k] = M[axes[i], axes[k]]
             mobilities[i, k] = inverse_inertia[6 * axes[i] + axes[k]]
-    if kinetic:
-        cholesky(inertia, n, G)
-        for i in range(n):  # A = G^T (W W^T) G
-            for k in range(n):
-                s = 0.0
-                for j in range(k, n):
-                    s += mobilities[i, j] * G[j, k]
-                space[i, k] = s
-        for i in range(n):
-            for k in range(n):
-                s = 0.0
-                for j in range(i, n):
-                    s += G[j, i] * space[j, k]
-                A[i, k] = s
-        for i in range(n):
-            for k in range(i):
-                A[i, k] = A[k, i] = 0.5 * (A[i, k] + A[k, i])
-    else:
-        for i in range(n):
-            a = axes[i]
-            for k in range(i + 1):
-                b = axes[k]
-                s = 0.0
-                for j in range(first, end):
-                    s += J[a, j] * J[b, j]
-                if a > 2:
-                    s *= length
-                if b > 2:
-                    s *= length
-                A[i, k] = A[k, i] = s
-    symmetric_eigen(A, n, sigma, U)
-    for i in range(n):
-        sigma[i] = math.sqrt(sigma[i]) if sigma[i] > 0.0 else 0.0
-
     threshold = max(rule.tolerance, rule.relative_tolerance * sigma[n - 1])
     deficient = 0
     while deficient < n and not sigma[deficient] > threshold:
@@ -231,8 +319,7 @@ def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
         strength[listed] = 1.0 - x * x * (3.0 - 2.0 * x)
         listed += 1
     before = mobility.counts[1]
-    mobility.counts[0] = n - deficient
-    mobility.counts[1] = listed
+    mobility.counts[0], mobility.counts[1], mobility.counts[2] = n - deficient, listed, 0
     _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobility)
     _find_directions(rule, deficient, listed, before, G, U, strength, mobility)
 
@@ -458,21 +545,30 @@ def _normalise_against(X, i, n):
 
 
 @numba.njit(cache=True, nogil=True)
-def wrench_at_hand(H, W, first, end, du, period, wrench):
+def wrench_at_hand(rule, mobility, W, first, end, du, period, wrench):
     """Fill `wrench` (6,) with what acts at the hand as `du` does to u = L^T v in `period` [s] (THESIS 5.12).
 
     F = J^#T tau = H W du / T: with forces tau for T, or impulses, which are divided by the step (errata 8). With
     period 1 and du = L^-1 tau it is the wrench of forces tau.
     """
-    for i in range(6):
-        wrench[i] = 0.0
+    x = mobility.memory[12, 1]
     for a in range(6):
         s = 0.0
         for j in range(first, end):
             s += W[a, j] * du[j]
-        s /= period
+        x[a] = s / period
+        wrench[a] = 0.0
+    if mobility.counts[2] == 0:
         for i in range(6):
-            wrench[i] += H[i, a] * s
+            for a in range(6):
+                wrench[i] += mobility.H[i, a] * x[a]
+        return
+    axes = rule.axes
+    for i in range(axes.shape[0]):
+        x[i] = x[axes[i]]  # axes ascend
+    cholesky_solve(mobility.memory[FACTOR], axes.shape[0], x)
+    for i in range(axes.shape[0]):
+        wrench[axes[i]] = x[i]
 
 
 @numba.njit(cache=True, nogil=True)
