@@ -41,7 +41,18 @@ from haptic_sim.constraints.in_worlds import (
     project,
     scaled_row,
 )
-from haptic_sim.constraints.switching import OFF, RIGID, Schedule, Switches, act, change, work
+from haptic_sim.constraints.switching import (
+    OFF,
+    RIGID,
+    Schedule,
+    Switches,
+    advance,
+    change,
+    conclude,
+    load,
+    stage,
+    unload,
+)
 from haptic_sim.energy import DAMPING, INJECTED
 from haptic_sim.multibody import BodyArrays, Multibody, find_velocity
 from haptic_sim.packed import Packed
@@ -62,10 +73,11 @@ class ConstrainedArrays(NamedTuple):
         carried: impulses of the rows by the projection of the velocity at its beginning, (m,).
         added: |z|^2 of the last step, which the next projection has to take out, (1,).
         z, residual, N: of the return to the manifold, (m,), (m,), (m, m).
-        of_hand: what they take from the hand's rows, (6, m).
+        of_hand: what is along Q in the hand's rows, (6, m).
         turned: minus gamma along Q, (m,).
         w: scaled velocity that moves q, (nv,).
-        multipliers, held: of the last step, and of the last one without collisions, (m,).
+        turning: what gyroscopic terms of free bodies do to u in a second, (nv,); x: work space (2, nv).
+        multipliers: of the last step, (m,).
         drift: of the hand, due to the constraints [m/s^2, rad/s^2] (6,).
     """
 
@@ -84,8 +96,9 @@ class ConstrainedArrays(NamedTuple):
     of_hand: np.ndarray
     turned: np.ndarray
     w: np.ndarray
+    turning: np.ndarray
+    x: np.ndarray
     multipliers: np.ndarray
-    held: np.ndarray
     drift: np.ndarray
 
 
@@ -128,6 +141,7 @@ class ConstrainedMultibody(Multibody):
         self._schedule = Schedule(self.constraints, period)
         self._switches.ticks[:] = self._schedule.ticks
         self._tick, self.held = 0, 0
+        self._nothing = np.zeros(6)
         self._rigid = Span.allocate(m, nv, self.arrays.Q, self.arrays.rank)
         self.multipliers, self.residual, self.drift = np.zeros(m), np.zeros(2), np.zeros(6)
         self._constrained = Packed(
@@ -147,8 +161,9 @@ class ConstrainedMultibody(Multibody):
                 of_hand=np.zeros((6, m)),
                 turned=np.zeros(m),
                 w=np.zeros(nv),
+                turning=np.zeros(nv),
+                x=np.zeros((2, nv)),
                 multipliers=self.multipliers,
-                held=np.zeros(m),
                 drift=self.drift,
             )
         )
@@ -176,7 +191,6 @@ class ConstrainedMultibody(Multibody):
         for k in self._schedule.switches:
             self._switches.mode[k] = RIGID if self._schedule.holds(k, 0) else OFF
         self._given = self.v.copy()
-        self._colliding = False
         self._ready = True
         self._start()
 
@@ -208,22 +222,20 @@ class ConstrainedMultibody(Multibody):
             super().refresh()
         for linear, a, angular, b in self._accelerations:
             linear[:], angular[:] = a, b
-        finish(self._constrained)
+        finish(self._constrained, self._tick, self.period)
 
     def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
-        """See Multibody; with the constraints, and with those that switch."""
-        super().push(wrench, period, du)
-        pushed(self._constrained, self._tick, wrench, period, du)
+        """See Multibody; with the constraints, and with those that switch: `u` is in their coordinates until `book`."""
+        super().push(self._nothing, period, du)
+        pushed(self._constrained, wrench, period, du)
 
-    def book(self, impulses: np.ndarray, count: int, u: np.ndarray, colliding: bool, flows: np.ndarray) -> None:
+    def book(self, impulses: np.ndarray, count: int, u: np.ndarray, flows: np.ndarray) -> None:
         """Enter what switching constraints did in a step into `flows` (`EnergyBalance.values`).
 
         Args:
             impulses: of the contacts, (C, 3); count: how many count.
-            u: scaled velocity after the step.
-            colliding: whether there are impulses of collisions among them.
+            u: scaled velocity after the step; it is brought back to its own coordinates.
         """
-        self._colliding = colliding
         book(self._constrained, impulses, count, u, flows)
 
     def move(self, u: np.ndarray, period: float) -> None:
@@ -232,10 +244,10 @@ class ConstrainedMultibody(Multibody):
             self.v[:] = 0.0
             self.held += 1
         self._tick += 1
-        sum_up(self._constrained, period, self._colliding)
+        sum_up(self._constrained, period)
         self.refresh()
+        measure(self._constrained, self.residual)  # of what was rigid in the step
         self._switch()
-        measure(self._constrained, self.residual)
 
     def _return(self, u: np.ndarray, period: float) -> bool:
         """Find v, and move q by it so that the constraints are met; False where they cannot be, and q stayed."""
@@ -290,8 +302,7 @@ class ConstrainedMultibody(Multibody):
         for k in self._schedule.switches:
             before = self._switches.mode[k]
             switch(self._constrained, k, self._schedule.holds(k, self._tick), self._tick, self.period)
-            after = self._switches.mode[k]
-            changed = changed or (before != after and RIGID in (before, after))
+            changed = changed or bool(before != self._switches.mode[k])
         if changed:
             self.refresh()
 
@@ -372,33 +383,83 @@ def constrain(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def finish(packed):
-    """Find gamma, and take what is along Q out of the hand's rows."""
+def finish(packed, tick, period):
+    """Find gamma and the stages of constraints that switch, and take what is along Q out of the hand's rows."""
     a = packed.arrays
     body, rigid = a.body, a.rigid
-    rank = rigid.rank[0]
     evaluate(a.rows, body.J_W, body.support, body.v, True)
     along(rigid, a.rows.gamma, a.turned)
-    for r in range(rank):
+    for r in range(rigid.rank[0]):
         a.turned[r] = -a.turned[r]
+        body.part[r] = 1.0
+    body.rank[1] = body.rank[0]
+    _find_turning(a)
+    for k in range(a.rows.kind.shape[0]):
+        stage(
+            a.switches,
+            k,
+            tick,
+            period,
+            a.rows,
+            body.v,
+            a.turned,
+            a.turning,
+            body.L,
+            body.Q,
+            body.part,
+            body.rank,
+            a.soft,
+        )
     for i in range(6):
         a.drift[i] = 0.0
-        for r in range(rank):
+        for r in range(a.of_hand.shape[1]):
             a.of_hand[i, r] = 0.0
-    if rank == 0 or body.hand_tree < 0:
-        return
-    W, J, L = body.W_H, body.J_H, body.L
+    if body.rank[1] > 0 and body.hand_tree >= 0:
+        _constrain_hand(a)
+        if body.rank[1] > body.rank[0]:
+            _drift_of_stages(a, period)
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_turning(a):
+    """Fill in what gyroscopic terms, which `bias` leaves out, do to u."""
+    body = a.body
+    for j in range(a.turning.shape[0]):
+        a.turning[j] = 0.0
+    for i in range(body.free.shape[0]):
+        for j in range(body.free[i], body.free[i] + 3):
+            a.turning[j] = -body.nle[j]
+    _solve(body, a.turning)
+
+
+@numba.njit(cache=True, nogil=True)
+def _solve(body, x):
+    """x = L^-1 x."""
+    for tree in range(body.start.shape[0]):
+        first = body.start[tree]
+        for j in range(first, first + body.size[tree]):
+            for k in range(first, j):
+                x[j] -= body.L[j, k] * x[k]
+            x[j] /= body.L[j, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _constrain_hand(a):
+    """Take what constraints take out of the hand's rows, and find its drift along rigid ones."""
+    body = a.body
+    W, J, L, Q = body.W_H, body.J_H, body.L, body.Q
     first = body.start[body.hand_tree]
     end = first + body.size[body.hand_tree]
     for i in range(6):
-        for r in range(rank):
+        for r in range(body.rank[1]):
             s = 0.0
             for j in range(first, end):
-                s += W[i, j] * rigid.Q[r, j]
+                s += W[i, j] * Q[r, j]
             a.of_hand[i, r] = s
-            a.drift[i] += s * a.turned[r]
+            if r < body.rank[0]:
+                a.drift[i] += s * a.turned[r]
             for j in range(first, end):
-                W[i, j] -= s * rigid.Q[r, j]
+                W[i, j] -= body.part[r] * s * Q[r, j]
         for j in range(first, end):
             s = 0.0
             for k in range(first, j + 1):
@@ -413,32 +474,73 @@ def finish(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def pushed(packed, tick, wrench, period, du):
-    """Project `du`, to which the hand's part is projected already, and add what constraints do that switch."""
+def _drift_of_stages(a, period):
+    """Add to the drift what a step without a wrench does besides -W_H L^-1 nle, which `Hand` knows of."""
+    body, y = a.body, a.w
+    before, ahead = a.x[0], a.x[1]
+    for j in range(y.shape[0]):
+        y[j] = body.nle[j]
+    _solve(body, y)
+    for j in range(y.shape[0]):
+        before[j] = body.u[j]
+        ahead[j] = body.u[j] - period * (y[j] + a.turning[j])
+    load(a.switches, body.Q, body.rank, before, ahead)
+    for i in range(6):
+        for j in range(y.shape[0]):
+            a.drift[i] += body.W_H[i, j] * ((ahead[j] - before[j]) / period + y[j] + a.turning[j])
+        for r in range(body.rank[0], body.rank[1]):
+            s = 0.0
+            for j in range(y.shape[0]):
+                s += body.Q[r, j] * a.turning[j]
+            a.drift[i] += body.part[r] * a.of_hand[i, r] * s
+
+
+@numba.njit(cache=True, nogil=True)
+def pushed(packed, wrench, period, du):
+    """Project `du`, what gravity and bias do to u, let constraints that switch act, and add the wrench."""
     a = packed.arrays
-    body = a.body
-    project(a.rigid.Q, a.rigid.rank[0], du, a.taken[0])
-    for r in range(a.rigid.rank[0]):
-        for i in range(6):
-            a.taken[0, r] += period * a.of_hand[i, r] * wrench[i]
-    for k in range(a.rows.kind.shape[0]):
-        act(a.switches, k, tick, period, a.rows, a.turned, body.L, body.u, du, a.rigid, a.soft)
+    body, switches, n = a.body, a.switches, du.shape[0]
+    rigid, both = body.rank[0], body.rank[1]
+    project(body.Q, rigid, du, a.taken[0])
+    if both > rigid:
+        for j in range(n):
+            switches.before[j] = body.u[j]
+            du[j] += body.u[j]
+        load(switches, body.Q, body.rank, body.u, du)
+        for j in range(n):
+            du[j] -= body.u[j]
+    for i in range(6):
+        for j in range(n):
+            du[j] += period * body.W_H[i, j] * wrench[i]
+        for r in range(both):
+            s = period * a.of_hand[i, r] * wrench[i]
+            if r < rigid:
+                a.taken[0, r] += s
+            else:
+                switches.drive[r] -= (1.0 - switches.root[r] ** 2) * s
+    if both > rigid:
+        for j in range(n):
+            body.ahead[j] = body.u[j] + du[j]
+        unload(body.Q, body.part, body.rank, body.ahead)
 
 
 @numba.njit(cache=True, nogil=True)
 def book(packed, p, count, u, flows):
     """See ConstrainedMultibody; also says what the constraints took from the contacts."""
     a = packed.arrays
-    for r in range(a.rigid.rank[0]):
+    body = a.body
+    for r in range(body.rank[1]):
         s = 0.0
         for i in range(count):
             for d in range(3):
-                s += p[i, d] * a.body.reaction[i, d, r]
+                s += p[i, d] * body.reaction[i, d, r]
         a.taken[1, r] = s
-    for k in range(a.rows.kind.shape[0]):
-        injected, damped = work(a.switches, k, a.rows.first[k], a.body.u, u)
-        flows[INJECTED] += injected
-        flows[DAMPING] += damped
+    given, lost = conclude(a.switches, a.rows, body.Q, body.part, body.rank, a.taken[1], u)
+    flows[INJECTED] += given
+    flows[DAMPING] += lost
+    if body.rank[1] > body.rank[0]:
+        for j in range(u.shape[0]):
+            body.u[j] = a.switches.before[j]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -564,7 +666,7 @@ def newton_step(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def sum_up(packed, period, colliding):
+def sum_up(packed, period):
     """Find the multipliers of the step."""
     a = packed.arrays
     a.added[0] = 0.0
@@ -575,17 +677,16 @@ def sum_up(packed, period, colliding):
     for i in range(a.multipliers.shape[0]):
         a.multipliers[i] = (a.multipliers[i] + a.carried[i] + a.switches.multipliers[i]) / period
         a.carried[i] = 0.0
-        if not colliding:
-            a.held[i] = a.multipliers[i]
     for r in range(a.z.shape[0]):
         a.taken[0, r] = a.taken[1, r] = 0.0
+    advance(a.switches)
 
 
 @numba.njit(cache=True, nogil=True)
 def switch(packed, k, wanted, tick, period):
     """See `haptic_sim.constraints.switching.change`."""
     a = packed.arrays
-    change(a.switches, k, wanted, tick, period, a.rows, a.body.v, a.held)
+    change(a.switches, k, wanted, tick, period, a.rows)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -21,7 +21,6 @@ _GIMBAL = {"mass": 0.02, "inertia": [1e-5, 1e-5, 1e-5]}  # small beside a tool, 
 _FLAT = 0.55  # moment of inertia of a wheel across its axle, of that about it; a disc has 0.5
 
 
-
 class _Held(Parameters):
     """What all of them have."""
 

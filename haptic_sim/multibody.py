@@ -135,8 +135,10 @@ class BodyArrays(NamedTuple):
         hand, hand_tree: joint and tree of the hand.
         free, free_inertia: first angular coordinate and inertia of the free bodies.
         step: tangent vector by which q moves, (nv,).
-        Q: orthonormal rows that exact constraints take from u, (rows, nv), of which rank[0] count; reaction: what they
-            take from each contact, (C, 3, rows). See `haptic_sim.constrained_bodies`.
+        Q: rows that exact constraints take from u, (rows, nv): the first rank[0] whole, and, while constraints are
+            switched, those up to rank[1] the `part` (rows,) of. See `haptic_sim.constrained_bodies`.
+        reaction: what they take from each contact, (C, 3, rows).
+        ahead: what u would become without contacts, while constraints are switched; `u` has other coordinates then.
     """
 
     M: np.ndarray
@@ -166,8 +168,10 @@ class BodyArrays(NamedTuple):
     hand_energy: np.ndarray
     step: np.ndarray
     Q: np.ndarray
+    part: np.ndarray
     rank: np.ndarray
     reaction: np.ndarray
+    ahead: np.ndarray
 
 
 class Multibody:
@@ -255,8 +259,10 @@ class Multibody:
             hand_energy=self.hand_energy,
             step=self._step,
             Q=np.zeros((rows, nv)),
-            rank=np.zeros(1, np.int64),
+            part=np.ones(rows),
+            rank=np.zeros(2, np.int64),
             reaction=np.zeros((CAPACITY if rows else 0, 3, rows)),
+            ahead=np.zeros(nv),
         )
         self.packed = Packed(self.arrays)
         self.refresh()

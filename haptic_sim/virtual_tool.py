@@ -13,7 +13,7 @@ from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParamet
 from haptic_sim.contact.rows import ContactRows
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
-from haptic_sim.messages import COLLIDING, FREE, ToolCommand, ToolState, tick_time
+from haptic_sim.messages import FREE, ToolCommand, ToolState, tick_time
 from haptic_sim.multibody import refresh_bodies
 from haptic_sim.packed import Packed
 from haptic_sim.worlds import World
@@ -153,7 +153,7 @@ class VirtualTool:
         body.push(command.wrench, self.period, self._external)
         contact.respond(rows, body, self._external, self.period)
         contact.conclude(rows, body, command.wrench, self.period)
-        body.book(contact.impulses.p, rows.count, contact.u, contact.state == COLLIDING, contact.balance.values)
+        body.book(contact.impulses.p, rows.count, contact.u, contact.balance.values)
         _tell_step(packed, self.period)
         body.move(contact.u, self.period)
         self.hand.refresh()

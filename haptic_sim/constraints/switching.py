@@ -1,31 +1,50 @@
-"""Constraints that are switched on and off without a jump in force or energy.
+"""Constraints that are switched on and off without a jump in force, and without energy of their own.
 
-A constraint is off, engaging, rigid or releasing. While it changes, it acts through its rows, less the part of them
-that other, rigid constraints take (Q: orthonormal rows in scaled coordinates, s = Q u the rates along them):
+A constraint is off, engaging, rigid or releasing. While it changes, a virtual mass mu = w / (1 - w) times the mass that
+it feels hangs on the body along its rows (s: their rates, in coordinates in which that mass is 1). It has no weight,
+and is at rest where the constraint is met: w = 0 is a free body, w = 1 a rigid constraint.
 
- - **engaging**: a damper between the body and a carriage that drives to where the constraint is met,
-       f = -d(t) (s - s_c),    s_c = -3 c / (time left), no faster than bound.
-   d grows from 0, so that the force begins at 0, to infinity, so that in the end the rates are the carriage's. What is
-   left, c, then falls like the cube of the time left: rate and acceleration end at 0, and the force is that of the
-   rigid constraint when this takes over. That waits until c < CLOSE T^2: until the correction that it makes is less
-   than CLOSE [m/s^2] of acceleration, that is until nothing keeps the body from the carriage's path.
- - **releasing**: the force at the end of the rigid constraint fades out, beside a damper that fades from infinity,
-       f = x f_0 - d(t) s,    x from 1 to 0.
-   A constraint that is switched off while it engages keeps its damper and carriage, which fade likewise.
+ - **engaging**: the mass grows, and what it grows by has to be brought up from the rate of a carriage,
+       (1 + mu) ds/dt = a - dmu/dt (s - s_c),   s_c = -2 c / (time left),
+   for the acceleration a that everything else gives the body. With 1 - w = W(r) = r^6 (7 - 6 r) in the part r of `fade`
+   that is left, the force on the body is
+       y = -w a - d (s + 2 c / (r fade)),   d = (dmu/dt) / (1 + mu) = 42 (1 - r) / (r fade (7 - 6 r)),
+   the rigid constraint's force faded in, a damper and a spring. It is 0 in the beginning (w = d = 0). In the end
+   d -> 6 / (time left), and c falls as its third and fourth powers do, the solutions of
+       d2c/dt2 = -(6 / t) (dc/dt + 2 c / t),   t: time left;
+   so c, s and ds/dt end at 0 and y at -a: at the force of the rigid constraint, whatever pushes.
+ - **releasing**: the mass is shed, at the body's own velocity: (1 + mu) ds/dt = a, y = -w a. The force fades from that
+   of the rigid constraint to 0. What was left of damper and spring where the constraint was not rigid yet fades, too.
 
-d = (x / (1 - x)) / (DAMPING fade) times the mass that the constraint feels, x = 3 r^2 - 2 r^3 in the part r of `fade`
-that has gone (is left). All of it is implicit in the rates at the end of the step, so that any d is stable: with
-g = T x / ((1 - x) DAMPING fade) and h = g / (1 + g) the impulse is
-    y = (1 - h) T x f_0 - h (s_free - s_c).
+**Continuity.** y is a continuous function of time if a, the load, is; so is the acceleration of the body.
 
-**Energy.** The work of the carriage, y . s_c, and of the fading force, (1 - h) y_0 . s, is booked as injected, what the
-damper takes as damping. Both are bounded beforehand: x f_0 . s - d s^2 <= x^2 f_0^2 / (4 d) integrates to at most
-    W = DAMPING fade^2 |f_0|^2 / 31
-for the force of release (|f_0|^2 = f . M^-1 f of the force of constraint; 1/31: the integral of x (1 - x) / 4),
-and the carriage moves by no more than it has to.
+**Energy.** With the energy mu s^2 / 2 of the virtual mass the power of the force on the body is
+    y s = -d(mu s^2 / 2)/dt - |dmu/dt| s^2 / 2 + dmu/dt s s_c:
+picked up at rest or shed, mass only takes energy. So a constraint that is met when it is switched on (s_c = 0), one of
+velocities, and every one that is switched off give the body no energy at any time, for any load: the sum of y s never
+is above 0. Where c != 0 the body has to be moved, which takes energy that the body does not have, and which is booked:
+1.85 c^2 / fade^2 times the mass for a body at rest without load, and what it takes to move c against a load.
 
-Within a step the rows turn, by gamma = dA/dt v a second. Carriages move by -T gamma / 2 more, so that c follows its
-plan to third order in T, and forces meet those of the rigid constraint.
+**Contacts and the hand** meet the body with the virtual mass on it: each row of theirs loses the part 1 - sqrt(1 - w)
+of what is along Q, in coordinates u' = s / sqrt(1 - w), of which the square is (1 + mu) s^2. So they are resolved as
+without the constraint in the beginning, as under the rigid one in the end, and continuously between. Constraints that
+switch at the same time each hang their mass on the body itself, (1 + sum mu_k Q_k^T Q_k) du/dt = a - sum dmu_k/dt ...:
+in its principal axes the mass of one is mu_k times the mobility that those before leave (`stage`), so that their order
+is of no consequence, the nearly rigid ones prevail, and a constraint that others imply finds no load. The force on the
+body is continuous; only how redundant rows share it is not determined.
+
+**What is in the way.** Left alone, c falls at 3 to 4 c / (time left). Where a contact pushes against the carriage, or
+rigid constraints take a row, and c does not fall at a third of that, the clock slows down and turns back (`_pace`), to
+a time left of 0.6 `fade`, where a body that is held up is pushed with 172 c / fade^2 times its mass. Once the way is
+free the clock goes on, and the constraint becomes rigid later. The clock is no part of the force: this has no jumps
+either; and mass that is shed or grows more slowly than damper and spring reckon with only takes more energy.
+
+**Discrete time.** Over a step from w to w+ with impulses I: s+ = (1 - h) s + h s_c + (1 - w+) I with
+1 - h = (1 - w+) / (1 - w), which is the growing mass's balance of momentum; released, h = 0. With n steps of length T
+left, r^6 is n (n + 1)^2 (n + 2)^2 (n + 3) and s_c = -2 c / ((n + 1) T): then n (n + 1) (n + 2), and that times n + 3,
+are solutions for c in the end, which meet 0 exactly while y goes to the rigid constraint's force in a straight line.
+The last step is already the rigid constraint's. s is the rate in the middle of steps: rows turn by gamma = dA/dt v a
+second, by half of that in half a step.
 """
 
 from __future__ import annotations
@@ -37,41 +56,66 @@ import numba
 import numpy as np
 
 from haptic_sim.constraints.in_worlds import MOST_ROWS, WorldConstraint, along, find_span, multipliers, scaled_row
+from haptic_sim.hand.symmetric import symmetric_eigen
 
 OFF, ENGAGING, RIGID, RELEASING = range(4)
-DAMPING = 0.1  # of `fade`: time constant of the damper in the middle
-CLOSE = 0.05  # [m/s^2, rad/s^2] that a constraint may jump by when it becomes rigid
-_LAST = 0.02  # of `fade`: the least time left that the carriage reckons with
-_SHORTEST = 3.0  # [periods] likewise
-_LOST = 1e-8  # of a row that rigid constraints take: what is left of it is rounding
+CLOSE = 0.05  # [m/s^2, rad/s^2] acceleration that a rigid constraint may begin with
+_NEAR = 0.05  # of the largest residual, likewise, where `fade` is few steps long
+_WAITS, _LETS = 0.45, 0.75  # of `fade`: with less left the clock waits for progress, with more not at all
+_LIGHTEST = 1e-7  # sqrt(1 - w) in the rows of contacts and of the hand
+_LOST = 1e-8  # of a direction that rigid constraints take: what is left of it is rounding
 
 
 class Switches(NamedTuple):
-    """What constraints do at present, for kernels (C: constraints, m: rows of all).
+    """What constraints do at present, for kernels (C: constraints, m: rows of all; stages are rows of `BodyArrays.Q`).
 
     Attributes:
         mode: OFF and so on, (C,) int64; begun: tick of its beginning (C,) int64; ticks: of `fade`, (C,) int64.
-        fade: (C,) [s]; start: x at the beginning of a release (C,); fastest: bound of the carriage's rates (C,).
-        force: multipliers at the beginning of a release (m,); carriage: its rates, at the beginning of one, (m,).
-        Q: orthonormal rows of each constraint that is switching, from its first row on, (m, nv); rank: (C,) int64.
-        target, impulse, drive: s_c, y and (1 - h) y_0 along these, (m,).
+        fade: (C,) [s]; left: time left of an engagement, (C,) [s]; following: the same after the step.
+        start: w at the beginning of a release (C,); grip: h / (1 - h) of the engagement that it ended, (C,).
+        largest: residual since the engagement began (C,).
+        hindered, implied: whether contacts pushed against the carriage in the last step, and whether rigid constraints
+            keep a row from being met, (C,) bool.
+        projected: whether a projection made the rates 0 at this tick, (C,) bool.
+        first, rank: stages of each constraint, (C,) int64.
+        w, h: of each stage at the end of the step, (m,); root: sqrt(1 - w), (m,).
+        carriage: s_c, (m,); constant: what s+ has besides, (m,).
+        drive: impulse of each stage, (m,); rate: s before the step, and its mean in it, (m,).
+        rows: scaled rows of constraints that are switching, (m, nv); shares: multipliers of a row for unit impulses of
+            the stages of its constraint, (m, MOST_ROWS).
+        directions, shares_of: work space, (MOST_ROWS, MOST_ROWS), (MOST_ROWS,).
         multipliers: impulses of the rows of constraints that are switching [N s, N m s] (m,).
+        before: u, while `BodyArrays.u` is in the stages' coordinates, (nv,); load: work space (nv,).
     """
 
     mode: np.ndarray
     begun: np.ndarray
     ticks: np.ndarray
     fade: np.ndarray
+    left: np.ndarray
+    following: np.ndarray
     start: np.ndarray
-    fastest: np.ndarray
-    force: np.ndarray
-    carriage: np.ndarray
-    Q: np.ndarray
+    grip: np.ndarray
+    largest: np.ndarray
+    hindered: np.ndarray
+    implied: np.ndarray
+    projected: np.ndarray
+    first: np.ndarray
     rank: np.ndarray
-    target: np.ndarray
-    impulse: np.ndarray
+    w: np.ndarray
+    h: np.ndarray
+    root: np.ndarray
+    carriage: np.ndarray
+    constant: np.ndarray
     drive: np.ndarray
+    rate: np.ndarray
+    rows: np.ndarray
+    shares: np.ndarray
+    directions: np.ndarray
+    shares_of: np.ndarray
     multipliers: np.ndarray
+    before: np.ndarray
+    load: np.ndarray
 
     @classmethod
     def allocate(cls, constraints: Sequence[WorldConstraint], m: int, nv: int) -> Switches:
@@ -82,16 +126,30 @@ class Switches(NamedTuple):
             begun=np.zeros(count, np.int64),
             ticks=np.ones(count, np.int64),
             fade=np.array([constraint.fade for constraint in constraints], float),
+            left=np.zeros(count),
+            following=np.zeros(count),
             start=np.ones(count),
-            fastest=np.zeros(count),
-            force=np.zeros(m),
-            carriage=np.zeros(m),
-            Q=np.zeros((m, nv)),
+            grip=np.zeros(count),
+            largest=np.zeros(count),
+            hindered=np.zeros(count, np.bool_),
+            implied=np.zeros(count, np.bool_),
+            projected=np.zeros(count, np.bool_),
+            first=np.zeros(count, np.int64),
             rank=np.zeros(count, np.int64),
-            target=np.zeros(m),
-            impulse=np.zeros(m),
+            w=np.zeros(m),
+            h=np.zeros(m),
+            root=np.ones(m),
+            carriage=np.zeros(m),
+            constant=np.zeros(m),
             drive=np.zeros(m),
+            rate=np.zeros(m),
+            rows=np.zeros((m, nv)),
+            shares=np.zeros((m, MOST_ROWS)),
+            directions=np.zeros((MOST_ROWS, MOST_ROWS)),
+            shares_of=np.zeros(MOST_ROWS),
             multipliers=np.zeros(m),
+            before=np.zeros(nv),
+            load=np.zeros(nv),
         )
 
 
@@ -115,43 +173,88 @@ class Schedule:
 
 
 @numba.njit(cache=True, nogil=True)
-def strength(part):
-    """x: 0 to 1 as `part` is, without a corner at its ends."""
+def lightness(left, fade, period):
+    """1 - w of an engaging constraint with this time left, 1 to 0: W of steps of `period` [s], or of 0."""
+    left = min(max(left, 0.0), fade)
+    return _sixth(left, period) / _sixth(fade, period) * (7.0 - 6.0 * left / fade)
+
+
+@numba.njit(cache=True, nogil=True)
+def _sixth(t, period):
+    return t * (t + period) ** 2 * (t + 2.0 * period) ** 2 * (t + 3.0 * period)
+
+
+@numba.njit(cache=True, nogil=True)
+def fading(part):
+    """1 to 0 as `part` is, without a corner at its ends."""
     r = min(max(part, 0.0), 1.0)
     return r * r * (3.0 - 2.0 * r)
 
 
 @numba.njit(cache=True, nogil=True)
-def change(switches, k, wanted, tick, period, rows, v, held):
-    """Go on to the next mode of constraint k if it is time; `held`: multipliers of the last regular step (m,)."""
-    mode, first = switches.mode, rows.first[k]
-    count = 0
-    while first + count < rows.owner.shape[0] and rows.owner[first + count] == k:
-        count += 1
+def count_rows(rows, k):
+    """Number of rows of constraint k."""
+    first = rows.first[k]
+    end = rows.first[k + 1] if k + 1 < rows.first.shape[0] else rows.owner.shape[0]
+    return end - first
+
+
+@numba.njit(cache=True, nogil=True)
+def _residual(rows, k):
+    """The largest of constraint k [m, rad]."""
+    largest = 0.0
+    for i in range(rows.first[k], rows.first[k] + count_rows(rows, k)):
+        largest = max(largest, abs(rows.c[i]))
+    return largest
+
+
+@numba.njit(cache=True, nogil=True)
+def _pace(switches, rows, k, v, period):
+    """How fast the clock of engaging constraint k goes, -1 to 1."""
+    if not (switches.hindered[k] or switches.implied[k]):
+        return 1.0
+    left, small = switches.left[k], (CLOSE * period * period) ** 2
+    square, falls = small, small
+    for i in range(rows.first[k], rows.first[k] + count_rows(rows, k)):
+        rate = 0.0
+        for j in range(v.shape[0]):
+            rate += rows.A[i, j] * v[j]
+        square += rows.c[i] * rows.c[i]
+        falls -= rows.c[i] * rate * left
+    progress = min(max(falls / square, 0.0), 1.0)
+    waits = fading((_LETS - left / switches.fade[k]) / (_LETS - _WAITS))
+    return 1.0 - 2.0 * waits * (1.0 - progress)
+
+
+@numba.njit(cache=True, nogil=True)
+def advance(switches):
+    """Let the clocks of engaging constraints go on, at the end of a step."""
+    for k in range(switches.mode.shape[0]):
+        switches.left[k] = switches.following[k]
+        switches.projected[k] = False
+
+
+@numba.njit(cache=True, nogil=True)
+def change(switches, k, wanted, tick, period, rows):
+    """Go on to the next mode of constraint k if it is time."""
+    mode, left = switches.mode, switches.left
     before, gone = mode[k], tick - switches.begun[k]
     if before == OFF and wanted:
         mode[k] = ENGAGING
-        size = 0.0
-        for i in range(first, first + count):
-            rate = 0.0
-            for j in range(v.shape[0]):
-                rate += rows.A[i, j] * v[j]
-            size += abs(rows.c[i]) + switches.fade[k] * abs(rate)
-        switches.fastest[k] = 3.0 * size / switches.fade[k]
+        left[k] = switches.fade[k]
+        switches.largest[k], switches.hindered[k], switches.implied[k] = 0.0, False, False
     elif before == ENGAGING and not wanted:
         mode[k] = RELEASING
-        switches.start[k] = strength(gone / switches.ticks[k])
-        find_carriage(switches, k, count, gone, period, rows)
-        for i in range(first, first + count):
-            switches.force[i] = 0.0
-    elif before == ENGAGING and gone >= switches.ticks[k] and _met(rows, first, count, v, period):
-        mode[k] = RIGID
+        switches.start[k] = 1.0 - lightness(left[k], switches.fade[k], period)
+        h = _hold(switches, k, period)
+        switches.grip[k] = h / max(1.0 - h, 1e-12)
+    elif before == ENGAGING and left[k] <= period * (1.0 + 1e-6):
+        if _residual(rows, k) <= max(CLOSE * period * period, _NEAR * switches.largest[k]):
+            mode[k] = RIGID
     elif before == RIGID and not wanted:
         mode[k] = RELEASING
-        switches.start[k] = 1.0
-        for i in range(first, first + count):
-            switches.force[i] = held[i]
-            switches.carriage[i] = 0.0
+        switches.start[k], switches.grip[k] = 1.0, 0.0
+        switches.projected[k] = True
     elif before == RELEASING and gone >= switches.ticks[k]:
         mode[k] = OFF
     if mode[k] != before:
@@ -159,123 +262,216 @@ def change(switches, k, wanted, tick, period, rows, v, held):
 
 
 @numba.njit(cache=True, nogil=True)
-def _met(rows, first, count, v, period):
-    """Whether becoming rigid changes the body's acceleration by less than CLOSE."""
-    for i in range(first, first + count):
-        rate = 0.0
-        for j in range(v.shape[0]):
-            rate += rows.A[i, j] * v[j]
-        if abs(rows.c[i]) > CLOSE * period * period:
-            return False
-        if not abs(rate) <= period * (CLOSE + abs(rows.gamma[i])):
-            return False
-    return True
+def _hold(switches, k, period):
+    """h of an engaging constraint."""
+    left, fade = switches.left[k], switches.fade[k]
+    if left <= period * (1.0 + 1e-6):
+        return 1.0
+    return 1.0 - lightness(left - period, fade, period) / lightness(left, fade, period)
 
 
 @numba.njit(cache=True, nogil=True)
-def find_carriage(switches, k, count, gone, period, rows):
-    """Fill in the rates of the carriage of an engaging constraint."""
-    first, fade = rows.first[k], switches.fade[k]
-    left = max(fade - gone * period, _LAST * fade, _SHORTEST * period)
-    fastest = 0.0
-    for i in range(first, first + count):
-        switches.carriage[i] = -3.0 * rows.c[i] / left
-        fastest = max(fastest, abs(switches.carriage[i]))
-    if fastest > switches.fastest[k]:
-        for i in range(first, first + count):
-            switches.carriage[i] *= switches.fastest[k] / fastest
+def _law(switches, k, tick, period, rows, v):
+    """w and h of the next step of constraint k, which is switching, and the 1 - w that h ends at; sets its clock."""
+    fade = switches.fade[k]
+    if switches.mode[k] == RELEASING:
+        gone = tick - switches.begun[k]
+        g = switches.grip[k] * fading(1.0 - gone / switches.ticks[k])
+        w = switches.start[k] * fading(1.0 - (gone + 1) / switches.ticks[k])
+        return w, g / (1.0 + g), 1.0 - w
+    switches.largest[k] = max(switches.largest[k], _residual(rows, k))
+    pace = _pace(switches, rows, k, v, period)
+    after = switches.left[k] - pace * period
+    if pace == 1.0:  # the end is met exactly in whole steps
+        after = period * np.ceil(after / period - 1e-6)
+    switches.following[k] = min(max(after, 0.0), fade)
+    w, h = 1.0 - lightness(switches.following[k], fade, period), _hold(switches, k, period)
+    return w, h, (1.0 - h) * lightness(switches.left[k], fade, period)
 
 
 @numba.njit(cache=True, nogil=True)
-def act(switches, k, tick, period, rows, turned, L, u, du, rigid, span):
-    """Add what constraint k does in a step to `du`, if it is switching.
+def _out_of(x, q, part):
+    """Take a part of what is along q out of x; returns what was."""
+    s = 0.0
+    for j in range(x.shape[0]):
+        s += q[j] * x[j]
+    for j in range(x.shape[0]):
+        x[j] -= part * s * q[j]
+    return s
+
+
+@numba.njit(cache=True, nogil=True)
+def stage(switches, k, tick, period, rows, v, turned, turning, L, Q, part, ranks, span):
+    """Append the stages of constraint k to Q and `part` if it is switching, and find its law for the next step.
 
     Args:
+        v: velocity, for the rates of rows.
         turned: velocities along the rigid constraints' Q that undo their gamma, for a second, (rank,).
-        u, du: before the step, and what other forces do to it.
-        rigid, span: the span of the rigid constraints; work space for that of these rows.
+        turning: what gyroscopic terms of free bodies do to u in a second, within the step as gamma does, (nv,).
+        Q, part, ranks: of `BodyArrays`.
+        span: work space for MOST_ROWS rows.
     """
-    first, n = rows.first[k], u.shape[0]
-    count = 0
-    while first + count < rows.owner.shape[0] and rows.owner[first + count] == k:
-        switches.multipliers[first + count] = 0.0
-        count += 1
-    switches.rank[k] = 0
+    first, count, n, rigid, end = rows.first[k], count_rows(rows, k), L.shape[0], ranks[0], ranks[1]
+    switches.first[k], switches.rank[k] = end, 0
     mode = switches.mode[k]
     if mode != ENGAGING and mode != RELEASING:
         return
-    gone = tick - switches.begun[k]
-    part = gone / switches.ticks[k]
-    if mode == ENGAGING:
-        x = strength(part)
-        find_carriage(switches, k, count, gone, period, rows)
-        keep = 1.0
-    else:
-        x = switches.start[k] * strength(1.0 - part)
-        keep = strength(1.0 - part)
-    target = span.rest  # free until `find_span`
+    w, h, light = _law(switches, k, tick, period, rows, v)
+    lag = 0.0 if switches.projected[k] else 0.5 * period
+    soon = 2.0 / (max(switches.left[k], period) + period)
+    W, target, z, V, share = span.W, span.out, span.z, switches.directions, switches.shares_of
+    for i in range(MOST_ROWS):
+        target[i] = 0.0
+        for j in range(n):
+            W[i, j] = 0.0
     for i in range(count):
-        W = span.W[i]
-        scaled_row(rows.A[first + i], L, W)
-        before = after = 0.0
+        row = W[i]
+        scaled_row(rows.A[first + i], L, row)
         gamma = rows.gamma[first + i]
         for j in range(n):
-            before += W[j] * W[j]
-        for r in range(rigid.rank[0]):
-            s = 0.0
-            for j in range(n):
-                s += rigid.Q[r, j] * W[j]
-            gamma += s * turned[r]
-            for j in range(n):
-                W[j] -= s * rigid.Q[r, j]
+            switches.rows[first + i, j] = row[j]
+        for r in range(rigid):
+            gamma += _out_of(row, Q[r], 1.0) * turned[r]
         for j in range(n):
-            after += W[j] * W[j]
-        if not after > _LOST * _LOST * before:
-            for j in range(n):
-                W[j] = 0.0
-        switches.target[first + i] = keep * switches.carriage[first + i] - 0.5 * period * gamma
-    for i in range(count, MOST_ROWS):
-        for j in range(n):
-            span.W[i, j] = 0.0
+            gamma += row[j] * turning[j]
+            row[j] = switches.rows[first + i, j]
+        target[i] = gamma
     find_span(span, MOST_ROWS)
     rank = span.rank[0]
-    for i in range(MOST_ROWS):
-        target[i] = switches.target[first + i] if i < count else 0.0
-    along(span, target, span.z)
-    for r in range(rank):
-        switches.target[first + r] = span.z[r]
-    h = 1.0
-    if x < 1.0:
-        g = period * x / ((1.0 - x) * DAMPING * switches.fade[k])
-        h = g / (1.0 + g)
-    for r in range(rank):
-        force = free = 0.0
-        for i in range(count):
-            force += span.T[i, r] * span.scale[i] * switches.force[first + i]
+    skip = _find_directions(span, rank, Q, part, end, V, share)
+    switches.implied[k] = skip > 0 and _residual(rows, k) > CLOSE * period * period
+    end -= skip  # directions that rigid constraints take come first
+    along(span, target, z)
+    for d in range(skip, rank):
+        gamma = 0.0
+        for i in range(rank):
+            gamma += V[d, i] * z[i]
+        of = share[d]
+        root = np.sqrt(of)
+        light_d = (1.0 - w) / (1.0 - w + w * of)
+        h_d = of * h / (light + (1.0 - light) * of)
+        switches.w[end + d], switches.h[end + d] = 1.0 - light_d, h_d
+        switches.constant[end + d] = (light_d * period - (1.0 - h_d) * lag - 0.5 * period) * gamma / root
+        switches.root[end + d] = max(np.sqrt(light_d), _LIGHTEST)
+        part[end + d] = 1.0 - switches.root[end + d]
         for j in range(n):
-            free += span.Q[r, j] * (u[j] + du[j])
-            switches.Q[first + r, j] = span.Q[r, j]
-        drive = (1.0 - h) * period * x * force if mode == RELEASING else 0.0
-        y = drive - h * (free - switches.target[first + r])
-        switches.drive[first + r], switches.impulse[first + r] = drive, y
-        for j in range(n):
-            du[j] += span.Q[r, j] * y
-        span.z[r] = y
-    switches.rank[k] = rank
-    multipliers(span, MOST_ROWS, span.z, span.out)
+            q = 0.0
+            for i in range(rank):
+                q += V[d, i] * span.Q[i, j]
+            Q[end + d, j] = q / root
     for i in range(count):
-        switches.multipliers[first + i] = span.out[i]
+        target[i] = -soon * rows.c[first + i]
+    along(span, target, z)
+    for d in range(skip, rank):
+        carriage = 0.0
+        for i in range(rank):
+            carriage += V[d, i] * z[i]
+        switches.carriage[end + d] = carriage / np.sqrt(share[d])
+    for d in range(skip, rank):
+        for i in range(rank):
+            z[i] = V[d, i] / np.sqrt(share[d])
+        multipliers(span, MOST_ROWS, z, span.out)
+        for i in range(count):
+            switches.shares[first + i, d - skip] = span.out[i]
+    switches.rank[k] = rank - skip
+    ranks[1] = end + rank
 
 
 @numba.njit(cache=True, nogil=True)
-def work(switches, k, first, before, after):
-    """What constraint k injected and what its damper took in a step from `before` to `after` (nv,), in J."""
-    injected = damped = 0.0
-    for r in range(switches.rank[k]):
+def _find_directions(span, rank, Q, part, end, V, share):
+    """Bring the orthonormal rows of `span` into the coordinates of the stages before, and find their principal axes.
+
+    The rows of V (rank, rank) combine them to orthogonal ones, of the squares `share` (rank,): how much of the body's
+    mobility along the constraint those before leave. Returns how many, the first ones, are of rigid constraints.
+    """
+    G, n = span.G, span.Q.shape[1]
+    for i in range(rank):
+        for r in range(end):
+            _out_of(span.Q[i], Q[r], part[r])
+    for i in range(rank):
+        for j in range(i + 1):
+            s = 0.0
+            for m in range(n):
+                s += span.Q[i, m] * span.Q[j, m]
+            G[i, j] = G[j, i] = s
+    symmetric_eigen(G, rank, share, V)
+    for d in range(rank):
         s = 0.0
-        for j in range(before.shape[0]):
-            s += 0.5 * switches.Q[first + r, j] * (before[j] + after[j])
-        drive, damper = switches.drive[first + r], switches.impulse[first + r] - switches.drive[first + r]
-        injected += drive * s + damper * switches.target[first + r]
-        damped -= damper * (s - switches.target[first + r])
-    return injected, damped
+        for m in range(n):
+            q = 0.0
+            for i in range(rank):
+                q += V[d, i] * span.Q[i, m]
+            s += q * q
+        share[d] = s  # small ones more exactly than by their matrix
+    skip = 0
+    while skip < rank and not share[skip] > _LOST * _LOST:
+        skip += 1
+    return skip
+
+
+@numba.njit(cache=True, nogil=True)
+def load(switches, Q, ranks, before, ahead):
+    """Let the stages act on `ahead`, what u would become from `before`; both are in their coordinates then."""
+    n = before.shape[0]
+    for r in range(ranks[0], ranks[1]):
+        s = f = 0.0
+        for j in range(n):
+            s += Q[r, j] * before[j]
+            f += Q[r, j] * ahead[j]
+        h = switches.h[r]
+        goal = (1.0 - h) * s + h * switches.carriage[r] + (1.0 - switches.w[r]) * (f - s) + switches.constant[r]
+        switches.drive[r], switches.rate[r] = goal - f, s
+        root = switches.root[r]
+        for j in range(n):
+            ahead[j] += (goal / root - f) * Q[r, j]
+            before[j] += (s / root - s) * Q[r, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def unload(Q, part, ranks, u):
+    """Bring u back from the stages' coordinates."""
+    for r in range(ranks[1] - 1, ranks[0] - 1, -1):
+        _out_of(u, Q[r], part[r])
+
+
+@numba.njit(cache=True, nogil=True)
+def conclude(switches, rows, Q, part, ranks, taken, u):
+    """Bring u after the step back; returns what constraints that switch gave to the bodies, and took, in J.
+
+    Args:
+        taken: impulses of contacts along Q, (m,); those of rigid constraints get what they have to bear besides.
+    """
+    n, v, rate = u.shape[0], switches.load, switches.rate
+    for r in range(ranks[1] - 1, ranks[0] - 1, -1):
+        after = switches.root[r] * _out_of(u, Q[r], part[r])
+        rate[r] = 0.5 * (rate[r] + after)
+        switches.drive[r] -= (1.0 - switches.root[r] ** 2) * taken[r]
+    for i in range(switches.multipliers.shape[0]):
+        switches.multipliers[i] = 0.0
+    given = lost = 0.0
+    for k in range(switches.mode.shape[0] - 1, -1, -1):
+        first, rank = switches.first[k], switches.rank[k]
+        if rank == 0:
+            continue
+        power = against = 0.0
+        for r in range(first, first + rank):
+            power += switches.drive[r] * rate[r]
+            against -= taken[r] * switches.carriage[r]
+        switches.hindered[k] = against > 0.0
+        given, lost = given + max(power, 0.0), lost + max(-power, 0.0)
+        for j in range(n):
+            v[j] = 0.0
+        for i in range(rows.first[k], rows.first[k] + count_rows(rows, k)):
+            s = 0.0
+            for r in range(rank):
+                s += switches.shares[i, r] * switches.drive[first + r]
+            switches.multipliers[i] = s
+            for j in range(n):
+                v[j] += s * switches.rows[i, j]
+        for r in range(first):  # what those before it do about its impulse
+            s = _out_of(v, Q[r], part[r])
+            if r < ranks[0]:
+                taken[r] += s
+            else:
+                switches.drive[r] -= (1.0 - switches.root[r] ** 2) * s
+    return given, lost

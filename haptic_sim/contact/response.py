@@ -350,9 +350,10 @@ def set_up(packed, count):
     body = a.body
     for j in range(a.u.shape[0]):
         a.u[j] = body.u[j] + a.external[j]
-    assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, a.u, a.scaled, a.tangent)
-    if body.rank[0] > 0:
-        constrain_contacts(count, a.scaled, body.Q, body.rank[0], body.reaction)
+    free = body.ahead if body.rank[1] > body.rank[0] else a.u
+    assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, free, a.scaled, a.tangent)
+    if body.rank[1] > 0:
+        constrain_contacts(count, a.scaled, body.Q, body.part, body.rank, body.reaction)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -166,8 +166,10 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
 
 
 @numba.njit(cache=True, nogil=True)
-def constrain_contacts(count, contacts, Q, rank, reaction):
-    """Take what is along the rows Q (rank, nv) out of W, and fill `reaction` (C, 3, rank) with how much it was.
+def constrain_contacts(count, contacts, Q, part, ranks, reaction):
+    """Take what is along the rows of Q out of W, and fill `reaction` (C, 3, rows) with how much it was.
+
+    Of the first ranks[0] rows all, of those up to ranks[1], one after the other, the `part`.
 
     The trees of a contact hold all coordinates that Q couples with theirs (`Trees`). Of a row that lies in the span of
     Q rounding would leave a direction: it becomes 0.
@@ -181,10 +183,10 @@ def constrain_contacts(count, contacts, Q, rank, reaction):
                 if t >= 0:
                     for k in range(size[t]):
                         before += W[i, d, side, k] ** 2
-            for r in range(rank):
+            for r in range(ranks[1]):
                 reaction[i, d, r] = 0.0
-            for _ in range(2):
-                for r in range(rank):
+            for turn in range(2):
+                for r in range(ranks[1] if turn == 1 else ranks[0]):
                     s = 0.0
                     for side in range(2):
                         t = tree[i, side]
@@ -196,7 +198,7 @@ def constrain_contacts(count, contacts, Q, rank, reaction):
                         t = tree[i, side]
                         if t >= 0:
                             for k in range(size[t]):
-                                W[i, d, side, k] -= s * Q[r, start[t] + k]
+                                W[i, d, side, k] -= part[r] * s * Q[r, start[t] + k]
             for side in range(2):
                 t = tree[i, side]
                 if t >= 0:

@@ -1,0 +1,106 @@
+"""The peg whose constraints are switched: the claims of the experiment, its references, and its bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import graph_checks as graph
+import numpy as np
+import pytest
+from conftest import Haptics
+
+from haptic_bench import experiment
+from haptic_bench.experiment import Trial
+from haptic_bench.samples import Samples, simulated
+from haptic_bench.studies import constrained_contact as study
+from haptic_bench.studies.study import Analysis
+from haptic_sim.parameters import ParameterError
+
+
+def trial(*settings: str) -> Trial:
+    (only,) = experiment.load("constrained_contact", settings)
+    return only
+
+
+@pytest.fixture(scope="module")
+def default() -> tuple[Trial, Samples, Analysis]:
+    chosen = trial()
+    samples = simulated(chosen)
+    return chosen, samples, study.STUDY.analyse(chosen, samples)
+
+
+def test_all_claims_hold(default: tuple[Trial, Samples, Analysis]) -> None:
+    assert {claim.name: claim.holds for claim in default[2].claims} == dict.fromkeys(
+        ("constraints_hold", "no_jump", "would_jump", "balance", "restitution", "no_overlap"), True
+    )
+
+
+def test_the_steepest_slope_goes_to_a_limit(default: tuple[Trial, Samples, Analysis]) -> None:
+    (claim,) = [claim for claim in default[2].claims if claim.name == "no_jump"]
+    assert set(claim.measured) == {
+        f"{kind}, {rate}" for kind in ("force", "torque") for rate in ("twice", "four times")
+    }
+    for ratio in claim.measured.values():
+        assert ratio == pytest.approx(1.0, abs=0.05)
+
+
+def test_constraints_are_met_from_the_end_of_their_fade_on(default: tuple[Trial, Samples, Analysis]) -> None:
+    _, samples, _ = default
+    time = samples["time"]
+    angle, x, y = samples["q2"], samples["tool_px"], samples["tool_py"]
+    upright = (time > 0.9) & (time < 5.2)
+    circle = (time > 1.602) & (time < 4.6)
+    assert np.abs(np.sin(angle[upright])).max() < 1e-11
+    assert np.abs(np.hypot(x, y - 0.1)[circle] - 0.09).max() < 1e-11
+    assert samples["residual_holonomic"].max() < 1e-12
+
+
+def test_forces_begin_and_end_at_zero(default: tuple[Trial, Samples, Analysis]) -> None:
+    _, samples, _ = default
+    time = samples["time"]
+    for column, on, off, fade in (("lambda2", 0.6, 5.2, 0.3), ("lambda4", 1.2, 4.6, 0.4)):
+        values = np.abs(samples[column])
+        assert values[time < on].max() == 0.0
+        assert values[(time > off + fade + 0.01)].max() == 0.0
+        assert (
+            values[np.searchsorted(time, on) + 2] < 1e-2 * np.median(values[(time > on + fade) & (time < off)]) + 0.02
+        )
+
+
+@pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "hybrid"])
+def test_constraints_hold_with_every_method(method: str) -> None:
+    chosen = trial(f"environment.method={method}", "duration=3.5")
+    found = study.STUDY.analyse(chosen, simulated(chosen), compare=False)
+    assert found.metrics["residual"] < study.RESIDUAL
+    assert {claim.name: claim.holds for claim in found.claims}["no_jump"] is None
+
+
+def test_switched_at_once_it_jumps(default: tuple[Trial, Samples, Analysis]) -> None:
+    chosen, _, analysis = default
+    abrupt = study.variant(chosen, study.ABRUPT)
+    assert all(each.fade == 1e-3 for each in study.scene_of(abrupt.experiment).constraints.values())
+    assert np.abs(analysis.references[study.ABRUPT]["lambda4"]).max() > 100.0
+
+
+def test_a_scene_without_constraints_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"is about scene\.constraints, of which there are none"):
+        trial("scene.constraints={}")
+
+
+def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    for mode in ("lockstep", "offline"):
+        done = haptics("run", "constrained_contact", "--mode", mode, "--duration", "1.8", "--out", str(tmp_path / mode))
+        assert done.wait() == 0, done.err
+    graph.check_same_bits(tmp_path / "lockstep", tmp_path / "offline")
+
+
+def test_constraints_that_cannot_be_met_end_with_2_and_their_name(haptics: Callable[..., Haptics]) -> None:
+    circle = "scene.constraints.circle"
+    settings = ["--set", f"{circle}.active=null", "--set", f"{circle}.radius=0.05"]
+    run = haptics("run", "constrained_contact", "--mode", "offline", *settings)
+    assert run.wait() == 2
+    assert "scene.constraints.circle: is not met at the start: residual" in run.err
+    run = haptics("run", "constrained_contact", "--mode", "offline", "--set", "scene.constraints.circle.body=pog")
+    assert run.wait() == 2
+    assert "scene.constraints.circle.body = pog: unknown body (known: " in run.err
