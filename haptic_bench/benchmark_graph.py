@@ -68,6 +68,7 @@ def measure(row: Row) -> list[dict[str, Any]]:
     split = {512: Measured(), 1000: Measured()}
     composed = {1000: Measured(), 2000: Measured()}
     ratios: dict[tuple[int, str], list[float]] = {}
+    idle: dict[str, list[float]] = {}  # [%] of a core, by role in the empty chain
     with Interruption() as interruption:
         for _ in range(REPETITIONS):
             for rate, measured in split.items():
@@ -75,16 +76,21 @@ def measure(row: Row) -> list[dict[str, Any]]:
                 empty = _empty_chain(rate, interruption)
                 for name, value in (("p50", measured.p50[-1]), ("p99", measured.p99[-1])):
                     ratios.setdefault((rate, name), []).append(value / (1e6 * empty[f"round_trip_{name}"]))
+                for role, value in empty["cpu"].items() if rate == 1000 else ():
+                    idle.setdefault(role, []).append(value)
                 _say(f"{rate} Hz", measured)
                 _say_empty(rate, empty)
             for rate, measured in composed.items():
                 measured.add(*_trial(rate, interruption, composed=True))
                 _say(f"{rate} Hz composed", measured)
-    return [*_split_rows(row, split, ratios), *_composed_rows(row, composed)]
+    return [*_split_rows(row, split, ratios, idle), *_composed_rows(row, composed)]
 
 
 def _split_rows(
-    row: Row, split: Mapping[int, Measured], ratios: Mapping[tuple[int, str], list[float]]
+    row: Row,
+    split: Mapping[int, Measured],
+    ratios: Mapping[tuple[int, str], list[float]],
+    idle: Mapping[str, list[float]],
 ) -> list[dict[str, Any]]:
     rows = []
     for rate, needed in ((512, 99.0), (1000, 97.0)):
@@ -99,6 +105,8 @@ def _split_rows(
     for name, values in split[1000].cpu.items():
         value = statistics.median(values)
         rows.append(row(f"1000 Hz: CPU of the {name}", value, "% core", "<= 20", value <= 20.0))
+        if name in idle:
+            rows.append(row(f"1000 Hz: CPU of an empty {name}", statistics.median(idle[name]), "% core", "", None))
     lost = max(split[1000].lost)
     rows.append(row("1000 Hz: lost messages, at most", lost, "", "0", lost == 0))
     return rows
@@ -216,7 +224,7 @@ def _cpu_time(pid: int) -> float:
 
 
 def _empty_chain(rate: int, interruption: Interruption) -> dict[str, Any]:
-    """What a Stopwatch says of the empty chain at the same rate.
+    """What a Stopwatch says of the empty chain at the same rate, and `cpu` of each role [% of a core].
 
     Raises:
         RuntimeError: it did not come to its end.
@@ -238,16 +246,20 @@ def _empty_chain(rate: int, interruption: Interruption) -> dict[str, Any]:
             )
         driver = processes[-1]
         deadline = time.monotonic() + 60.0 + 2.0 * DURATION
+        seen: list[tuple[float, list[float]]] = []  # times, and CPU times of the processes
         while driver.poll() is None:
             if interruption:
                 raise KeyboardInterrupt
             if time.monotonic() > deadline:
                 raise RuntimeError("empty chain: does not end")
-            interruption.event.wait(0.1)
+            seen.append((time.monotonic(), [_cpu_time(process.pid) for process in processes]))
+            time.sleep(0.1)  # not by the event, which trials leave set: that would take a core from the chain
         output, _ = driver.communicate()
         if driver.returncode != 0:
             raise RuntimeError(f"empty chain: the driver ended with exit status {driver.returncode}")
-        return dict(json.loads(output))
+        (begun, before), (ended, after) = seen[-round(10.0 * (DURATION - 2.0 * SETTLED))], seen[-round(10.0 * SETTLED)]
+        used = [100.0 * (a - b) / (ended - begun) for a, b in zip(after, before, strict=True)]
+        return {**json.loads(output), "cpu": dict(zip(ROLES, used, strict=True))}
     finally:
         for process in processes:
             process.kill()
