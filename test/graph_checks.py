@@ -144,12 +144,13 @@ def check_failed(out: Path, node: str) -> None:
     assert not processes_of(str(out))
 
 
-def check_interrupted(out: Path) -> None:
-    """What an interruption left: a closed bag, samples of all of it, no process."""
+def check_interrupted(out: Path, changed: int = 0) -> None:
+    """What an interruption left: a closed bag, samples of all of it, no process; so many parameters were changed."""
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "interrupted" and summary["ticks"] > 0
     recorded = topics(out)
-    assert len(recorded["trial_events"].messages) == 1
+    *changes, end = recorded["trial_events"].messages
+    assert len(changes) == changed and all(b"changed" in event for event in changes) and b"interrupted" in end
     assert len(recorded["device_state"].messages) == summary["ticks"] + 1
     assert (out / "samples.csv").read_text().count("\n") == summary["ticks"] + 1
     assert not processes_of(str(out))

@@ -58,6 +58,7 @@ def test_the_graph_shows_topics_states_and_parameters(
     graph.check_parameters(observer, namespace)
     run.interrupt()
     assert run.wait() == 130, run.err
+    graph.check_interrupted(out, changed=1)
 
 
 @pytest.mark.parametrize("node", graph.NODES)

@@ -55,6 +55,6 @@ class TestEnd(unittest.TestCase):
 
     def test_what_was_recorded(self, out, victim):
         if victim is None:
-            graph.check_interrupted(out)
+            graph.check_interrupted(out, changed=1)
         else:
             graph.check_failed(out, victim)
