@@ -1,14 +1,19 @@
-"""Meshes: read, checked, and taken as convex pieces, since collision detection knows only convex shapes."""
+"""Meshes: read, checked, and taken as convex pieces, since collision detection knows only convex shapes.
+
+trimesh and scipy.spatial take a third of a second to import, so that only those do who have meshes.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import coal
 import numpy as np
-import trimesh
-from scipy.spatial import ConvexHull, QhullError
+
+if TYPE_CHECKING:
+    import trimesh
+    from scipy.spatial import ConvexHull
 
 CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside the hull
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
@@ -31,6 +36,8 @@ def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -
     Raises:
         MeshError: missing, not a mesh, empty or not finite.
     """
+    import trimesh
+
     if not path.is_file():
         raise MeshError("cannot be read: No such file or directory")
     try:
@@ -48,6 +55,8 @@ def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
     Raises:
         MeshError: not finite.
     """
+    import trimesh
+
     if not np.all(np.isfinite(vertices)):
         raise MeshError("has vertices that are not finite")
     mesh = trimesh.Trimesh(vertices, faces, process=False)
@@ -100,6 +109,8 @@ def _hull(vertices: np.ndarray) -> ConvexHull:
     Raises:
         MeshError: they are flat.
     """
+    from scipy.spatial import ConvexHull, QhullError
+
     try:
         hull = ConvexHull(vertices)
     except (QhullError, ValueError) as error:  # flat, or too few
@@ -142,5 +153,7 @@ def convex_shape(vertices: np.ndarray) -> coal.Convex:
 
 def hull_mass(vertices: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Volume [m^3], centroid [m] and inertia about it for unit density [m^5] of the convex hull of points."""
+    import trimesh
+
     properties = trimesh.convex.convex_hull(vertices).mass_properties
     return float(properties.volume), np.array(properties.center_mass), np.array(properties.inertia)

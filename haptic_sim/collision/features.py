@@ -11,7 +11,6 @@ from typing import NamedTuple
 import coal
 import numpy as np
 import pinocchio as pin
-from scipy.spatial import ConvexHull, QhullError
 
 HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER = range(5)
 COPLANAR = 1e-4  # [rad] between triangles that are one face
@@ -59,8 +58,17 @@ def box_vertices(half: np.ndarray) -> np.ndarray:
 
 
 def convex_faces(points: np.ndarray) -> list[np.ndarray]:
-    """Faces of the convex hull of `points` as loops of their numbers, anticlockwise seen from outside."""
-    hull = ConvexHull(points)
+    """Faces of the convex hull of `points` as loops of their numbers, anticlockwise seen from outside.
+
+    Raises:
+        ValueError: the hull has no volume.
+    """
+    from scipy.spatial import ConvexHull, QhullError  # takes a while to import: not for nodes without polytopes
+
+    try:
+        hull = ConvexHull(points)
+    except QhullError as error:
+        raise ValueError("has no volume") from error
     normals = hull.equations[:, :3]
     face = np.full(len(hull.simplices), -1)
     loops = []
@@ -127,7 +135,7 @@ class _Tables:
             points = np.array(shape.points(), float)
             try:
                 loops = convex_faces(points)
-            except QhullError as error:
+            except ValueError as error:
                 raise ValueError(f"geometry {item.name!r}: its convex mesh has no volume") from error
             self._polytope(item.name, points, loops)
         elif isinstance(shape, coal.Sphere):
