@@ -11,10 +11,6 @@ from haptic_bench import tracking
 from haptic_bench.experiment import Trial
 from haptic_bench.figures import (
     BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
     VERMILION,
     Curve,
     Figure,
@@ -51,7 +47,6 @@ CLAIMS = {
 }
 SHOWN = 2.0  # [nm, nrad] an exact quantity's panel shows at least this much, twice what is claimed of it
 TOOL, DEVICE = Style(BLUE, width=1.6), Style(VERMILION, (5, 1.8), 1.2)
-COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 
 
 def body_columns(samples: Samples) -> dict[str, np.ndarray]:
