@@ -20,6 +20,8 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 
 from haptic_bench import bag
+from haptic_sim.messages import TOPICS as MESSAGES
+from haptic_sim.messages import columns
 
 ASYNCHRONOUS = ("local_model.type=full", "environment.rate=60")
 NODES = ("driver", "controller", "local_model", "environment", "recorder")  # of an asynchronous experiment
@@ -42,6 +44,11 @@ def started(out: Path) -> Callable[[], bool]:
 def topics(out: Path) -> dict[str, bag.BagTopic]:
     """The topics of a trial's bag, by the last part of their names."""
     return {name.rpartition("/")[2]: topic for name, topic in bag.read(out / "bag").items()}
+
+
+def ticks_of(recorded: dict[str, bag.BagTopic], topic: str) -> set[int]:
+    """The ticks of which a message was recorded."""
+    return set(columns(MESSAGES[topic](), recorded[topic].messages)["tick"].tolist())
 
 
 @contextlib.contextmanager
@@ -151,6 +158,11 @@ def check_interrupted(out: Path, changed: int = 0) -> None:
     recorded = topics(out)
     *changes, end = recorded["trial_events"].messages
     assert len(changes) == changed and all(b"changed" in event for event in changes) and b"interrupted" in end
-    assert len(recorded["device_state"].messages) == summary["ticks"] + 1
+    topics_of_rows = ("device_state", "device_command", "tool_state")
+    states, commands, results = (ticks_of(recorded, topic) for topic in topics_of_rows)
+    rows = {tick for tick in commands if {tick, tick + 1} <= states and {tick - 1, tick} <= results}
+    assert summary["ticks"] == len(rows)
+    if summary["mode"] == "lockstep":  # in realtime a tick may go unanswered
+        assert rows == set(range(len(states) - 1))
     assert (out / "samples.csv").read_text().count("\n") == summary["ticks"] + 1
     assert not processes_of(str(out))
