@@ -42,6 +42,7 @@ setup(
         "pyyaml>=6.0",
         "rosbags>=0.10",
         "scipy>=1.11",
+        "setproctitle>=1.3",
         "tqdm>=4.60",
         "transforms3d>=0.4.1",
         "trimesh>=4.0",

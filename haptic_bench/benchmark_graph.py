@@ -206,7 +206,7 @@ def _nodes() -> dict[str, int]:
         if entry.name.isdigit():
             try:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                arguments = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                arguments = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").split()
             except OSError:  # it has ended
                 continue
             if parent == os.getpid():

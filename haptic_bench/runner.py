@@ -3,14 +3,20 @@
 Does what `ros2 launch` does where ROS 2's launch is not installed. The leader - the driver, or without a device the
 environment - conducts: when it ends well, so does the trial; any other node that ends before it ends the trial with an
 error.
+
+The processes are forks of this one, which has imported all that the nodes need: that each did so on its own was most
+of the time from the command to the first tick. Nothing of the middleware is open in this one, and none of its threads
+holds a lock that a node needs.
 """
 
 from __future__ import annotations
 
+import importlib
+import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,6 +31,8 @@ from haptic_bench.graph import NodeSpec, write_parameters
 LAST_LINES = 12
 STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
 STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay below 2 s
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -75,45 +83,47 @@ class _Process:
     ):
         self.name = spec.name
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
-        # A session of its own: Ctrl-C in the terminal reaches the runner alone, which stops the nodes in order.
-        self._popen = subprocess.Popen(
-            [sys.executable, "-u", "-m", spec.module, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=os.environ | {"HAPTICS_PARENT": str(os.getpid())},
-            text=True,
-            errors="replace",
+        output, writing = os.pipe()
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_become, args=(spec.module, arguments, writing, output), name=spec.name
         )
+        # What is sent before the child handles signals itself waits: its inherited handlers would swallow it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(writing)
+        self._output = output
         self._reader = threading.Thread(target=self._read, args=(log, changed, line), daemon=True)
+
+    def watch(self) -> None:
+        """Read its output from now on, in a thread: to be called when all processes have been forked."""
         self._reader.start()
 
     @property
     def status(self) -> int | None:
-        """The exit status, None while it runs."""
-        return self._popen.poll()
+        """The exit status, negative for a signal; None while it runs."""
+        return self._process.exitcode
 
     def send(self, number: int) -> None:
         """Send a signal if it still runs."""
-        if self._popen.poll() is None:
-            self._popen.send_signal(number)
+        if self.status is None and self._process.pid is not None:
+            os.kill(self._process.pid, number)
 
     def wait(self, deadline: float) -> bool:
         """Wait until it ends or `deadline` (monotonic) has passed; whether it ended."""
-        try:
-            self._popen.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        self._process.join(max(0.0, deadline - time.monotonic()))
+        return self.status is not None
 
     def finish(self) -> None:
         """Read what is left of the output of a process that has ended."""
-        self._reader.join(timeout=1.0)
+        if self._reader.ident is not None:
+            self._reader.join(timeout=1.0)
 
     def describe(self) -> str:
         """How it ended, and its last lines."""
-        status = self._popen.poll()
+        status = self.status
         if status is not None and status < 0:
             try:
                 how = f"killed by {signal.Signals(-status).name}"
@@ -125,16 +135,41 @@ class _Process:
         return f"{self.name} ended early ({how}); its last lines:\n{lines}"
 
     def _read(self, log: Path, changed: threading.Event, line: Callable[[str], object]) -> None:
-        assert self._popen.stdout is not None
-        with log.open("w", encoding="utf-8") as file:
-            for text in self._popen.stdout:
+        with (
+            log.open("w", encoding="utf-8") as file,
+            open(self._output, encoding="utf-8", errors="replace") as output,
+        ):
+            for text in output:
                 text = text.rstrip("\n")
                 if not line(text):
                     file.write(text + "\n")
                     file.flush()
                     self.last_lines.append(text)
-        self._popen.wait()
+        multiprocessing.connection.wait([self._process.sentinel])  # only one thread may ask for its status
         changed.set()
+
+
+def _become(module: str, arguments: Sequence[str], writing: int, output: int) -> None:
+    """In a forked child: be `python -m MODULE ARGUMENTS` in a session of its own.
+
+    So Ctrl-C in the terminal reaches the runner alone, which stops the nodes in order.
+    """
+    from setproctitle import setproctitle  # ROS 2's launch, which has its own processes, does without
+
+    os.setsid()
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    os.close(writing)
+    os.close(output)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    os.environ["HAPTICS_PARENT"] = str(os.getppid())
+    sys.argv = [module, *arguments]
+    setproctitle(" ".join([sys.executable, "-m", module, *arguments]))
+    importlib.import_module(module).main()
 
 
 class Progress:
@@ -192,11 +227,15 @@ def run(
     processes: list[_Process] = []
     try:
         for spec in specs:
+            importlib.import_module(spec.module)
+        for spec in specs:
             arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={unique}"]
             # What the nodes say is kept in the trial's own log folder.
             arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
             line = progress if spec is specs[0] else lambda text: False
             processes.append(_Process(spec, arguments, log / f"{spec.name}.log", changed, line))
+        for process in processes:
+            process.watch()
         status, reason = _watch(processes, interruption)
     finally:
         _stop(processes, progress, interruption)

@@ -60,6 +60,7 @@ PACKAGES = {
     "pyyaml": Bounds("yaml", "6.0"),
     "rosbags": Bounds("rosbags", "0.10"),
     "scipy": Bounds("scipy", "1.11"),
+    "setproctitle": Bounds("setproctitle", "1.3"),
     "tqdm": Bounds("tqdm", "4.60"),
     "transforms3d": Bounds("transforms3d", "0.4.1"),
     "trimesh": Bounds("trimesh", "4.0"),
