@@ -63,7 +63,7 @@ def main() -> None:
     }
     inbox = Inbox(node.context, subscriptions)
     if rate is not None and role != "recorder":  # which has no priority in a trial either
-        prioritise()
+        prioritise(("environment", "controller", "driver").index(role))
     if role == "driver":
         _drive(inbox, publishers["device_state"], ticks, rate)
     elif role == "recorder":

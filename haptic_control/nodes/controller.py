@@ -32,6 +32,7 @@ class ControllerNode(ServoNode):
     Config: ClassVar[Any] = ControllerTrialParameters
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_state", "tool_state")
     PUBLISHES: ClassVar[tuple[str, ...]] = ("tool_command", "device_command")
+    RANK: ClassVar[int] = 1
     config: ControllerTrialParameters
 
     def build(self) -> None:

@@ -38,6 +38,7 @@ class LeaderNode(ServoNode):
     """Derived classes begin ticks, say when they are answered, and end them."""
 
     Config: ClassVar[Any] = LeaderTrialParameters
+    RANK: ClassVar[int] = 2
     config: LeaderTrialParameters
 
     # What derived classes provide

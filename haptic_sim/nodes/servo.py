@@ -54,6 +54,8 @@ class ServoNode(LifecycleNode):
     PUBLISHES: ClassVar[tuple[str, ...]]
     DEPTH: ClassVar[int] = 1
     """Depth of the subscriptions; 1 where only the latest message counts."""
+    RANK: ClassVar[int] = 0
+    """How near to the device: in realtime a node interrupts those of a lower rank."""
 
     config: Any
     realtime: bool
@@ -138,7 +140,7 @@ class ServoNode(LifecycleNode):
         """In realtime, give this thread priority; say so once if it gets none."""
         if self.realtime:
             sys.setswitchinterval(GIL_TURN)
-            self.scheduler, reason = prioritise()
+            self.scheduler, reason = prioritise(self.RANK)
             if reason and self.get_name() == "driver":
                 self.get_logger().warning(reason)
 
