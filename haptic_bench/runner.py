@@ -154,7 +154,7 @@ def _become(module: str, arguments: Sequence[str], writing: int, output: int) ->
 
     So Ctrl-C in the terminal reaches the runner alone, which stops the nodes in order.
     """
-    from setproctitle import setproctitle  # ROS 2's launch, which has its own processes, does without
+    from setproctitle import setproctitle, setthreadtitle  # ROS 2's launch, with its own processes, does without
 
     os.setsid()
     os.dup2(writing, 1)
@@ -169,6 +169,7 @@ def _become(module: str, arguments: Sequence[str], writing: int, output: int) ->
     os.environ["HAPTICS_PARENT"] = str(os.getppid())
     sys.argv = [module, *arguments]
     setproctitle(" ".join([sys.executable, "-m", module, *arguments]))
+    setthreadtitle(module.rpartition(".")[2])
     importlib.import_module(module).main()
 
 

@@ -27,8 +27,11 @@ from haptic_bench import experiment  # noqa: E402
 from haptic_bench.resimulation import resimulate  # noqa: E402
 from haptic_bench.samples import MessageStore  # noqa: E402
 from haptic_bench.trial_bag import read_messages  # noqa: E402
+from haptic_control.nodes.controller import ControllerNode  # noqa: E402
+from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_sim.messages import DeviceState, columns  # noqa: E402
 from haptic_sim.nodes import realtime  # noqa: E402
+from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 
 SECOND = 1_000_000_000  # [ns]
 
@@ -86,6 +89,22 @@ def test_without_permission_the_reason_and_the_remedy_are_said(monkeypatch: pyte
     got, reason = realtime.prioritise()
     assert got == "SCHED_OTHER, timer slack 1 ns"
     assert "no permission for real-time priority" in reason and "rtprio 99" in reason
+
+
+@pytest.mark.parametrize(("cores", "where"), [({0, 2, 5}, " on core 5"), ({3}, "")])
+def test_servo_threads_share_the_last_core_and_the_nearest_to_the_device_comes_first(
+    monkeypatch: pytest.MonkeyPatch, cores: set[int], where: str
+) -> None:
+    priorities, deliveries, moved = [], [], []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _, policy, param: priorities.append(param.sched_priority))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, core: moved.append(core))
+    monkeypatch.setattr(realtime, "prioritise_delivery", lambda *which: deliveries.append(which))
+    ranks = [node.RANK for node in (EnvironmentNode, ControllerNode, DriverNode)]
+    assert [realtime.prioritise(rank)[0] for rank in ranks] == [f"SCHED_FIFO {p}{where}" for p in (50, 52, 54)]
+    assert priorities == [50, 52, 54]
+    assert deliveries == [(priority, 5 if where else None) for priority in (51, 53, 55)]
+    assert moved == ([{5}] * 3 if where else [])
 
 
 # Trials

@@ -24,7 +24,7 @@ from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
 
-ACKNOWLEDGE = 16  # ticks between two reports of what is recorded
+ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
 
@@ -108,7 +108,7 @@ class RecorderNode(ServoNode):
                 self.listen(None if announced else POLL)
                 time.sleep(GATHER)
                 announced = announced or self.announce_if_ready(deadline)
-                if self._bag.complete >= acknowledged + ACKNOWLEDGE:
+                if not self.realtime and self._bag.complete >= acknowledged + ACKNOWLEDGE:
                     acknowledged = self._bag.complete
                     self.tell("recorded", acknowledged)
             self._drain()
