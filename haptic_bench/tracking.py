@@ -153,7 +153,7 @@ def _caption(trial: Trial) -> str:
 
 
 def _hand(trial: Trial) -> str:
-    if trial.experiment.operator.type == "guide":
+    if trial.experiment.operator.type == "arm":
         return "The hand reacts to the device, so that the display is stable here is a statement about this hand."
     return (
         "The hand follows its script and does not react: that nothing oscillates says nothing of a hand that holds on."

@@ -61,24 +61,28 @@ def _in_order(path: tuple[Waypoint, ...]) -> tuple[Waypoint, ...]:
 Waypoint = tuple[float, float, float, float]
 
 
-class GuideParameters(OperatorParameters):
-    """A hand that moves along a path of its own, and holds the device by a spring and a damper.
+class ArmParameters(OperatorParameters):
+    """A hand at the end of an arm that moves along a path of its own.
 
-    Force: stiffness (place - position) + damping (velocity of the place - velocity); torque likewise towards the
-    orientation in which it took hold.
+    Arm: stiffness (place - hand) + damping (velocities); torque likewise towards the orientation in which it took
+    hold. A hand without mass is where the device is. One with a mass holds the device by the flesh of its grip:
+    mass x hand's acceleration = arm - grip, and grip_stiffness (hand - device) + grip_damping (velocities) is applied.
     """
 
-    type: Literal["guide"] = "guide"
+    type: Literal["arm"] = "arm"
     path: Annotated[tuple[Waypoint, ...], AfterValidator(_in_order)] = quantity(
         unit="s, m",
         description="Rows of a time and of the hand's place x, y, z, from where it took hold; it goes from one to the "
         "next in half a cosine, and stays at the last",
         min_length=1,
     )
-    stiffness: float = quantity(200.0, unit="N/m", description="Of the hand", ge=0.0, le=1e5)
-    damping: float = quantity(10.0, unit="N s/m", description="Of the hand", ge=0.0, le=1e4)
-    turn_stiffness: float = quantity(0.0, unit="N m/rad", description="Of the hand, against turning", ge=0.0, le=1e4)
-    turn_damping: float = quantity(0.0, unit="N m s/rad", description="Of the hand, against turning", ge=0.0, le=1e3)
+    stiffness: float = quantity(200.0, unit="N/m", description="Of the arm", ge=0.0, le=1e5)
+    damping: float = quantity(10.0, unit="N s/m", description="Of the arm", ge=0.0, le=1e4)
+    turn_stiffness: float = quantity(0.0, unit="N m/rad", description="Of the arm, against turning", ge=0.0, le=1e4)
+    turn_damping: float = quantity(0.0, unit="N m s/rad", description="Of the arm, against turning", ge=0.0, le=1e3)
+    mass: float = quantity(0.0, unit="kg", description="Of the hand", ge=0.0, le=100.0)
+    grip_stiffness: float = quantity(1000.0, unit="N/m", description="Of a grip with a mass", ge=0.0, le=1e5)
+    grip_damping: float = quantity(10.0, unit="N s/m", description="Of a grip with a mass", ge=0.0, le=1e4)
 
 
 class TangentialParameters(OperatorParameters):
@@ -90,7 +94,7 @@ class TangentialParameters(OperatorParameters):
 
 
 AnyOperatorParameters = Annotated[
-    ConstantParameters | SineParameters | FileParameters | GuideParameters | TangentialParameters,
+    ConstantParameters | SineParameters | FileParameters | ArmParameters | TangentialParameters,
     Field(discriminator="type"),
 ]
 
@@ -156,24 +160,28 @@ class Recorded:
         out[:] = (1.0 - part) * self._wrenches[i] + part * self._wrenches[i + 1]
 
 
-class Guide:
-    """See `GuideParameters`; it takes hold in the first call."""
+class Arm:
+    """See `ArmParameters`; it takes hold in the first call, at rest."""
 
-    def __init__(self, parameters: GuideParameters):
+    def __init__(self, parameters: ArmParameters):
         rows = np.array(parameters.path)
         if rows[0, 0] > 0.0:
             rows = np.vstack([np.zeros(4), rows])
         self._times, self._places = rows[:, 0].tolist(), np.ascontiguousarray(rows[:, 1:])
-        self._gains = np.array(
-            [parameters.stiffness, parameters.damping, parameters.turn_stiffness, parameters.turn_damping]
-        )
-        self._start, self._aim = np.full(7, math.nan), np.zeros((3, 3))  # place, its velocity, turn
-        self._fill(0, 0, 0.0, 0.0, np.zeros(7), np.zeros(6), np.zeros(6))  # loads the kernel before the first tick
+        of_arm = (parameters.stiffness, parameters.damping, parameters.turn_stiffness, parameters.turn_damping)
+        self._gains = (*of_arm, parameters.mass, parameters.grip_stiffness, parameters.grip_damping)
+        self._take_hold()
+        self.wrench(0.0, np.zeros(7), np.zeros(6), np.zeros(6))  # loads the kernel before the first tick
+        self._take_hold()
+
+    def _take_hold(self) -> None:
+        """In the next call."""
+        self._start, self._time = np.full(7, math.nan), math.nan  # where it took hold; time of the last call
+        # Of the last call: the arm's aim, its velocity, position and velocity of the device and of the hand.
+        self._last = np.full((6, 3), math.nan)
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """See Operator."""
-        if math.isnan(self._start[0]):
-            self._start[:] = pose
+        """See Operator. Times in order, or that of the call before."""
         i = bisect.bisect_right(self._times, time) - 1
         part, rate = 0.0, 0.0
         if 0 <= i < len(self._times) - 1:
@@ -181,26 +189,43 @@ class Guide:
             phase = math.pi * (time - self._times[i]) / lasts
             part, rate = 0.5 * (1.0 - math.cos(phase)), 0.5 * math.pi / lasts * math.sin(phase)
         i = max(i, 0)
-        following = min(i + 1, len(self._times) - 1)
-        self._fill(i, following, part, rate, pose, twist, out)
-
-    def _fill(
-        self, i: int, following: int, part: float, rate: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray
-    ) -> None:
-        here, then = self._places[i], self._places[following]
-        _guide(self._start, here, then, part, rate, self._gains, pose, twist, self._aim, out)
+        here, following = self._places[i], self._places[min(i + 1, len(self._times) - 1)]
+        elapsed, self._time = time - self._time, time
+        _pull(self._start, self._last, here, following, part, rate, self._gains, elapsed, pose, twist, out)
 
 
 @numba.njit(cache=True, nogil=True)
-def _guide(start, here, following, part, rate, gains, pose, twist, aim, out):
-    place, velocity, turn = aim[0], aim[1], aim[2]
-    rotation_difference(start[3:], pose[3:], turn)
+def _pull(start, last, here, following, part, rate, gains, elapsed, pose, twist, out):
+    if math.isnan(start[0]):
+        start[:] = pose
+    rotation_difference(start[3:], pose[3:], out[3:])
+    stiffness, damping, turn_stiffness, turn_damping, mass, grip_stiffness, grip_damping = gains
     for i in range(3):
+        out[3 + i] = turn_stiffness * out[3 + i] - turn_damping * twist[3 + i]
         way = following[i] - here[i]
-        place[i] = start[i] + here[i] + part * way
-        velocity[i] = rate * way
-        out[i] = gains[0] * (place[i] - pose[i]) + gains[1] * (velocity[i] - twist[i])
-        out[3 + i] = gains[2] * turn[i] - gains[3] * twist[3 + i]
+        aim, velocity = start[i] + here[i] + part * way, rate * way
+        if mass == 0.0:
+            out[i] = stiffness * (aim - pose[i]) + damping * (velocity - twist[i])
+            continue
+        x, v = last[4, i], last[5, i]
+        if math.isnan(x):
+            x, v = pose[i], 0.0
+        elif elapsed > 0.0:
+            # The implicit midpoint rule, under the means of aim and device: it adds no energy, whatever the grip.
+            # `mean` is the hand's mean velocity.
+            drive = (
+                2.0 * mass * v / elapsed
+                + stiffness * (0.5 * (last[0, i] + aim) - x)
+                + damping * 0.5 * (last[1, i] + velocity)
+                + grip_stiffness * (0.5 * (last[2, i] + pose[i]) - x)
+                + grip_damping * 0.5 * (last[3, i] + twist[i])
+            )
+            mean = drive / (
+                2.0 * mass / elapsed + 0.5 * elapsed * (stiffness + grip_stiffness) + damping + grip_damping
+            )
+            x, v = x + elapsed * mean, 2.0 * mean - v
+        last[0, i], last[1, i], last[2, i], last[3, i], last[4, i], last[5, i] = aim, velocity, pose[i], twist[i], x, v
+        out[i] = grip_stiffness * (x - pose[i]) + grip_damping * (v - twist[i])
 
 
 class Tangential:
@@ -241,8 +266,8 @@ def build_operator(parameters: AnyOperatorParameters, table: np.ndarray | None =
             operator = Constant(parameters)
         case SineParameters():
             operator = Sine(parameters)
-        case GuideParameters():
-            operator = Guide(parameters)
+        case ArmParameters():
+            operator = Arm(parameters)
         case FileParameters():
             if table is None:
                 raise TypeError("a file operator needs its table")

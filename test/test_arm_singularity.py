@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from haptic_bench.linkage_motion import HORIZON
 from haptic_bench.studies import arm_singularity
 from haptic_bench.studies.arm_singularity import ABRUPT
-from haptic_drivers.operators import Guide
+from haptic_drivers.operators import Arm
 
 THROUGH = "operator.path=[[[0.2,0,0,0],[2.5,0.1,0,-0.62],[4.8,0,0,0]]]"  # the elbow, over where it is straight
 
@@ -65,7 +65,7 @@ def test_elbow_that_never_is_straight_says_nothing():
 
 def test_motion_through_the_singularity_is_that_of_an_independent_integration():
     trial = load("arm_singularity", "device.type=none", "controller.type=none", "duration=3.0")
-    world, operator = trial.experiment.world(), Guide(trial.experiment.operator)
+    world, operator = trial.experiment.world(), Arm(trial.experiment.operator)
     model, data, wrench = world.model, world.model.createData(), np.zeros(6)
     pin.framesForwardKinematics(model, data, world.q)
     pose = np.concatenate([data.oMf[world.hand].translation, pin.SE3ToXYZQUAT(data.oMf[world.hand])[3:]])

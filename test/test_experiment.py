@@ -41,7 +41,7 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ("operator.wrench=[1, 2, .nan, 0, 0, 0]", "operator.wrench[2] = nan N, N m: must be finite"),
         (
             "operator.type=robot",
-            "operator.type = robot: must be one of 'constant', 'sine', 'file', 'guide', 'tangential'",
+            "operator.type = robot: must be one of 'constant', 'sine', 'file', 'arm', 'tangential'",
         ),
         ("operator.type=file", "operator.path: missing (CSV with the header time,fx,fy,fz,tx,ty,tz)"),
         (

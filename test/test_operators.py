@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 from haptic_drivers.operators import (
     COLUMNS,
+    ArmParameters,
     ConstantParameters,
     FileParameters,
     Operator,
@@ -34,6 +36,79 @@ def recorded(table: Any, **more: Any) -> Operator:
 
 def row(time: float, value: float) -> list[float]:
     return [time, *(value * np.arange(1, 7))]
+
+
+def swung(period: float, mass: float, **more: float) -> tuple[np.ndarray, np.ndarray]:
+    """Times, and the force along x of an arm that goes 0.1 m in 0.5 s, on a device that swings: (n,), (n,)."""
+    arm = build_operator(ArmParameters(path=((0.1, 0, 0, 0), (0.6, 0.1, 0, 0)), mass=mass, **more))
+    times, forces, out = np.arange(0.0, 1.0 + period / 2, period), [], np.zeros(6)
+    for time in times:
+        x, v = device(time)
+        arm.wrench(float(time), np.array([x, 0, 0, 0, 0, 0, 1]), np.array([v, 0.0, 0, 0, 0, 0]), out)
+        forces.append(out[0])
+    return times, np.array(forces)
+
+
+def device(time: float) -> tuple[float, float]:
+    return 0.01 * (1.0 - np.cos(9.0 * time)), 0.09 * np.sin(9.0 * time)
+
+
+def aim(time: float) -> tuple[float, float]:
+    phase = np.pi * np.clip((time - 0.1) / 0.5, 0.0, 1.0)
+    return 0.05 * (1.0 - np.cos(phase)), 0.05 * np.pi / 0.5 * np.sin(phase)
+
+
+def test_hand_with_a_mass_is_what_an_independent_integration_says_and_converges() -> None:
+    gains = {"stiffness": 300.0, "damping": 12.0, "grip_stiffness": 900.0, "grip_damping": 7.0}
+
+    def grip(time: float, x: float, v: float) -> float:
+        at, moving = device(time)
+        return 900.0 * (x - at) + 7.0 * (v - moving)
+
+    def motion(time: float, state: np.ndarray) -> list[float]:
+        place, velocity = aim(time)
+        arm = 300.0 * (place - state[0]) + 12.0 * (velocity - state[1])
+        return [state[1], (arm - grip(time, *state)) / 1.5]
+
+    errors = []
+    for period in (2e-3, 1e-3):
+        times, forces = swung(period, 1.5, **gains)
+        exact = solve_ivp(motion, (0.0, 1.001), [0.0, 0.0], "DOP853", times, rtol=1e-10, atol=1e-12, max_step=0.01)
+        expected = [grip(*each) for each in zip(times, *exact.y, strict=True)]
+        errors.append(np.abs(forces - expected).max())
+    assert errors[1] < 1e-3 and errors[0] / errors[1] == pytest.approx(4.0, rel=0.1)
+
+
+def test_light_hand_in_a_hard_grip_is_nearly_one_without_a_mass() -> None:
+    _, without = swung(1e-3, 0.0)
+    _, light = swung(1e-3, 1e-6, grip_stiffness=1e5, grip_damping=1e4)
+    assert np.abs(light - without)[10:].max() < 0.01 * np.abs(without).max()
+    times, expected = swung(1e-3, 0.0, stiffness=250.0, damping=3.0)
+    springs = [250.0 * (aim(t)[0] - device(t)[0]) + 3.0 * (aim(t)[1] - device(t)[1]) for t in times]
+    assert np.allclose(expected, springs, rtol=0, atol=1e-12)
+
+
+def test_hand_with_a_mass_gives_back_no_more_than_it_got() -> None:
+    """An arm that stays where it is, under device velocities that are held over each tick: passive, whatever it is."""
+    random = np.random.default_rng(3)
+    for _ in range(20):
+        gains = 10.0 ** random.uniform(0, 5, 4) * (random.uniform(size=4) < 0.8)
+        names = ("stiffness", "damping", "grip_stiffness", "grip_damping")
+        values = {name: min(value, 1e4) for name, value in zip(names, gains, strict=True)}
+        arm = build_operator(ArmParameters(path=((0.0, 0, 0, 0),), mass=float(10.0 ** random.uniform(-3, 1)), **values))
+        pose, twist, out, before = np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6), np.zeros(6), np.zeros(6)
+        arm.wrench(0.0, pose, twist, before)
+        given, most = 0.0, -np.inf
+        for k in range(1, 2000):
+            moved = random.normal(size=3) * 1e-4
+            pose[:3] += moved
+            # Velocity at the end of a tick such that the mean of both ends is that of the tick.
+            twist[:3] = 2.0 * moved / 1e-3 - twist[:3]
+            arm.wrench(1e-3 * k, pose, twist, out)
+            given += 0.5 * (out + before)[:3] @ moved
+            before[:] = out
+            most = max(most, given)
+        assert most <= 1e-12
 
 
 @pytest.mark.parametrize("time", [0.0, 0.1, 3600.0])
