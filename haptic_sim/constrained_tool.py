@@ -19,7 +19,7 @@ from haptic_sim.constraints.systems import damping, point, potential
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.energy import DAMPING, INJECTED, EnergyBalance, open_balance
 from haptic_sim.hand.symmetric import symmetric_eigen
-from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, tick_time
+from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix
 
@@ -71,28 +71,12 @@ class _Arrays(NamedTuple):
     square: np.ndarray
 
 
-class _StateArrays(NamedTuple):
-    """Fields of a ToolState that kernels fill."""
-
-    kinetic_energy: np.ndarray
-    wrench: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    inverse_inertia: np.ndarray
-    free_acceleration: np.ndarray
-    residual: np.ndarray
-    energy: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    multipliers: np.ndarray
-
-
 class _StepArrays(NamedTuple):
     """What a step works on: `_Arrays`, memory of the solver, and the message that it tells its outcome in."""
 
     tool: Packed
     solver: Packed
-    state: _StateArrays
+    state: ToolStateArrays
 
 
 class ConstrainedTool:
@@ -218,10 +202,9 @@ class ConstrainedTool:
         """What kernels step this tool with and tell of it in `state`."""
         packed = self._packed_step
         if packed is None or state is not self._packed_state:
-            fields = _StateArrays(*(state.view(name) for name in _StateArrays._fields))
             memory = self.solver.memory
             assert isinstance(memory, Packed)  # of a library's model
-            packed = Packed(_StepArrays(self._packed, memory, fields))
+            packed = Packed(_StepArrays(self._packed, memory, state.arrays()))
             self._packed_step, self._packed_state = packed, state
         return packed
 

@@ -344,6 +344,26 @@ class ToolCommand(Message):
     wrench: np.ndarray
 
 
+class ToolStateArrays(NamedTuple):
+    """What kernels fill of a ToolState: the values in its buffer, (1,) where they are a number."""
+
+    contact_state: np.ndarray
+    contacts: np.ndarray
+    sliding: np.ndarray
+    kinetic_energy: np.ndarray
+    wrench: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    free_acceleration: np.ndarray
+    residual: np.ndarray
+    energy: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    multipliers: np.ndarray
+    constraint_directions: np.ndarray
+
+
 class ToolState(Message):
     """Environment wrench during the tick and the tool's state after it; environment or local model to controller."""
 
@@ -385,6 +405,10 @@ class ToolState(Message):
     v: np.ndarray
     multipliers: np.ndarray
     constraint_directions: np.ndarray
+
+    def arrays(self) -> ToolStateArrays:
+        """What kernels fill."""
+        return ToolStateArrays(*(self.view(name) for name in ToolStateArrays._fields))
 
 
 class ToolSizes(NamedTuple):

@@ -9,18 +9,6 @@ import numpy as np
 
 
 @numba.njit(cache=True, nogil=True)
-def planar_pose(x, y, angle, pose):
-    """Fill `pose` (7,) [m, quat_xyzw] from a planar position [m] and angle about z [rad]."""
-    pose[0] = x
-    pose[1] = y
-    pose[2] = 0.0
-    pose[3] = 0.0
-    pose[4] = 0.0
-    pose[5] = math.sin(0.5 * angle)
-    pose[6] = math.cos(0.5 * angle)
-
-
-@numba.njit(cache=True, nogil=True)
 def quat_from_matrix(R, quat_xyzw):
     """Fill `quat_xyzw` (4,) from a rotation matrix (3, 3); valid for every rotation, w >= 0.
 
@@ -51,21 +39,6 @@ def quat_from_matrix(R, quat_xyzw):
     if quat_xyzw[3] < 0.0:
         for j in range(4):
             quat_xyzw[j] = -quat_xyzw[j]
-
-
-@numba.njit(cache=True, nogil=True)
-def matrix_from_quat(quat_xyzw, R):
-    """Fill `R` (3, 3) from a unit quaternion (4,)."""
-    x, y, z, w = quat_xyzw[0], quat_xyzw[1], quat_xyzw[2], quat_xyzw[3]
-    R[0, 0] = 1.0 - 2.0 * (y * y + z * z)
-    R[0, 1] = 2.0 * (x * y - z * w)
-    R[0, 2] = 2.0 * (x * z + y * w)
-    R[1, 0] = 2.0 * (x * y + z * w)
-    R[1, 1] = 1.0 - 2.0 * (x * x + z * z)
-    R[1, 2] = 2.0 * (y * z - x * w)
-    R[2, 0] = 2.0 * (x * z - y * w)
-    R[2, 1] = 2.0 * (y * z + x * w)
-    R[2, 2] = 1.0 - 2.0 * (x * x + y * y)
 
 
 @numba.njit(cache=True, nogil=True)

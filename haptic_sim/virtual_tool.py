@@ -13,7 +13,7 @@ from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParamet
 from haptic_sim.contact.rows import ContactRows
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
-from haptic_sim.messages import FREE, ToolCommand, ToolState, tick_time
+from haptic_sim.messages import FREE, ToolCommand, ToolState, ToolStateArrays, tick_time
 from haptic_sim.multibody import refresh_bodies
 from haptic_sim.packed import Packed
 from haptic_sim.worlds import World
@@ -46,25 +46,7 @@ class ToolArrays(NamedTuple):
     listed: np.ndarray
     drift: np.ndarray
     directions: np.ndarray
-    state: StateArrays
-
-
-class StateArrays(NamedTuple):
-    """Fields of a ToolState that kernels fill."""
-
-    contact_state: np.ndarray
-    contacts: np.ndarray
-    sliding: np.ndarray
-    kinetic_energy: np.ndarray
-    wrench: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    inverse_inertia: np.ndarray
-    free_acceleration: np.ndarray
-    energy: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    constraint_directions: np.ndarray
+    state: ToolStateArrays
 
 
 class VirtualTool:
@@ -184,7 +166,7 @@ class VirtualTool:
                     listed=hand.mobility.counts,
                     drift=hand.drift,
                     directions=hand.directions,
-                    state=StateArrays(*(state.view(name) for name in StateArrays._fields)),
+                    state=state.arrays(),
                 )
             )
             self._packed, self._packed_state = packed, state

@@ -26,9 +26,7 @@ from haptic_sim.hand.mobility import (
     complete_mobility,
     find_mobility,
     follow,
-    inverse_inertia_at_hand,
     link_inertia,
-    scaled_jacobian,
     weighted_inverse,
     wrench_at_hand,
 )
@@ -67,11 +65,9 @@ class Case:
         nv = J.shape[1]
         self.J, self.D, self.M, self.rule = J, D, M, rule
         self.L = np.linalg.cholesky(D)
-        self.W = np.zeros((6, nv))
-        scaled_jacobian(J, self.L, 0, nv, self.W)
-        inverse = np.zeros(36)
-        inverse_inertia_at_hand(self.W, 0, nv, inverse)
-        self.inverse_inertia = inverse.reshape(6, 6)
+        self.W = np.ascontiguousarray(np.linalg.solve(self.L, J.T).T)
+        self.inverse_inertia = self.W @ self.W.T
+        inverse = self.inverse_inertia.ravel()
         self.found = Mobility.allocate() if found is None else found
         find_mobility(rule, J, inverse, 0, nv, M, self.found)
         complete_mobility(rule, self.found)

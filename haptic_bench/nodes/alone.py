@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any, ClassVar
 
-from haptic_drivers.operators import AnyOperatorParameters, FileParameters, build_operator, read_table
+from haptic_drivers.nodes.driver import table_of
+from haptic_drivers.operators import AnyOperatorParameters, build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import Message, ToolCommand, tick_time
 from haptic_sim.nodes.leader import LeaderNode, LeaderTrialParameters
@@ -35,10 +35,7 @@ class AloneNode(LeaderNode):
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        table = None
-        if isinstance(config.operator, FileParameters):
-            path = Path(config.operator.path)
-            table = read_table(path.read_text(encoding="utf-8").splitlines(), str(path))
+        table = table_of(config.operator)
         self._operator = build_operator(config.operator, table)
         build_tool_side(config, DeviceLimits(), config.rate).rehearse()
         self._core = build_tool_side(config, DeviceLimits(), config.rate)

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError
@@ -41,10 +43,7 @@ class DriverNode(LeaderNode):
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        table = None
-        if isinstance(config.operator, FileParameters):
-            path = Path(config.operator.path)
-            table = read_table(path.read_text(encoding="utf-8").splitlines(), str(path))
+        table = table_of(config.operator)
         arguments = (config.device, config.operator, config.tool, config.rate, table, config.hand, config.seed)
         build_driver(*arguments).rehearse()
         self._core = build_driver(*arguments)
@@ -106,6 +105,17 @@ class DriverNode(LeaderNode):
         if core.expired:
             trouble = f"{core.expired} ticks without force: the last command was too old"
         return trouble, values | {"saturations": core.saturations, "ticks without force": core.expired}
+
+
+def table_of(operator: AnyOperatorParameters) -> np.ndarray | None:
+    """The rows of a `file` operator's file, None for the others.
+
+    Raises:
+        ParameterError: as `read_table`; OSError: the file cannot be read.
+    """
+    if not isinstance(operator, FileParameters):
+        return None
+    return read_table(Path(operator.path).read_text(encoding="utf-8").splitlines(), operator.path)
 
 
 def main() -> None:

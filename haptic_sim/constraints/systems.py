@@ -153,17 +153,6 @@ def link_and_body(
 
 
 @numba.njit(cache=True, nogil=True)
-def cross_into(a, b, out):
-    """Fill out with a x b."""
-    x = a[1] * b[2] - a[2] * b[1]
-    y = a[2] * b[0] - a[0] * b[2]
-    z = a[0] * b[1] - a[1] * b[0]
-    out[0] = x
-    out[1] = y
-    out[2] = z
-
-
-@numba.njit(cache=True, nogil=True)
 def _euler_axes(psi, theta, phi, psid, thetad, i, j, k, w):
     """Axes (world) of the z-x-z angles in the columns i (psi), j (theta), k (phi) of E, their rates, and R."""
     cp, sp = math.cos(psi), math.sin(psi)

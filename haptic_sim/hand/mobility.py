@@ -149,29 +149,6 @@ class Mobility(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def scaled_jacobian(J, L, first, end, W):
-    """Fill W = J L^-T (6, nv) for the coordinates first to end - 1, L being the Cholesky factor of the inertia."""
-    for i in range(J.shape[0]):
-        for j in range(first, end):
-            s = J[i, j]
-            for k in range(first, j):
-                s -= L[j, k] * W[i, k]
-            W[i, j] = s / L[j, j]
-
-
-@numba.njit(cache=True, nogil=True)
-def inverse_inertia_at_hand(W, first, end, inverse_inertia):
-    """Fill `inverse_inertia` (36,), row major, with W W^T = J D^-1 J^T (THESIS 5.16)."""
-    for i in range(6):
-        for k in range(i + 1):
-            s = 0.0
-            for j in range(first, end):
-                s += W[i, j] * W[k, j]
-            inverse_inertia[6 * i + k] = s
-            inverse_inertia[6 * k + i] = s
-
-
-@numba.njit(cache=True, nogil=True)
 def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
     """Fill `mobility` from J and J D^-1 J^T; finite for finite input, in every configuration.
 
