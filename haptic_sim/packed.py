@@ -41,6 +41,8 @@ from numba.extending import (
     unbox,
 )
 
+_OURS = ("haptic_sim.", "haptic_control.", "haptic_drivers.", "haptic_bench.")
+
 
 class Packed:
     """A NamedTuple as one argument of a kernel; it cannot be changed, the contents of its arrays can."""
@@ -49,9 +51,37 @@ class Packed:
 
     def __init__(self, arrays: Any):
         self._lent = arrays  # lives as long as this does
-        self._memory = _pack(arrays)
+        shape = _shape(arrays)
+        if shape not in _known:
+            kind, pack = numba.typeof(arrays), _pack if _is_ours(arrays) else _pack_foreign
+            pack(arrays)
+            _known[shape] = _PackedType(kind), pack.get_overload((kind,))
+        self._numba_type_, pack = _known[shape]
+        self._memory = pack(arrays)
         self._address = self._memory.ctypes.data
-        self._numba_type_ = _PackedType(numba.typeof(arrays))
+
+
+def _shape(value: Any) -> Any:
+    """What decides the kind of a value, hashable."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    if isinstance(value, Packed):
+        return value._numba_type_
+    if isinstance(value, tuple):
+        return type(value), *map(_shape, value)
+    return type(value)
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether all tuples in a value are of these packages."""
+    if isinstance(value, tuple):
+        return type(value).__module__.startswith(_OURS) and all(map(_is_ours, value))
+    return not isinstance(value, Packed) or _is_ours(value._lent)
+
+
+# Kind and compiled `_pack` by shape: Numba's own way to them takes 10 us an array, in the middle of a trial when a
+# parameter is changed.
+_known: dict[Any, tuple[_PackedType, Any]] = {}
 
 
 class _PackedType(types.Type):
@@ -105,6 +135,10 @@ def _pack(arrays):
     memory = np.empty(_size(arrays), np.uint8)  # type: ignore[call-arg]  # its first is of the compiler
     _store(arrays, memory)
     return memory
+
+
+# Not cached: the cache's index would name the classes, and programs that cannot import those could not read it.
+_pack_foreign = numba.njit(_pack.py_func)
 
 
 @unbox(_PackedType)
