@@ -98,6 +98,7 @@ def test_servo_threads_share_the_last_core_and_the_nearest_to_the_device_comes_f
     priorities, deliveries, moved = [], [], []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
     monkeypatch.setattr(os, "sched_setscheduler", lambda _, policy, param: priorities.append(param.sched_priority))
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_FIFO)  # nothing else is of ordinary priority
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, core: moved.append(core))
     monkeypatch.setattr(realtime, "prioritise_delivery", lambda *which: deliveries.append(which))
     ranks = [node.RANK for node in (EnvironmentNode, ControllerNode, DriverNode)]

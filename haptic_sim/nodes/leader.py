@@ -70,6 +70,7 @@ class LeaderNode(ServoNode):
         """Prepare to lead; to be called by `build`."""
         config = self.config
         self._watch, self._done = Stopwatch(config.last_tick + 1, config.rate), 0
+        self._told = self._missed = 0  # ticks that /diagnostics has spoken of, and how many of them were missed
         self._ready: set[str] = set()
         self._recorded, self._closed = 0, "recorder" not in config.nodes
         self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
@@ -196,13 +197,15 @@ class LeaderNode(ServoNode):
         trouble, values = super().health()
         done = self._done
         if self.realtime and done > 1:
-            figures = self._watch.summary(done)
-            p50, missed = figures["period_p50"], figures["missed"] or 0
-            values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "missed ticks": missed}
-            values |= {"period p99 [s]": figures["period_p99"], "skipped periods": figures["skipped_periods"]}
+            watch = self._watch
+            p50, p99 = watch.periods(self._told, done)  # since the last time: this holds the interpreter's lock
+            self._missed += watch.missed(self._told, done)
+            self._told = done
+            values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "period p99 [s]": p99}
+            values |= {"missed ticks": self._missed, "skipped periods": watch.skipped}
             values["age of the last command [ticks]"] = done - self.answered()
-            if missed or figures["skipped_periods"]:
-                trouble = trouble or f"{missed} ticks missed, {figures['skipped_periods']} periods skipped"
+            if self._missed or watch.skipped:
+                trouble = trouble or f"{self._missed} ticks missed, {watch.skipped} periods skipped"
         return trouble, values
 
     def _gather(self) -> bool:

@@ -7,7 +7,9 @@ import ctypes
 import gc
 import math
 import os
+import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ import numpy as np
 PRIORITY = 50  # of SCHED_FIFO, in the middle: above ordinary threads, below the kernel's
 """Of the servo thread that is farthest from the device; each rank nearer to it is two above, delivery one above."""
 _PR_SET_TIMERSLACK = 29
+_DELIVERS = re.compile(r"dds\.(shm|udp|tcp)\.\d")  # not `dds.shm.wdog`, which looks after shared memory once a second
 
 
 def prioritise(rank: int = 0) -> tuple[str, str]:
@@ -27,7 +30,8 @@ def prioritise(rank: int = 0) -> tuple[str, str]:
     With priority, all servo threads and deliveries of a trial share a core, the last of those that its processes may
     use: they work one after the other, and waking a thread on another core costs more than what runs there (measured
     at 1 kHz: a fifth to a quarter of each node's CPU time, a tenth of the round trip). As the thread with the higher
-    `rank` interrupts the others, a slow world does not delay the device.
+    `rank` interrupts the others, a slow world does not delay the device. This process's other threads get a priority
+    below, on any core: who waits for the interpreter's lock must not wait for what keeps its holder from running.
     """
     reason = "this system has no SCHED_FIFO"
     if hasattr(os, "sched_setscheduler"):
@@ -36,6 +40,7 @@ def prioritise(rank: int = 0) -> tuple[str, str]:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
             core = _servo_core()
             _move(0, core)
+            _prioritise_rest(PRIORITY - 2)
             prioritise_delivery(priority + 1, core)
             return f"SCHED_FIFO {priority}" + (f" on core {core}" if core is not None else ""), ""
         except PermissionError:
@@ -49,6 +54,14 @@ def prioritise(rank: int = 0) -> tuple[str, str]:
     return "SCHED_OTHER", reason
 
 
+def _prioritise_rest(priority: int) -> None:
+    """Give this process's threads of ordinary priority real-time priority."""
+    for thread in threading.enumerate():
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            if thread.native_id is not None and os.sched_getscheduler(thread.native_id) == os.SCHED_OTHER:
+                os.sched_setscheduler(thread.native_id, os.SCHED_FIFO, os.sched_param(priority))
+
+
 def prioritise_delivery(priority: int, core: int | None = None) -> None:
     """Give the middleware's delivery threads of this process real-time priority, and a core, where permitted.
 
@@ -57,7 +70,7 @@ def prioritise_delivery(priority: int, core: int | None = None) -> None:
     """
     for task in Path("/proc/self/task").glob("*"):
         with contextlib.suppress(OSError):  # not permitted, or the thread has ended
-            if (task / "comm").read_text().startswith("dds."):
+            if _DELIVERS.match((task / "comm").read_text()):
                 os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(priority))
                 _move(int(task.name), core)
 
@@ -130,18 +143,30 @@ class Stopwatch:
 
     def summary(self, done: int) -> dict[str, float | int | None]:
         """Percentiles [s] and counts over the ticks done, as in summary.json."""
-        periods = np.diff(self.begun[:done]) * 1e-9
-        answered = self.round_trip[:done][self.round_trip[:done] >= 0] * 1e-9
-        in_time = int(np.count_nonzero(answered <= self._period))
+        periods = self.periods(0, done)
+        round_trips = _percentiles(self.round_trip[:done][self.round_trip[:done] >= 0] * 1e-9)
         return {
-            "period_p50": _percentile(periods, 50),
-            "period_p99": _percentile(periods, 99),
-            "round_trip_p50": _percentile(answered, 50),
-            "round_trip_p99": _percentile(answered, 99),
-            "missed": done - in_time,
+            "period_p50": periods[0],
+            "period_p99": periods[1],
+            "round_trip_p50": round_trips[0],
+            "round_trip_p99": round_trips[1],
+            "missed": self.missed(0, done),
             "skipped_periods": self.skipped,
         }
 
+    def periods(self, first: int, end: int) -> tuple[float | None, float | None]:
+        """The 50th and the 99th percentile of the periods between some ticks [s]; None where there are none."""
+        return _percentiles(np.diff(self.begun[first:end]) * 1e-9)
 
-def _percentile(values: np.ndarray, part: float) -> float | None:
-    return float(np.percentile(values, part)) if values.size else None
+    def missed(self, first: int, end: int) -> int:
+        """How many of some ticks had no answer within their period."""
+        round_trip = self.round_trip[first:end]
+        return int(np.count_nonzero((round_trip < 0) | (round_trip * 1e-9 > self._period)))
+
+
+def _percentiles(values: np.ndarray) -> tuple[float | None, float | None]:
+    """The 50th and the 99th."""
+    if not values.size:
+        return None, None
+    p50, p99 = np.percentile(values, (50, 99)).tolist()
+    return p50, p99
