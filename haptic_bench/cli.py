@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from haptic_bench import experiment, trial
@@ -103,7 +103,7 @@ def list_experiments(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """`haptics run`."""
-    duration = yaml.safe_load(options.duration) if options.duration is not None else None
+    duration = _duration(options.duration)
     trials = experiment.load(options.experiment, options.settings, duration)
     mode = options.mode or ("offline" if trials[0].experiment.alone else "realtime")
     if options.composed and mode == "offline":
@@ -122,6 +122,14 @@ def run(options: argparse.Namespace) -> int:
     if failures:
         return FAILED
     return INTERRUPTED if interrupted else DONE
+
+
+def _duration(text: str | None) -> Any:
+    """What `--duration` gives; the experiment checks it."""
+    try:
+        return None if text is None else yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ParameterError([f"--duration {text}: must be a number of seconds"]) from error
 
 
 def _print_summary(label: str, summary: dict[str, Any]) -> None:
@@ -149,7 +157,7 @@ def replay(options: argparse.Namespace) -> int:
     directory = _trial_directory(options.directory)
     if not options.verify:
         return _play(directory)
-    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    summary = trial.read_summary(directory)
     runs = [directory / run["directory"] for run in summary["sweep"]["runs"]] if "sweep" in summary else [directory]
     different = 0
     for one in runs:
@@ -180,7 +188,7 @@ def _verify(directory: Path) -> str:
     recorded = trial.read_samples(recorded_trial, directory)
     if not len(recorded):
         return "nothing was recorded"
-    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    summary = trial.read_summary(directory)
     if summary["mode"] != "realtime":
         return _compare_samples(recorded, recorded_trial)
     from haptic_bench.resimulation import resimulate
@@ -197,7 +205,8 @@ def _compare_samples(recorded: Samples, recorded_trial: experiment.Trial) -> str
     study.simulate(recorded_trial, store)
     again = study.samples(recorded_trial, store.messages)
     for name in recorded.names:
-        unequal = recorded[name] != again[name][: len(recorded)]
+        was_nan, now_nan = np.isnan(recorded[name]), np.isnan(again[name][: len(recorded)])
+        unequal = (recorded[name] != again[name][: len(recorded)]) & ~(was_nan & now_nan)
         if unequal.any():
             row = int(unequal.argmax())
             was, now = recorded[name][row], again[name][row]
@@ -210,7 +219,7 @@ def report(options: argparse.Namespace) -> int:
     from haptic_bench import report as pages
 
     directory = _trial_directory(options.directory)
-    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    summary = trial.read_summary(directory)
     for run in summary.get("sweep", {}).get("runs", []):
         pages.write(directory / run["directory"])
     print(pages.write(directory))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import typing
 from collections.abc import Iterator, Sequence
@@ -292,13 +293,15 @@ def load(name: str, settings: Sequence[str] = (), duration: float | None = None)
     pairs = [_parse_setting(setting) for setting in settings]
     if duration is not None:
         pairs.append(("duration", duration))
-    variants = [[(key, value) for value in values] for key, values in _sweeps(Experiment, document, pairs)]
+    pairs = list(dict(pairs).items())  # of a key that is given twice, the last counts
+    settings_of = list(_sweeps(Experiment, document, pairs))
+    variants = [[(key, value) for value in values] for key, values, _ in settings_of]
     trials = []
     for combination in itertools.product(*variants):
         label = ",".join(
             f"{key}={_label(value)}"
-            for (key, value), options in zip(combination, variants, strict=True)
-            if len(options) > 1
+            for (key, value), (_, _, swept) in zip(combination, settings_of, strict=True)
+            if swept
         )
         trials.append(_validate(_apply(Experiment, document, combination), path, label))
     return trials
@@ -315,20 +318,32 @@ def _parse_setting(setting: str) -> tuple[str, Any]:
 
 
 def _label(value: Any) -> str:
-    return str(value).replace("/", "_").replace(" ", "")
+    """A value as in YAML, for the name of a directory."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_label, value))}]"
+    text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+    return text.replace("/", "_").replace(" ", "")
 
 
 def _sweeps(
     model: type[BaseModel], document: dict[str, Any], pairs: Sequence[tuple[str, Any]]
-) -> Iterator[tuple[str, list[Any]]]:
-    """Each setting with its values: several where a list is given for a key that takes one value."""
+) -> Iterator[tuple[str, list[Any], bool]]:
+    """Each setting with its values, and whether it sweeps: where a list is given for a key that takes one value.
+
+    Raises:
+        ParameterError: two values of a sweep are the same, or would have the same directory.
+    """
     for key, value in pairs:
         if isinstance(value, list) and value:
             takes_list = _takes_list(model, document, key.split("."))
             if not takes_list or isinstance(value[0], list):
-                yield key, value
+                labels = [_label(one) for one in value]
+                for i, label in enumerate(labels):
+                    if label in labels[:i]:
+                        raise ParameterError([f"{key}: {label} is there twice; must be different values"])
+                yield key, value, True
                 continue
-        yield key, [value]
+        yield key, [value], False
 
 
 def _takes_list(model: Any, document: Any, path: Sequence[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,6 +17,7 @@ from haptic_bench.figures import Curve, Figure, style_of
 from haptic_bench.health import Health
 from haptic_bench.samples import Samples
 from haptic_bench.studies import Analysis, Quantity, study_of
+from haptic_bench.trial import read_summary
 from haptic_control.unilateral import UnilateralParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
@@ -39,6 +39,7 @@ SOURCES = {
     "Dynamic Systems and Control Division, DSC-Vol. 64, pp. 249\N{EN DASH}256, November 1998.",
 }
 _UNKNOWN = Quantity("")
+LABEL = 48  # characters of a run's label in figures and tables
 
 
 def write(directory: Path, analysis: Analysis | None = None) -> Path:
@@ -57,7 +58,7 @@ def write(directory: Path, analysis: Analysis | None = None) -> Path:
     Raises:
         ParameterError: a file is missing or is not what it should be.
     """
-    summary = _read_summary(directory)
+    summary = read_summary(directory)
     sweep = summary.get("sweep")
     if isinstance(sweep, dict):
         page, figures = _sweep_page(directory, sweep)
@@ -99,25 +100,12 @@ class _Run:
         return [_mapping(claim) for claim in claims] if isinstance(claims, list) else []
 
 
-def _read_summary(directory: Path) -> dict[str, Any]:
-    path = directory / "summary.json"
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParameterError([f"{path}: cannot be read: {error.strerror}; is this a trial's directory?"]) from error
-    except ValueError as error:
-        raise ParameterError([f"{path}: not JSON: {error}"]) from error
-    if not isinstance(summary, dict):
-        raise ParameterError([f"{path}: must be a mapping"])
-    return summary
-
-
 def _read_samples(path: Path) -> Samples | None:
     """The samples, None if there is not even one: a trial may have ended before its first tick."""
     try:
         with path.open(encoding="ascii") as file:
             rows = sum(1 for _, line in zip(range(2), file, strict=False) if line.strip())
-        return Samples.read_csv(path) if rows == 2 else None
+        return Samples.read_csv(path).finite() if rows == 2 else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -182,7 +170,7 @@ def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Fi
     runs, links = [], []
     for entry in sweep.get("runs", []):
         label, folder = str(entry["label"]), str(entry["directory"])
-        runs.append(_Run.read(directory / folder, _short(label, keys), _read_summary(directory / folder)))
+        runs.append(_Run.read(directory / folder, _short(label, keys), read_summary(directory / folder)))
         links.append(quote(f"{folder}/report.html"))
     if not runs:
         raise ParameterError([f"{directory / 'summary.json'}: the sweep has no runs"])
@@ -226,7 +214,7 @@ def _short(label: str, keys: Sequence[str]) -> str:
     """A run's label without what the page's heading says."""
     for key in keys:
         label = label.replace(f"{key}=", "" if len(keys) == 1 else f"{key.rpartition('.')[2]}=")
-    return label
+    return label if len(label) <= LABEL else f"{label[: LABEL - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 # Parts of a page

@@ -45,6 +45,18 @@ class Samples:
         rows = int(np.searchsorted(self._table["time"], time, side="right"))
         return Samples({name: values[:rows] for name, values in self._table.items()})
 
+    def not_finite(self) -> tuple[str, int] | None:
+        """Column and row of the first value that is not finite; None if all are."""
+        first = {name: int(np.argmin(np.isfinite(values))) for name, values in self._table.items() if len(values)}
+        found = [(row, name) for name, row in first.items() if not np.isfinite(self._table[name][row])]
+        row, name = min(found, default=(-1, ""))
+        return (name, row) if found else None
+
+    def finite(self) -> Samples:
+        """The rows before the first that is not finite."""
+        found = self.not_finite()
+        return self if found is None else Samples({name: values[: found[1]] for name, values in self._table.items()})
+
     def group(self, prefix: str, *suffixes: str) -> np.ndarray:
         """Columns `prefix_suffix` side by side, (rows, len(suffixes))."""
         return np.stack([self._table[f"{prefix}_{suffix}"] for suffix in suffixes], axis=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import sys
@@ -11,7 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from haptic_bench import bag, runner
 from haptic_bench.experiment import Trial, write_resolved
@@ -131,17 +134,24 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
             bag.repair(directory / "bag")
     samples = read_samples(trial, directory)
     samples.write_csv(directory / "samples.csv")
-    whole = outcome.status == "done"
-    analysis, reason = Analysis({}), outcome.reason
-    if len(samples):
+    analysis, status, reason = Analysis({}), outcome.status, outcome.reason
+    diverged = samples.not_finite()
+    # Of what diverges, the last numbers may be too large for any figure.
+    overflow: Literal["ignore"] | None = None if diverged is None else "ignore"
+    if diverged is not None:
+        name, row = diverged
+        status = "failed"
+        reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
+    if len(samples.finite()):
         try:
-            analysis = study_of(trial.experiment).analyse(trial, samples, compare=whole)
+            with np.errstate(all=overflow):
+                analysis = study_of(trial.experiment).analyse(trial, samples.finite(), compare=status == "done")
         except RuntimeError as error:  # the ideal reference gave up
             reason = reason or f"not analysed: {error}"
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
         "mode": mode,
-        "status": outcome.status,
+        "status": status,
         **({"reason": reason} if reason else {}),
         "ticks": len(samples),
         "wall_time": outcome.wall_time,
@@ -150,8 +160,10 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
         "machine": machine(),
         "versions": versions(),
     }
+    summary = _finite(summary)
     write_summary(directory, summary)
-    report.write(directory, analysis)
+    with np.errstate(all=overflow):
+        report.write(directory, analysis)
     return summary
 
 
@@ -172,10 +184,37 @@ def read_samples(trial: Trial, directory: Path) -> Samples:
     return study_of(trial.experiment).samples(trial, messages)
 
 
+def read_summary(directory: Path) -> dict[str, Any]:
+    """The summary of a trial or of a sweep.
+
+    Raises:
+        ParameterError: there is none, or it is not one.
+    """
+    path = directory / "summary.json"
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParameterError([f"{path}: cannot be read: {error.strerror}; is this a trial's directory?"]) from error
+    except ValueError as error:
+        raise ParameterError([f"{path}: not JSON: {error}"]) from error
+    if not isinstance(summary, dict):
+        raise ParameterError([f"{path}: must be a mapping"])
+    return summary
+
+
 def write_summary(directory: Path, summary: dict[str, Any]) -> None:
     """Write summary.json."""
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
     (directory / "summary.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    """A value with null in place of numbers that are not finite, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def machine() -> dict[str, Any]:

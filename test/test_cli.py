@@ -167,3 +167,57 @@ def test_an_offline_run_can_be_interrupted(haptics: Callable[..., Haptics], tmp_
     rows = (out / "samples.csv").read_text().count("\n") - 1
     assert rows == summary["ticks"] > 0
     assert (out / "report.html").is_file()
+
+
+def test_a_trial_that_diverges_fails_and_says_where(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    gains = "controller.stiffness=[1e9,1e9,1e9]"
+    run = haptics("run", "corner_peg", "--mode", "offline", "--set", gains, "--out", str(out))
+    assert run.wait() == 1
+    assert "haptics: diverged: " in run.err and "is not finite from tick" in run.err and "Traceback" not in run.err
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "failed" and "diverged" in summary["reason"]
+    assert "diverged" in (out / "report.html").read_text()
+    for command in (("report", str(out)), ("replay", str(out), "--verify")):
+        again = haptics(*command)
+        assert again.wait() == 0, again.err
+
+
+def test_a_sweep_names_its_values_as_in_yaml_and_takes_one(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    short = ("--mode", "offline", "--duration", "0.02")
+    for values, names in (("[true,false]", ["true", "false"]), ("[true]", ["true"])):
+        out = tmp_path / "".join(names)
+        key = "controller.topology_penalty"
+        run = haptics("run", "linkage_topology", *short, "--set", f"{key}={values}", "--out", str(out))
+        assert run.wait() == 0, run.err
+        summary = json.loads((out / "summary.json").read_text())
+        assert [one["directory"] for one in summary["sweep"]["runs"]] == [f"{key}={name}" for name in names]
+        assert all((out / f"{key}={name}" / "summary.json").is_file() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--duration", "{"], "--duration {: must be a number of seconds"),
+        (["--set", "contact.restitution=[0.5,0.50]"], "contact.restitution: 0.5 is there twice"),
+    ],
+)
+def test_bad_values_are_named(haptics: Callable[..., Haptics], tmp_path: Path, arguments: list[str], said: str) -> None:
+    run = haptics("run", "corner_peg", "--mode", "offline", *arguments, "--out", str(tmp_path / "out"))
+    assert run.wait() == 2 and said in run.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_of_a_key_that_is_given_twice_the_last_counts() -> None:
+    (trial,) = experiment.load("corner_peg", ["contact.restitution=[0.1,0.2]", "contact.restitution=0.4"])
+    assert trial.experiment.contact.restitution == 0.4 and not trial.label
+
+
+def test_a_summary_that_is_not_json_is_named(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = haptics("run", "corner_peg", "--mode", "offline", "--duration", "0.02", "--out", str(out))
+    assert run.wait() == 0, run.err
+    (out / "summary.json").write_text("xx")
+    for command in (("report", str(out)), ("replay", str(out), "--verify")):
+        again = haptics(*command)
+        assert again.wait() == 2 and "summary.json: not JSON" in again.err

@@ -40,6 +40,33 @@ def test_lockstep_and_offline_give_the_same_bits(
     assert (summary["mode"], summary["ticks"]) == ("lockstep", 769)
 
 
+def shared_memory() -> set[str]:
+    """The middleware's files in shared memory that no process uses."""
+    used = "".join(maps.read_text() for maps in Path("/proc").glob("[0-9]*/maps") if _readable(maps))
+    return {file.name for file in Path("/dev/shm").glob("fastrtps_*") if file.name not in used}
+
+
+def _readable(path: Path) -> bool:
+    try:
+        path.read_text()
+    except OSError:  # its process has ended
+        return False
+    return True
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory to look at")
+@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+def test_a_trial_leaves_nothing_in_shared_memory(
+    haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
+) -> None:
+    before = shared_memory()
+    run = haptics(
+        "run", "corner_peg", "--mode", "lockstep", "--duration", "0.05", *flags, "--out", str(tmp_path / "out")
+    )
+    assert run.wait() == 0, run.err
+    assert shared_memory() <= before
+
+
 @pytest.fixture
 def observer() -> Iterator[graph.rclpy.node.Node]:
     """A node of the test's own, spun in a thread."""

@@ -86,7 +86,7 @@ class RollingDisk(ConstrainedStudy):
         sideways, along, turned = (found[name] or 0.0 for name in ("sideways", "along", "turned"))
         diameter = 2.0 * _scene(trial).radius
         parks = bool(samples["operator_fx"].any()) and abs(turned) < PARKED
-        ended = float(samples["time"][-1]) >= trial.experiment.duration - 1.5 / trial.experiment.rate
+        ended = trial.wrenches is not None and float(samples["time"][-1]) >= trial.wrenches[-1, 0]
         return [
             Claim(
                 "height_and_tilt",

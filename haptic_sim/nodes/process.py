@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -92,14 +93,18 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     first.close_inbox()
     executor.shutdown(timeout_sec=1.0)
     spinner.join(timeout=1.0)
+    exit_code = first.exit_code
     for node in nodes:
         node.destroy_node()
+    # What only a destructor closes, the participant with its shared memory above all.
+    del node, nodes, first, executor, spinner
+    gc.collect()
     rclpy.try_shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     # All is closed. The interpreter would take apart what was imported first, which outlasts GRACE on a busy machine,
     # and meanwhile die of the next signal.
-    os._exit(first.exit_code)
+    os._exit(exit_code)
 
 
 def _start(nodes: Sequence[ServoNode]) -> None:
