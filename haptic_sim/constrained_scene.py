@@ -193,7 +193,7 @@ class RollingSpheresParameters(Parameters):
     velocity: Six = quantity(
         (0.0, 0.1, 0.2, 0.5, 0.3, 1.0),
         unit="m/s, rad/s",
-        description="Their rates, of which those that the constraints allow remain",
+        description="Their rates; `stabilised` takes the nearest that the constraints allow, `projection` no others",
     )
     disturbance: float = quantity(0.05, unit="m", description="Added to the distance, as the large sphere is displaced")
     disturbance_time: float = quantity(5.0, unit="s", description="When the large sphere is displaced", ge=0.0)
@@ -237,7 +237,7 @@ class TwoLinkClosedLoopParameters(Parameters):
     velocity: tuple[float, float, float, float] = quantity(
         (0.0, 0.0, 0.0, 0.0),
         unit="rad/s, m/s, m/s, rad/s",
-        description="Their rates, of which those that the constraints allow remain",
+        description="Their rates; `stabilised` takes the nearest that the constraints allow, `projection` no others",
     )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
