@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,9 +42,10 @@ def test_lockstep_and_offline_give_the_same_bits(
 
 
 def shared_memory() -> set[str]:
-    """The middleware's files in shared memory that no process uses."""
+    """The middleware's segments in shared memory that no process uses; its numbered ports are used again."""
     used = "".join(maps.read_text() for maps in Path("/proc").glob("[0-9]*/maps") if _readable(maps))
-    return {file.name for file in Path("/dev/shm").glob("fastrtps_*") if file.name not in used}
+    names = [file.name for file in Path("/dev/shm").iterdir() if re.fullmatch("fastrtps_[0-9a-f]+", file.name)]
+    return {name for name in names if name not in used}
 
 
 def _readable(path: Path) -> bool:

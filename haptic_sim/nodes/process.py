@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import gc
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import rclpy
@@ -93,18 +95,15 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     first.close_inbox()
     executor.shutdown(timeout_sec=1.0)
     spinner.join(timeout=1.0)
-    exit_code = first.exit_code
     for node in nodes:
         node.destroy_node()
-    # What only a destructor closes, the participant with its shared memory above all.
-    del node, nodes, first, executor, spinner
-    gc.collect()
     rclpy.try_shutdown()
+    _remove_shared_memory()
     sys.stdout.flush()
     sys.stderr.flush()
     # All is closed. The interpreter would take apart what was imported first, which outlasts GRACE on a busy machine,
     # and meanwhile die of the next signal.
-    os._exit(exit_code)
+    os._exit(first.exit_code)
 
 
 def _start(nodes: Sequence[ServoNode]) -> None:
@@ -127,6 +126,20 @@ def _spin(executor: SingleThreadedExecutor) -> None:
         executor.spin()
     except ExternalShutdownException:
         return
+
+
+def _remove_shared_memory() -> None:
+    """Remove this process's segment of Fast DDS's shared memory, whose lock it holds open.
+
+    Only a destructor of the middleware would. It is not asked: it may wait for ever for a lock in there, held by a
+    peer that was killed.
+    """
+    for descriptor in Path("/proc/self/fd").glob("*"):
+        with contextlib.suppress(OSError):  # closed meanwhile, or removed already
+            lock = os.readlink(descriptor)
+            if segment := re.fullmatch(r"(/dev/shm/fastrtps_[0-9a-f]+)_el", lock):
+                os.unlink(lock)
+                os.unlink(segment[1])
 
 
 def _die_with_parent() -> None:
