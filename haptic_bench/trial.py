@@ -142,10 +142,11 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
         name, row = diverged
         status = "failed"
         reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
-    if len(samples.finite()):
+    finite = samples.finite()
+    if len(finite):
         try:
             with np.errstate(all=overflow):
-                analysis = study_of(trial.experiment).analyse(trial, samples.finite(), compare=status == "done")
+                analysis = study_of(trial.experiment).analyse(trial, finite, compare=status == "done")
         except RuntimeError as error:  # the ideal reference gave up
             reason = reason or f"not analysed: {error}"
     summary: dict[str, Any] = {

@@ -44,7 +44,6 @@ class Inbox:
             for topic, sub in subscriptions.items()
         ]
         self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
-        self._handles = [handle for _, handle, _, _, _ in self._subscriptions]
         self.contested: dict[str, int] = {}  # messages refused on topics with a publisher too many
         # Messages of deep queues that were sent after the first that came, but did not come themselves, by topic;
         # None if the middleware does not number messages.
@@ -66,7 +65,7 @@ class Inbox:
         """
         wait_set = self._wait_set
         wait_set.clear_entities()
-        for handle in self._handles:
+        for _, handle, _, _, _ in self._subscriptions:
             wait_set.add_subscription(handle)
         wait_set.add_guard_condition(self._guard.handle)
         wait_set.wait(-1 if timeout is None else round(timeout * 1e9))
