@@ -30,9 +30,10 @@ setup(
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     package_data={name: ["**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml"] for name in PACKAGES},
-    data_files=shared("config"),
+    data_files=[*shared("config"), *shared("msg")],
     install_requires=[
         "coal>=3.0",
+        "llvmlite>=0.43",
         "matplotlib>=3.8",
         "mcap>=1.1",
         "numba>=0.60",
@@ -46,16 +47,21 @@ setup(
         "tqdm>=4.60",
         "transforms3d>=0.4.1",
         "trimesh>=4.0",
+        "zstandard>=0.21",
     ],
+    entry_points={"console_scripts": ["haptics = haptic_bench:main"]},
     extras_require={
+        "dask": ["distributed>=2024.8"],
+        "pandas": ["pandas>=2.0"],  # samples as a DataFrame
         "test": [
             "example-robot-data>=4",
             "hypothesis>=6.90",
             "mujoco>=3.1",
             "mypy>=1.8",
             "pytest>=7.4",
+            "pytest-xdist>=3.5",
             "ruff>=0.6",
             "types-pyyaml",
-        ]
+        ],
     },
 )

@@ -1,1 +1,30 @@
-"""Experiments: catalogue, runner, record, replay, report, viewer, command line."""
+"""Experiments: catalogue, runner, record, replay, report, viewer, command line.
+
+For programs: `run` runs a trial, `load_trial` loads one. They are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from haptic_bench.recorded import RecordedTrial as RecordedTrial
+    from haptic_bench.recorded import load_trial as load_trial
+    from haptic_bench.recorded import run as run
+
+__all__ = ["RecordedTrial", "load_trial", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from haptic_bench import recorded
+
+        return getattr(recorded, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def main() -> None:
+    """The command line, as an installed program."""
+    import runpy
+
+    runpy.run_module("haptic_bench", run_name="__main__")

@@ -1,21 +1,11 @@
 """`python -m haptic_bench`: the command line, and the mending of an environment that lacks something."""
 
-import sys
+from haptic_bench import failures
 
-try:
-    from haptic_bench import kernel_cache
-    from haptic_bench.cli import main
-except ImportError as error:  # also of a shared library that is gone
-    if (error.name or "").partition(".")[0] in (
-        "haptic_bench",
-        "haptic_sim",
-        "haptic_control",
-        "haptic_drivers",
-    ):
-        raise  # a fault of our own, which a new environment would not mend
-    from haptic_bench.prepare import restart
+failures.end_at_signals()
 
-    restart(str(error))
+import sys  # noqa: E402 (a signal ends this program from its first instruction on)
 
-kernel_cache.refresh()
-sys.exit(main(sys.argv[1:]))
+from haptic_bench import command_line  # noqa: E402
+
+sys.exit(command_line.main(sys.argv[1:]))

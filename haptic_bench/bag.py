@@ -15,6 +15,7 @@ the whole messages of a chunk that was cut off can still be recovered.
 from __future__ import annotations
 
 import difflib
+import errno
 import functools
 import os
 import shutil
@@ -66,6 +67,10 @@ _FRAMED_MESSAGE = struct.Struct("<BQHIQQ")
 
 # What the decoders raise on damaged bytes.
 _DAMAGE = (ValueError, OverflowError, MemoryError, RuntimeError, struct.error, McapError, zstandard.ZstdError)
+
+
+# A disk, a quota or a file size limit that is used up: room can be made.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class BagError(Exception):
@@ -129,14 +134,13 @@ def message_types() -> Typestore:
     """The message types of ROS 2 Jazzy and of this package, to describe, serialize and deserialize messages.
 
     Raises:
-        BagError: the package's `.msg` files are neither in the checkout nor in an ament share folder.
+        BagError: the package's `.msg` files are neither in the checkout nor below the prefix of an installation.
     """
-    prefixes = [prefix for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
-    folders = [Path(__file__).resolve().parents[1] / "msg"]
-    folders += [Path(prefix) / "share" / "haptics" / "msg" for prefix in prefixes]
+    packages = Path(__file__).resolve().parents[1]
+    folders = [packages / "msg", *(prefix / "share" / "haptics" / "msg" for prefix in (packages, *packages.parents))]
     files = next((found for folder in folders if (found := sorted(folder.glob("*.msg")))), None)
     if files is None:
-        raise BagError(" or ".join(map(str, folders)), "no .msg files of the package haptics")
+        raise BagError(f"{packages} and above", "no .msg files of the package haptics")
     types = get_typestore(Stores.ROS2_JAZZY)
     own = {}
     for file in files:
@@ -245,18 +249,48 @@ class BagWriter:
     def close(self) -> None:
         """Write what is pending, the index and `metadata.yaml`. A closed bag stays as it is.
 
+        Where the disk is full, as many of the last chunks are given up as the index and `metadata.yaml` need.
+
         Raises:
-            OSError: a file cannot be written; `repair()` recovers what was.
+            OSError: a file could not be written: the bag is sound, but lacks the last messages; or, if nothing could
+                be written at all, `repair()` recovers what was.
         """
         if self._file.closed:
             return
+        problem: OSError | None = None
         with self._file:
-            self.flush()
-            counts: Counter[int] = sum((counts for _, counts in self._chunks.values()), Counter())
-            chunks = [chunk for chunk, _ in self._chunks.values()]
-            start = min((chunk.message_start_time for chunk in chunks), default=END_OF_TIME)
-            duration = max((chunk.message_end_time for chunk in chunks), default=start) - start
-            information = self._information(counts, start, duration)
+            try:
+                self.flush()
+            except OSError as error:
+                problem, self._pending, self._pending_size = error, [], 0
+            end, dropped = self._end, 1
+            while True:
+                try:
+                    self._finish()
+                    break
+                except OSError as error:
+                    problem = problem or error
+                    if not self._chunks or error.errno not in _FULL:
+                        raise problem from None
+                for start in sorted(self._chunks)[-dropped:]:
+                    del self._chunks[start]
+                    end = start
+                dropped *= 2  # the index of a long bag takes the room of many chunks
+                self._metadata = {at: index for at, index in self._metadata.items() if at < end}
+                self._end = end
+                self._file.truncate(end)
+        if problem is not None:
+            raise problem
+
+    def _finish(self) -> None:
+        """Write the index behind what counts in the file, and `metadata.yaml`."""
+        metadata, end = dict(self._metadata), self._end
+        counts: Counter[int] = sum((counts for _, counts in self._chunks.values()), Counter())
+        chunks = [chunk for chunk, _ in self._chunks.values()]
+        start = min((chunk.message_start_time for chunk in chunks), default=END_OF_TIME)
+        duration = max((chunk.message_end_time for chunk in chunks), default=start) - start
+        information = self._information(counts, start, duration)
+        try:
             self._put_metadata(Metadata("rosbag2", {"serialized_metadata": information.strip()}))
             statistics = Statistics(
                 attachment_count=0,
@@ -276,13 +310,16 @@ class BagWriter:
                 Opcode.CHUNK_INDEX: chunks,
                 Opcode.METADATA_INDEX: list(self._metadata.values()),
             }
-            end = self._put(_encode(DataEnd(0)))
-            end = self._put(_summary(records, end) + MAGIC, end)
-            self._file.truncate(end)
-        text = "rosbag2_bagfile_information:\n" + textwrap.indent(information, "  ")
-        temporary = self.path / f"{METADATA_NAME}.tmp"
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, self.path / METADATA_NAME)
+            at = self._put(_encode(DataEnd(0)))
+            at = self._put(_summary(records, at) + MAGIC, at)
+            self._file.truncate(at)
+            text = "rosbag2_bagfile_information:\n" + textwrap.indent(information, "  ")
+            temporary = self.path / f"{METADATA_NAME}.tmp"
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, self.path / METADATA_NAME)
+        except OSError:
+            self._metadata, self._end = metadata, end
+            raise
 
     def __enter__(self) -> BagWriter:
         return self
@@ -385,8 +422,8 @@ def read_metadata(path: Path | str) -> dict[str, dict[str, str]]:
     return {record.name: record.metadata for record in records if record.name != "rosbag2"}
 
 
-def repair(path: Path | str) -> int:
-    """Make a sound bag of one whose writer died; leaves a sound one alone.
+def repair(path: Path | str, *, always: bool = False) -> int:
+    """Make a sound bag of one whose writer died; leaves a sound one alone, unless it is `always` to be written anew.
 
     Keeps the metadata and every whole message before the end of the file, except those of damaged chunks. A
     chunk that was cut off has no checksum to test: its whole messages are taken as they are. Attachments
@@ -403,7 +440,7 @@ def repair(path: Path | str) -> int:
     if len(files) != 1:
         raise BagError(path, f"has {len(files)} MCAP files: only bags of one file can be repaired")
     content = _load(files[0])
-    if content.problem is None and (path / METADATA_NAME).exists():
+    if content.problem is None and (path / METADATA_NAME).exists() and not always:
         return len(content.messages)
 
     topics = content.topics()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import itertools
 import json
+import os
 import re
 import typing
 from collections.abc import Iterator, Sequence
@@ -15,14 +18,19 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError, model_validator
 
-from haptic_control.admittance import AdmittanceParameters, growth
-from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
+from haptic_bench.catalogue import NotThere
+from haptic_bench.catalogue import catalogue as catalogue
+from haptic_bench.catalogue import find as _find
+from haptic_control.admittance import AdmittanceParameters
+from haptic_control.controllers import AnyControllerParameters, NoControllerParameters, stability_problem
 from haptic_control.shaping import ShapingParameters
+from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.driver import AnyDeviceParameters, HandParameters, InertialParameters
+from haptic_drivers.driver import AnyDeviceParameters, HandParameters, InertialParameters, NoDeviceParameters
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
+from haptic_sim import inputs
 from haptic_sim.constrained_scene import ConstraintParameters, RollingSpheresParameters
-from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.local_model import LocalModelParameters
 from haptic_sim.messages import ToolSizes
@@ -31,14 +39,36 @@ from haptic_sim.scene import (
     AnySceneParameters,
     AnyToolParameters,
     NoToolParameters,
-    PegParameters,
     tools_of,
 )
-from haptic_sim.tool_side import build_tool_side, hand_of, is_constrained, tool_sizes, world_of
-from haptic_sim.world_parameters import WorldParameters
+from haptic_sim.tool_side import (
+    build_tool_side,
+    hand_inertia,
+    hand_mobility,
+    hand_of,
+    is_constrained,
+    tool_sizes,
+    world_of,
+)
+from haptic_sim.world_parameters import NAME, WorldParameters
 from haptic_sim.worlds import World, with_absolute_paths
 
 MAX_TICKS = 10_000_000
+LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
+
+
+class HealthParameters(Parameters):
+    """How much of a realtime trial may go wrong. A tick is missed that has no answer in time, or is not recorded."""
+
+    missed_share: float = quantity(
+        0.2, description="A realtime trial that missed more than this part of its ticks has failed", ge=0.0, le=1.0
+    )
+    undecided_share: float = quantity(
+        0.02,
+        description="Claims of a realtime trial that missed more than this part of its ticks are undecided",
+        ge=0.0,
+        le=1.0,
+    )
 
 
 class Experiment(Parameters):
@@ -50,7 +80,12 @@ class Experiment(Parameters):
     description: str = quantity("", description="What happens in it")
     duration: float = quantity(unit="s", description="Length of the trial", gt=0.0)
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0, le=20000.0)
-    seed: int = quantity(0, description="Seed of everything random", ge=0)
+    seed: int = quantity(
+        0,
+        description="Seed of what is random: noise, pose_noise, twist_noise and jitter of the device, tremor of the "
+        "operator; where all of them are 0, nothing is random",
+        ge=0,
+    )
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     device: AnyDeviceParameters = quantity(description="The haptic device")
     controller: AnyControllerParameters = quantity(
@@ -64,6 +99,7 @@ class Experiment(Parameters):
     constraint: ConstraintParameters = quantity(
         ConstraintParameters(), description="How the exact constraints of the tool are kept"
     )
+    health: HealthParameters = quantity(HealthParameters(), description="How much of a realtime trial may go wrong")
     analysis: str = quantity("trial", description="Which metrics and figures are made", pattern=r"^[a-z][a-z0-9_]*$")
 
     @model_validator(mode="before")
@@ -76,6 +112,17 @@ class Experiment(Parameters):
             if moved and isinstance(controller, dict) and controller.get("type", "none") == "none":
                 return {**data, "controller": {**controller, "type": "admittance"}}
         return data
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """What of it is random, and drawn from the seed: names of keys; empty where nothing is."""
+        keys = {"device": ("noise", "pose_noise", "twist_noise", "jitter"), "operator": ("tremor",)}
+        return tuple(
+            f"{section}.{key}"
+            for section, names in keys.items()
+            for key in names
+            if any(getattr(getattr(self, section), key, ()))
+        )
 
     @property
     def last_tick(self) -> int:
@@ -100,7 +147,7 @@ class Experiment(Parameters):
     @property
     def limits(self) -> DeviceLimits:
         """What the tool's side has to know of the device's limits: of one that renders forces."""
-        return self.device if isinstance(self.device, DeviceLimits) else DeviceLimits()
+        return self.device if isinstance(self.device, DeviceLimits) else UNLIMITED
 
     def world(self) -> World:
         """The virtual world at its start.
@@ -118,6 +165,21 @@ class Experiment(Parameters):
         """Where the virtual tool is held at the start."""
         pose, planar = hand_of(self)
         return HandParameters(pose=tuple(pose.tolist()), planar=planar)
+
+    def coupled_inertias(self) -> CoupledInertias:
+        """What the controller couples, at the start."""
+        device = self.device
+        pose, planar = hand_of(self)
+        mobility = hand_mobility(self, self.rate).ravel()
+        mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
+        tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
+        if isinstance(device, InertialParameters) and device.mass is not None and device.inertia is not None:
+            return CoupledInertias(planar=planar, tool=tool, device=(device.mass, device.inertia))
+        if isinstance(device, AdmittanceDeviceParameters):
+            inertia, obeyed, drag = device.follows(self.rate)
+            felt = tuple(device.sensed_inertia(pose).ravel().tolist())
+            return CoupledInertias(planar=planar, tool=tool, device=inertia, obeyed=obeyed, drag=drag, felt=felt)
+        return CoupledInertias(planar=planar, tool=tool)
 
 
 def _joint_rules(experiment: Experiment) -> list[str]:
@@ -148,13 +210,6 @@ def _joint_rules(experiment: Experiment) -> list[str]:
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
     else:
         problems += _admittance_rules(experiment)
-    device = experiment.device
-    if isinstance(device, InertialParameters) and not isinstance(experiment.tool, PegParameters):
-        problems += [
-            f"device.{key} = null: the tool has none to take over; give device.{key}"
-            for key in ("mass", "inertia")
-            if getattr(device, key) is None
-        ]
     problems += _constraint_rules(experiment)
     if not experiment.asynchronous:
         for key in ("rate", "delay"):
@@ -180,13 +235,7 @@ def _admittance_rules(experiment: Experiment) -> list[str]:
     if not moved:
         kind = experiment.device.type
         return [f"controller.type = admittance: device.type = {kind} takes forces; set device.type=admittance"]
-    factor = growth(controller, experiment.rate)
-    if factor <= 1.0 + 1e-9:
-        return []
-    return [
-        f"controller.proportional, integral, derivative: errors would grow by {100.0 * (factor - 1.0):.3g} % in a tick "
-        f"at rate = {experiment.rate:g} Hz; lower them, or raise the rate"
-    ]
+    return []
 
 
 def _constraint_rules(experiment: Experiment) -> list[str]:
@@ -209,42 +258,39 @@ def _constraint_rules(experiment: Experiment) -> list[str]:
 class Trial:
     """An experiment ready to run: validated, its files read.
 
-    `wrenches` holds the rows of a `file` operator (see `read_table`), `label` the KEY=VALUE of a sweep.
+    `wrenches` holds the rows of a `file` operator (see `read_table`). `varied` are the keys and the values, as texts,
+    by which a trial of a sweep differs, `notes` what is to be said at the start (`World.notes`).
     """
 
     experiment: Experiment
     wrenches: np.ndarray | None = None
-    label: str = ""
+    varied: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The KEY=VALUE of a sweep."""
+        return ",".join(f"{key}={value}" for key, value in self.varied)
 
-def config_folder() -> Path:
-    """Where the experiments are: in the checkout, or in the installed package's share folder."""
-    checkout = Path(__file__).resolve().parent.parent / "config"
-    if checkout.is_dir():
-        return checkout
-    from ament_index_python.packages import get_package_share_directory  # only there when installed with ROS
-
-    return Path(get_package_share_directory("haptics")) / "config"
-
-
-def catalogue() -> dict[str, Path]:
-    """Files of the known experiments by name."""
-    return {path.stem: path for path in sorted((config_folder() / "experiments").glob("*.yaml"))}
+    @property
+    def folder(self) -> str:
+        """Name of its directory in that of the sweep: the label, or as much of it as a file system takes."""
+        name = self.label.encode()
+        if len(name) <= LONGEST_FOLDER:
+            return self.label
+        return f"{name[:LONGEST_FOLDER].decode(errors='ignore')}~{hashlib.sha256(name).hexdigest()[:12]}"
 
 
 def find(name: str) -> Path:
     """The file of an experiment, by name or as a path.
 
     Raises:
-        ParameterError: there is none; lists the known ones.
+        ParameterError: there is none.
     """
-    known = catalogue()
-    if name in known:
-        return known[name]
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") and path.is_file():
-        return path
-    raise ParameterError([f"experiment {name!r}: unknown; known are: {', '.join(known)}"])
+    try:
+        return _find(name)
+    except NotThere as error:
+        raise ParameterError([str(error)]) from error
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -254,67 +300,105 @@ def read_document(path: Path) -> dict[str, Any]:
         ParameterError: unreadable, not YAML (names the line), or not a mapping.
     """
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError([f"{path}: cannot be read: {error}"]) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        raise ParameterError([f"{path}{line}: not YAML: {getattr(error, 'problem', error)}"]) from error
+        document = inputs.read_yaml(inputs.read_text(path))
+    except inputs.InputError as error:
+        raise ParameterError([f"{inputs.shown(str(path))}: {error}"]) from error
     if not isinstance(document, dict):
         raise ParameterError([f"{path}: must be a mapping of keys to values"])
-    document.setdefault("name", path.stem)
-    return document
+    return {"name": path.stem} | document
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without silently overwritten duplicate keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=deep)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is there twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def load(name: str, settings: Sequence[str] = (), duration: float | None = None) -> list[Trial]:
+def load(
+    name: str,
+    settings: Sequence[str] = (),
+    duration: float | str | None = None,
+    zipped: Sequence[str] = (),
+) -> list[Trial]:
     """The trials of an experiment with `--set KEY=VALUE` settings; more than one when a setting sweeps.
+
+    Args:
+        name: of an experiment, or its file.
+        settings: KEY=VALUE; of a key that is given twice, the last counts.
+        duration: [s]; as the experiment says if None.
+        zipped: KEY,KEY: lists that go together, first with first, instead of each value with each.
 
     Raises:
         ParameterError: one line for each problem.
     """
     path = find(name)
-    document = read_document(path)
+    return load_document(read_document(path), path, settings, duration, zipped)
+
+
+def load_document(
+    document: dict[str, Any],
+    path: Path,
+    settings: Sequence[str] = (),
+    duration: float | str | None = None,
+    zipped: Sequence[str] = (),
+) -> list[Trial]:
+    """As `load`, of the content of an experiment's file; other files are looked for beside `path`."""
     pairs = [_parse_setting(setting) for setting in settings]
     if duration is not None:
+        with contextlib.suppress(inputs.InputError):  # a text that is no number is named when it is checked
+            duration = inputs.number(duration) if isinstance(duration, str) else duration
         pairs.append(("duration", duration))
     pairs = list(dict(pairs).items())  # of a key that is given twice, the last counts
     settings_of = list(_sweeps(Experiment, document, pairs))
-    variants = [[(key, value) for value in values] for key, values, _ in settings_of]
+    swept = {key for key, _, sweeps in settings_of if sweeps}
+    axes = _axes({key: values for key, values, _ in settings_of}, swept, zipped)
     trials = []
-    for combination in itertools.product(*variants):
-        label = ",".join(
-            f"{key}={_label(value)}"
-            for (key, value), (_, _, swept) in zip(combination, settings_of, strict=True)
-            if swept
-        )
-        trials.append(_validate(_apply(Experiment, document, combination), path, label))
+    for combination in itertools.product(*axes):
+        values = dict(itertools.chain.from_iterable(combination))
+        ordered = [(key, values[key]) for key, _, _ in settings_of]
+        varied = tuple((key, _label(value)) for key, value in ordered if key in swept)
+        trials.append(_validate(_apply(Experiment, document, ordered), path, varied))
     return trials
+
+
+def _axes(
+    values_of: dict[str, list[Any]], swept: set[str], zipped: Sequence[str]
+) -> list[list[tuple[tuple[str, Any], ...]]]:
+    """The settings that vary together, for each of their values.
+
+    Raises:
+        ParameterError: what is zipped are not lists of the same length.
+    """
+    together: dict[str, list[str]] = {}  # keys by the first of their group
+    seen: set[str] = set()
+    for text in zipped:
+        keys = text.split(",")
+        lengths = {key: len(values_of[key]) for key in keys if key in swept}
+        shown = f"--zip {inputs.shown(text)}"
+        if len(keys) < 2 or len(set(keys)) < len(keys):
+            raise ParameterError([f"{shown}: must be two keys or more, as in --zip contact.stiffness,contact.damping"])
+        for key in keys:
+            if key not in swept:
+                raise ParameterError([f"{shown}: {inputs.shown(key)} has no list of values; give one with --set"])
+            if key in seen:
+                raise ParameterError([f"{shown}: {key} is zipped already"])
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{key} has {count}" for key, count in lengths.items())
+            raise ParameterError([f"{shown}: must be lists of the same length; {counts} values"])
+        seen.update(keys)
+        together[min(keys, key=list(values_of).index)] = keys
+    axes = []
+    for key in values_of:
+        if key in together or key not in seen:
+            keys = together.get(key, [key])
+            rows = zip(*(values_of[one] for one in keys), strict=True)
+            axes.append([tuple(zip(keys, row, strict=True)) for row in rows])
+    return axes
 
 
 def _parse_setting(setting: str) -> tuple[str, Any]:
     key, equals, text = setting.partition("=")
-    if not equals or not key:
-        raise ParameterError([f"--set {setting}: must be KEY=VALUE, as in --set contact.stiffness=2000"])
+    shown = f"--set {inputs.shown(setting)}"
+    if not equals or not all(part.isidentifier() or NAME.fullmatch(part) for part in key.split(".")):
+        raise ParameterError([f"{shown}: must be KEY=VALUE, as in --set contact.stiffness=2000"])
     try:
-        return key, yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
-        raise ParameterError([f"--set {setting}: the value is not YAML"]) from error
+        return key, inputs.read_yaml(text)
+    except inputs.InputError as error:
+        raise ParameterError([f"{shown}: the value is no YAML: {str(error).rpartition('not YAML: ')[2]}"]) from error
 
 
 def _label(value: Any) -> str:
@@ -322,7 +406,7 @@ def _label(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(_label, value))}]"
     text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
-    return text.replace("/", "_").replace(" ", "")
+    return re.sub(r"[/\0]", "_", text).replace(" ", "")
 
 
 def _sweeps(
@@ -396,7 +480,9 @@ def _copy(document: Any) -> Any:
     return {k: _copy(v) for k, v in document.items()} if isinstance(document, dict) else document
 
 
-def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved: bool = False) -> Trial:
+def _validate(
+    document: dict[str, Any], path: Path, varied: tuple[tuple[str, str], ...] = (), *, resolved: bool = False
+) -> Trial:
     from haptic_bench.studies import study_of  # studies are of experiments
 
     try:
@@ -409,8 +495,11 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
     if isinstance(experiment.scene, WorldParameters):
         scene = with_absolute_paths(experiment.scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
-    experiment = _with_inertia_of_device(experiment)
-    _check_world(experiment)
+    world = _check_world(experiment)
+    experiment = _with_limits_of_device(experiment, world)
+    experiment = _with_inertias(experiment)
+    if not resolved:  # what has been run once is read back, whatever became of it
+        _check_controller(experiment)
     problems = study_of(experiment).check(experiment)
     if problems:
         raise ParameterError(problems)
@@ -418,22 +507,24 @@ def _validate(document: dict[str, Any], path: Path, label: str = "", *, resolved
     if isinstance(experiment.operator, FileParameters):
         file = Path(experiment.operator.path)
         # Relative to where the user is, else to the experiment's file; a resolved one has it beside itself.
-        if not file.is_absolute() and (resolved or not file.exists()):
+        if not file.is_absolute() and (resolved or not os.path.exists(file)):
             file = path.parent / file
         try:
-            wrenches = read_table(file.read_text(encoding="utf-8").splitlines(), str(file))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not a text file"
-            raise ParameterError([f"operator.path = {file}: cannot be read: {reason}"]) from error
-    return Trial(experiment, wrenches, label)
+            wrenches = read_table(inputs.read_text(file, inputs.DATA).splitlines(), str(file))
+        except inputs.InputError as error:
+            raise ParameterError([f"operator.path = {inputs.shown(str(file))}: {error}"]) from error
+    return Trial(experiment, wrenches, varied, () if world is None else world.notes)
 
 
-def _with_inertia_of_device(experiment: Experiment) -> Experiment:
-    """The same experiment, whose controller knows the inertia of the simulated device if it has to know one."""
+def _with_inertias(experiment: Experiment) -> Experiment:
+    """The same experiment, whose device has an inertia of its own, which the controller knows if it has to."""
     controller, device = experiment.controller, experiment.device
+    if isinstance(device, InertialParameters):
+        device = _with_inertia_of_tool(device, experiment)
+        experiment = experiment.model_copy(update={"device": device})
     if not isinstance(controller, ShapingParameters):
         return experiment
-    known = device.inertia_with(experiment.tool) if isinstance(device, InertialParameters) else (None, None)
+    known = (device.mass, device.inertia) if isinstance(device, InertialParameters) else (None, None)
     names = ("device_mass", "device_inertia")
     update = {name: value for name, value in zip(names, known, strict=True) if getattr(controller, name) is None}
     if None in update.values():
@@ -441,11 +532,103 @@ def _with_inertia_of_device(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"controller": controller.model_copy(update=update)})
 
 
-def _check_world(experiment: Experiment) -> None:
-    """Whether the world can be built, and run with the parts of the experiment."""
-    if is_constrained(experiment):
-        build_tool_side(experiment, DeviceLimits(), experiment.rate)
+def _with_limits_of_device(experiment: Experiment, world: World | None) -> Experiment:
+    """The same experiment, with what the device renders said in full: for this tool, in this many directions.
+
+    Args:
+        experiment: whose device may have left something open.
+        world: its virtual world, None for a tool under exact constraints alone.
+    """
+    device = experiment.device
+    if isinstance(device, NoDeviceParameters):
+        return experiment
+    update: dict[str, Any] = {}
+    if isinstance(device, DeviceLimits) and "impulse_rendering" not in device.model_fields_set:
+        impulses = experiment.environment.method in ("impulse_augmented", "frictional_impulses")
+        if world is None or not impulses or not world.bodies(1.0 / experiment.rate).held_alone:
+            update["impulse_rendering"] = "saturated"
+    planar = experiment.hand().planar if world is None else world.planar
+    if not planar:
+        if isinstance(device, DeviceLimits):
+            update["wrench_limit"] = _in_space(device.wrench_limit)
+        bound = {
+            name: _in_space(values)
+            for name, values in (("wrench", device.bound.wrench), ("rate", device.bound.rate))
+            if values is not None
+        }
+        update["bound"] = device.bound.model_copy(update=bound)
+    return experiment.model_copy(update={"device": device.model_copy(update=update)})
+
+
+def _in_space(values: tuple[float, ...]) -> tuple[float, ...]:
+    """A limit in all six directions from one in the plane: along z the smaller force, the torque about every axis."""
+    return values if len(values) == 6 else (*values[:2], min(values[:2]), *(3 * values[2:]))
+
+
+def _with_inertia_of_tool(device: InertialParameters, experiment: Experiment) -> InertialParameters:
+    """The same device, with the tool's mass and inertia where it has none of its own."""
+    missing = [name for name in ("mass", "inertia") if getattr(device, name) is None]
+    if not missing:
+        return device
+    keys = " and ".join(f"device.{name}" for name in missing)
+    try:
+        found = dict(zip(("mass", "inertia"), hand_inertia(experiment), strict=True))
+        taken = {name: found[name] for name in missing}
+        InertialParameters.model_validate(taken)
+        return device.model_copy(update=taken)
+    except ValidationError as error:
+        raise ParameterError(
+            f"{problem} (the tool's, as it is null); give {keys}"
+            for problem in explain(error, InertialParameters, "device.")
+        ) from error
+    except ParameterError as error:
+        raise ParameterError(
+            [f"{keys} = null: the tool at the hand has none to take over, {error}; give {keys}"]
+        ) from error
+
+
+def _check_controller(experiment: Experiment) -> None:
+    """Whether the gains have a meaning in the world, and the loop that they close is stable.
+
+    Raises:
+        ParameterError: not so; names the largest gains that would do.
+    """
+    if experiment.alone:
         return
+    inertias, controller = experiment.coupled_inertias(), experiment.controller
+    planar = [] if inertias.planar else _planar_gains(controller)
+    if planar:
+        controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
+    problem = stability_problem(controller, inertias, experiment.rate)
+    if planar:
+        keys = ", ".join(f"controller.{name} = {_listed(experiment.controller, name, ', ')}" for name in planar)
+        settings = " ".join(f"controller.{name}={_listed(controller, name, ',')}" for name in planar)
+        raise ParameterError(
+            [
+                f"{keys}: three values (x, y, rotation about z) are for a planar world, and this one is in space; give "
+                f"six (x, y, z, rotations about x, y, z), as {settings}",
+                *([problem] if problem else []),
+            ]
+        )
+    if problem:
+        raise ParameterError([problem])
+
+
+def _planar_gains(controller: Any) -> list[str]:
+    """The gains that have three values, not all 0, which means the same in space."""
+    values = {name: getattr(controller, name) for name in type(controller).model_fields}
+    return [name for name, value in values.items() if isinstance(value, tuple) and len(value) == 3 and any(value)]
+
+
+def _listed(controller: Any, name: str, comma: str) -> str:
+    return f"[{comma.join(f'{value:g}' for value in getattr(controller, name))}]"
+
+
+def _check_world(experiment: Experiment) -> World | None:
+    """The world, None if there is none, after making sure that it can run with the parts of the experiment."""
+    if is_constrained(experiment):
+        build_tool_side(experiment, UNLIMITED, experiment.rate)
+        return None
     world = experiment.world()
     device = experiment.device
     if isinstance(device, InertialParameters) and world.planar and any(device.offset[2:]):
@@ -457,6 +640,7 @@ def _check_world(experiment: Experiment) -> None:
                 f"{len(world.tree_start)} bodies or linkages move; set local_model.type=none"
             ]
         )
+    return world
 
 
 def read_resolved(path: Path) -> Trial:
@@ -464,14 +648,24 @@ def read_resolved(path: Path) -> Trial:
     return _validate(read_document(path), path, resolved=True)
 
 
-def write_resolved(trial: Trial, directory: Path) -> Experiment:
-    """Write `experiment.yaml`, and the operator's wrenches beside it, so that the directory stands alone."""
-    experiment = trial.experiment
+def resolved(trial: Trial) -> dict[str, str]:
+    """Content of the files that say what a trial is, by name: `experiment.yaml`, and the operator's wrenches."""
+    experiment, files = trial.experiment, {}
     if trial.wrenches is not None:
         rows = [",".join(repr(float(value)) for value in row) for row in trial.wrenches]
-        (directory / "operator.csv").write_text("\n".join(["time,fx,fy,fz,tx,ty,tz", *rows]) + "\n")
-        operator = experiment.operator.model_copy(update={"path": "operator.csv"})
-        experiment = experiment.model_copy(update={"operator": operator})
-    text = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
-    (directory / "experiment.yaml").write_text(text, encoding="utf-8")
-    return experiment
+        files["operator.csv"] = "\n".join(["time,fx,fy,fz,tx,ty,tz", *rows]) + "\n"
+        experiment = _with_operator_beside(experiment)
+    document = experiment.model_dump(mode="json")
+    return files | {"experiment.yaml": yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)}
+
+
+def _with_operator_beside(experiment: Experiment) -> Experiment:
+    operator = experiment.operator.model_copy(update={"path": "operator.csv"})
+    return experiment.model_copy(update={"operator": operator})
+
+
+def write_resolved(trial: Trial, directory: Path) -> Experiment:
+    """Write `experiment.yaml`, and the operator's wrenches beside it, so that the directory stands alone."""
+    for name, text in resolved(trial).items():
+        (directory / name).write_text(text, encoding="utf-8")
+    return trial.experiment if trial.wrenches is None else _with_operator_beside(trial.experiment)

@@ -38,6 +38,8 @@ BUCKETS = 700  # of a curve over time: about two in a point (1/72 in) of a panel
 _AREA = 300  # the same of an area, which costs more
 
 _SIZE = {False: (480.0, 330.0), True: (480.0, 676.0)}  # [pt], of a panel and of a tall one
+_LETTER, _HANDLE = 5.0, 48.0  # [pt], width of a letter of a legend, and of the line and the gaps beside it
+_ROWS = 5  # of a legend; a panel grows with more
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
@@ -103,12 +105,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing: the name of its file, what it shows, and the SVG document."""
+    """One drawing: the name of its file, what it shows, and the SVG document; `empty` if it shows nothing."""
 
     name: str
     title: str
     svg: str
     tall: bool = False
+    empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,15 +169,17 @@ def draw(
     from matplotlib.figure import Figure as Drawing
 
     width, height = _SIZE[tall]
+    if marks is not None and not marks.x.size:
+        marks = None
+    named = [*lines, *([] if marks is None else [marks])]
+    longest = max((len(line.label) for line in named), default=0)
+    columns = 2 if len(named) > 1 and 2 * (longest * _LETTER + _HANDLE) <= width - 50 else 1
+    rows = -(-len(named) // columns)
+    height += 14.0 * max(0, rows - _ROWS)
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # not those of the user: a report looks the same everywhere
         matplotlib.rcParams.update(_SETTINGS | {"svg.hashsalt": name})
         drawing = Drawing(figsize=(width / 72, height / 72))
-        if marks is not None and not marks.x.size:
-            marks = None
-        entries = len(lines) + (marks is not None)
-        columns = 2 if entries > 1 else 1
-        rows = -(-entries // columns)
         top = height - 26.0 - 14.0 * rows
         axes = drawing.add_axes((58 / width, 40 / height, (width - 70) / width, (top - 40) / height))
         for depth, line in enumerate(lines):
@@ -215,7 +220,21 @@ def draw(
         )
         buffer = io.StringIO()
         drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return Panel(name, title, _tidy(buffer.getvalue(), name, title), tall)
+    empty = marks is None and not any(_shows(line, equal, least) for line in lines)
+    return Panel(name, title, _tidy(buffer.getvalue(), name, title), tall, empty)
+
+
+_NOTHING = 1e-3  # of the smallest height of an axis: less cannot be told from zero
+
+
+def _shows(line: Line, equal: bool, least: float) -> bool:
+    """Whether there is anything to see of a line: not if it is zero throughout, or, in a plan, one point."""
+    finite = np.isfinite(line.x) & np.isfinite(line.y)
+    if not finite.any():
+        return False
+    if equal:
+        return line.points or float(max(np.ptp(line.x[finite]), np.ptp(line.y[finite]))) > _NOTHING * least
+    return float(np.abs(line.y[finite]).max()) > _NOTHING * least
 
 
 def _plot(axes: Any, line: Line, x_range: tuple[float, float] | None, order: float) -> None:

@@ -60,11 +60,13 @@ def node_specs(
     composed: bool = False,
     record: bool = True,
     progress: bool = False,
+    namespace: str = "",
 ) -> list[NodeSpec]:
     """The nodes of an experiment whose trial is recorded in `directory`; the leader comes first.
 
     Composed: driver, controller and what answers the controller are one process. Without `record` no recorder. Without
-    a device the environment leads, alone, and is one process anyway.
+    a device the environment leads, alone, and is one process anyway. `namespace` is that of the bag's topics, without
+    the slash in front; empty: of the experiment's name.
     """
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
     names = [*leading, *(("recorder",) if record else ())]
@@ -105,12 +107,15 @@ def node_specs(
         "driver": some("device", "operator", "tool")
         | {"hand": encode(experiment.hand()), "seed": experiment.seed}
         | leader,
-        "controller": some("controller") | {"tool_sizes": tuple(experiment.tool_sizes())},
+        "controller": some("controller")
+        | {"tool_sizes": tuple(experiment.tool_sizes()), "inertias": encode(experiment.coupled_inertias())},
         "local_model": tool_side,
-        "environment": some("tool", "scene", "contact", "environment", "constraint", "operator") | leader
+        "environment": some("tool", "scene", "contact", "environment", "constraint", "operator")
+        | {"seed": experiment.seed}
+        | leader
         if experiment.alone
         else tool_side,
-        "recorder": some("environment") | {"name": experiment.namespace, "directory": str(directory)},
+        "recorder": some("environment") | {"name": namespace or experiment.namespace, "directory": str(directory)},
     }
     parameters = {name: trial | own[name] for name in names}
     if experiment.alone:

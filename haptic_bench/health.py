@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from haptic_bench.experiment import HealthParameters
 from haptic_bench.figures import BLACK, BLUE, BUCKETS, ORANGE, VERMILION, Figure, Line, Panel, Style, draw, thin
 from haptic_sim.parameters import ParameterError
 
@@ -25,7 +26,10 @@ KEYS = (
     "skipped_periods",
     "lost_messages",
     "unsent_messages",
+    "foreign_messages",
+    "executed",
     "saturations",
+    "bounded",
     "expired",
     "refused",
 )
@@ -114,6 +118,54 @@ class Health:
         return int(self.skipped_before()[-1]) if self.ticks else 0
 
 
+@dataclass(frozen=True)
+class Missed:
+    """How many ticks of a realtime trial had no answer in time or are not in its samples, and what that means."""
+
+    ticks: int
+    executed: int
+    health: HealthParameters
+
+    @classmethod
+    def of(cls, parameters: HealthParameters, timing: Mapping[str, Any], recorded: int) -> Missed | None:
+        """What the leader measured of a trial with so many samples; None if it did not, or had executed no tick."""
+        executed = timing.get("executed")
+        if not executed:
+            return None
+        return cls(max(int(timing.get("missed", 0)), executed - recorded), executed, parameters)
+
+    @property
+    def share(self) -> float:
+        """The part of the ticks that were executed."""
+        return self.ticks / self.executed
+
+    @property
+    def too_many(self) -> bool:
+        """Whether the trial has failed of it."""
+        return self.share > self.health.missed_share
+
+    @property
+    def undecides(self) -> bool:
+        """Whether no claim is judged on the trial."""
+        return self.share > self.health.undecided_share
+
+    @property
+    def notice(self) -> str:
+        """What was missed, and that no claim is judged on it."""
+        return (
+            f"{self.ticks} of {self.executed} ticks had no answer in time or were not recorded: more than "
+            f"health.undecided_share = {self.health.undecided_share:g} of them, so its claims are undecided"
+        )
+
+    @property
+    def reason(self) -> str:
+        """Why the trial has failed."""
+        return (
+            f"{self.ticks} of {self.executed} ticks had no answer in time or were not recorded: more than "
+            f"health.missed_share = {self.health.missed_share:g} of them"
+        )
+
+
 def read(directory: Path, rate: float, timing: Mapping[str, Any]) -> Health | None:
     """The health of the trial in `directory`; None if nothing was measured: it did not run in realtime.
 
@@ -162,8 +214,10 @@ def table(health: Health) -> list[Row]:
         Row("Oldest command", str(oldest) if oldest >= 0 else "\N{EN DASH}", "ticks", "age of what was rendered"),
         _counted(health, "expired", "Ticks without force", "the last command was older than the watchdog allows"),
         _counted(health, "saturations", "Saturations", "ticks whose wrench was clipped to the device's limits"),
+        _counted(health, "bounded", "Bounded ticks", "ticks whose wrench was cut to device.bound"),
         _counted(health, "refused", "Refused messages", "not finite, malformed or out of order"),
         _counted(health, "lost_messages", "Lost messages", "were sent but did not reach the recorder"),
+        _counted(health, "foreign_messages", "Foreign messages", "of another publisher: not recorded"),
         _counted(
             health,
             "unsent_messages",
@@ -278,6 +332,7 @@ def _of_counts(health: Health) -> list[str]:
     texts = {
         "expired": ("In {} the force was zero: the last command was older than the watchdog allows.", "tick", "ticks"),
         "saturations": ("In {} the wrench was clipped to the device's limits.", "tick", "ticks"),
+        "bounded": ("In {} the wrench was cut to device.bound, which nothing passes.", "tick", "ticks"),
         "refused": ("{} refused; the log of the driver says why.", "message was", "messages were"),
         "lost_messages": ("{} did not reach the recorder.", "message", "messages"),
         "unsent_messages": (

@@ -12,11 +12,12 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
 from haptic_drivers.driver import NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
-from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
-from haptic_sim.tool_side import build_tool_side
+from haptic_sim.tool_side import ToolSide, build_tool_side
+from haptic_sim.world_state import WorldStates
 
 Sink = Callable[[str, int, bytes], object]
 
@@ -43,15 +44,16 @@ def simulate(
     driver = build_driver(
         device, experiment.operator, experiment.tool, rate, trial.wrenches, experiment.hand(), experiment.seed
     )
-    controller = build_controller(experiment.controller)
+    controller = build_controller(experiment.controller, rate)
     device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
 
     tool_side = build_tool_side(experiment, experiment.limits, rate, local=experiment.asynchronous)
     surveys = None
     if isinstance(tool_side, LocalModel):
-        surveyor = Surveyor(experiment.world(), experiment.contact, experiment.local_model.epsilon, rate)
+        surveyor = Surveyor(experiment.world(), experiment.contact, experiment.local_model.epsilon)
         surveys = _Surveys(surveyor, tool_side, experiment, sink)
     tool_state = tool_side.tool_state()
+    worlds = _world_states(tool_side, experiment, sink)
     sink("tool_state", -1, tool_state.to_bytes())
 
     last = experiment.last_tick
@@ -68,6 +70,7 @@ def simulate(
         controller.command(tool_state, device_command)
         sink("device_command", k, device_command.to_bytes())
         driver.actuate(device_command)
+        worlds.conclude(tool_state)
         done = k + 1
         if not done & 63:
             if progress is not None:
@@ -85,9 +88,10 @@ def _simulate_alone(
     """Without a device: the operator's wrench acts on the tool."""
     experiment = trial.experiment
     rate = experiment.rate
-    operator = build_operator(experiment.operator, trial.wrenches)
-    environment = build_tool_side(experiment, DeviceLimits(), rate)
+    operator = build_operator(experiment.operator, trial.wrenches, experiment.seed)
+    environment = build_tool_side(experiment, UNLIMITED, rate)
     command, state = ToolCommand(), environment.tool_state()
+    worlds = _world_states(environment, experiment, sink)
     sink("tool_state", -1, state.to_bytes())
     for k in range(experiment.last_tick + 1):
         command.stamp(k, tick_time(k, rate))
@@ -96,12 +100,21 @@ def _simulate_alone(
         sink("tool_command", k, command.to_bytes())
         environment.step(command, state)
         sink("tool_state", k, state.to_bytes())
+        worlds.conclude(state)
         if not (k + 1) & 63:
             if progress is not None:
                 progress(k + 1)
             if stop is not None and stop():
                 return k + 1
     return experiment.last_tick + 1
+
+
+def _world_states(tool_side: ToolSide, experiment: Experiment, sink: Sink) -> WorldStates:
+    """The world states of a trial, into the sink."""
+    every = experiment.environment.publish_every(experiment.rate)
+    return WorldStates(
+        tool_side.observer, every, experiment.rate, lambda state: sink("world_state", state.tick, state.to_bytes())
+    )
 
 
 class _Surveys:

@@ -24,6 +24,8 @@ import sys
 import time
 from pathlib import Path
 
+from haptic_bench import command_line, failures
+
 ROOT = Path(__file__).resolve().parent.parent
 CMAKE_NEEDED = (3, 20)  # cmake_minimum_required of the interface generators
 LOG_LINES = 15  # of a failed stage, shown to the user
@@ -50,40 +52,96 @@ class PreparationError(Exception):
 
 
 def start(arguments, broken=""):
-    """Prepares what is missing and becomes the program; returns an exit status only when that fails.
+    """Prepares what is missing and becomes the program; returns an exit status where there is no need or no way to.
 
     Args:
         arguments: of the command line.
         broken: why the environment must be remade although it looks whole, if it must.
     """
+    status = command_line.before_preparation(arguments)
+    if status is not None:
+        return status
     try:
-        preparation = for_this_shell()
-        command = [str(preparation.python), "-m", "haptic_bench", *arguments]
-        preparation.prepare(broken)
+        with stopping_at_signals():
+            preparation = for_this_shell()
+            command = [str(preparation.python), "-m", "haptic_bench", *arguments]
+            preparation.prepare(broken, arguments)
         try:
-            os.execve(command[0], command, preparation.environment())
+            become(command, preparation.environment())
         except OSError as error:  # there, executable, and no program
-            preparation.prepare(f"{command[0]} does not run ({error.strerror})")
-            os.execve(command[0], command, preparation.environment())
+            with stopping_at_signals():
+                preparation.prepare(f"{command[0]} does not run ({error.strerror})", arguments)
+            become(command, preparation.environment())
+    except Refused as error:
+        return error.status
+    except Stopped as error:
+        print(f"haptics: {failures.ENDING[error.number]}", file=sys.stderr)
+        return 128 + error.number
     except PreparationError as error:
         say(error)
     except OSError as error:
         say(f"cannot prepare the environment: {error.strerror}: {error.filename or ROOT}")
-    except KeyboardInterrupt:
-        return 130
     return 1
 
 
-def restart(reason):
-    """Remakes the environment and starts the program anew with the same arguments; once; never returns.
+class Stopped(BaseException):
+    """A signal says that this program is to end; no exception that anyone would take for an error."""
 
-    For a program that finds a package broken: `except ImportError as error: prepare.restart(error)`.
+    def __init__(self, number):
+        super().__init__(number)
+        self.number = signal.Signals(number)
+
+
+class Refused(Exception):
+    """The command line is wrong, which has been said."""
+
+    def __init__(self, status):
+        super().__init__(status)
+        self.status = status
+
+
+@contextlib.contextmanager
+def stopping_at_signals():
+    """While stages may be made, an ending signal raises Stopped, so that their commands are ended too."""
+
+    def stop(number, frame):
+        for one in handled:
+            signal.signal(one, signal.SIG_IGN)  # what is ended now shall not be interrupted by a second one
+        raise Stopped(number)
+
+    handled = failures.heeded()
+    before = [(number, signal.signal(number, stop)) for number in handled]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def become(command, variables):
+    """Becomes another program of ours, to which signals that come meanwhile are handed on; see failures.py."""
+    failures.hold_signals()
+    try:
+        os.execve(command[0], command, variables)
+    except BaseException:
+        failures.end_at_signals()
+        raise
+
+
+def mend(error):
+    """After an import has failed: remakes the environment and starts the program anew, if files of it are gone.
+
+    Returns where they are all there: what is wrong then, a new environment would not mend.
     """
+    preparation = for_this_shell()
+    damage = preparation.damage() if Path(sys.prefix) == preparation.venv else ""
+    if not damage:
+        return
     if os.environ.get(REPAIRED):
-        say(f"the environment was remade and is broken still: {reason}")
+        say(f"the environment was remade and is broken still: {damage} ({error})")
         sys.exit(1)
     os.environ[REPAIRED] = "1"
-    sys.exit(start(sys.argv[1:], str(reason)))
+    sys.exit(start(sys.argv[1:], damage))
 
 
 def environment():
@@ -180,6 +238,24 @@ class Preparation:
         """Folder of the Python packages below a prefix; one that does not exist if there is none."""
         return next(prefix.glob("lib/python3.*/site-packages"), prefix / "lib" / "python3" / "site-packages")
 
+    def damage(self):
+        """The first file of an installed package that is gone or cut short; empty if there is none."""
+        import csv
+
+        for record in sorted(self.site_packages(self.venv).glob("*.dist-info/RECORD")):
+            with open(record, newline="", encoding="utf-8") as file:
+                for name, _, size, *_ in csv.reader(file):
+                    path = record.parent.parent / name
+                    if "__pycache__" in name or path.suffix == ".cmake":  # made by Python; corrected by us
+                        continue
+                    try:
+                        found = path.stat().st_size
+                    except OSError:
+                        return f"{path} is gone"
+                    if size and found < int(size):
+                        return f"{path} is cut short"
+        return ""
+
     # -- how programs run in it ------------------------------------------------------------------------------
 
     def environment(self):
@@ -221,8 +297,8 @@ class Preparation:
 
     # -- how it is made --------------------------------------------------------------------------------------
 
-    def prepare(self, broken=""):
-        """Makes what is due; silent and quick when nothing is. `broken` as in `start`."""
+    def prepare(self, broken="", arguments=None):
+        """Makes what is due; silent and quick when nothing is. `broken` and `arguments` as in `start`."""
         suspect = self._made()
         if not broken and not self.due():
             return
@@ -233,7 +309,19 @@ class Preparation:
             stages = self.due()
             self.check_machine(stages)
             for number, stage in enumerate(stages, 1):
+                if arguments is not None and stage == next((one for one in stages if one != "environment"), None):
+                    self._check(arguments)
                 self._make(stage, f"preparing the environment ({number}/{len(stages)})", lock)
+
+    def _check(self, arguments):
+        """Raises Refused if the command is not valid, which the environment alone can tell, before more is made."""
+        import subprocess
+
+        code = "import sys; from haptic_bench.command_line import check; sys.exit(check(sys.argv[1:]))"
+        command = [self.python, "-c", code, *arguments]
+        status = subprocess.call(command, env=self.environment(), start_new_session=True)  # a Ctrl-C is ours
+        if status == command_line.BAD_INPUT:
+            raise Refused(status)
 
     def check_machine(self, stages):
         """Raises PreparationError if the machine lacks what the stages need."""
@@ -248,7 +336,7 @@ class Preparation:
 
     @contextlib.contextmanager
     def _alone(self):
-        """Keeps other starts out while this one prepares, and lets a termination signal end it in good order.
+        """Keeps other starts out while this one prepares.
 
         The commands of the stages inherit the lock, so one that outlives a killed start still holds it.
         """
@@ -264,11 +352,7 @@ class Preparation:
                 process = lock.read() or "unknown"
                 say(f"another start is preparing the environment (process {process}): waiting for it")
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            handler = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-            try:
-                yield lock
-            finally:
-                signal.signal(signal.SIGTERM, handler)
+            yield lock
 
     def _make(self, stage, title, lock):
         """Makes one stage and stamps it; one line of progress."""
@@ -310,9 +394,16 @@ class Preparation:
         variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         base = getattr(sys, "_base_executable", sys.executable)  # the one behind a virtual environment
         self._run("venv", [base, "-m", "venv", self.venv], variables, lock)
+        lock_file = self.root / "requirements.lock"
         options = "--disable-pip-version-check --no-input --prefer-binary --no-deps".split()  # all is locked
-        pip = [self.python, "-m", "pip", "install", *options, "-r", self.root / "requirements.lock"]
-        self._run("pip install", pip, variables, lock)
+        pip = [self.python, "-m", "pip", "install", *options]
+        itself = [pin for pin in self.pins() if pin.startswith("uv==")]
+        uv = [self.python, "-m", "uv", "pip", "install", "--no-deps", "--python", self.python, "-r", lock_file]
+        try:  # takes seconds, where pip alone takes a minute
+            self._run("installation of uv", [*pip, *itself], variables, lock)
+            self._run("uv pip install", uv, variables, lock)
+        except PreparationError:  # an index or a proxy that only pip is told of
+            self._run("pip install", [*pip, "-r", lock_file], variables, lock)
         correct_cmake_files(self.venv / "share", sysconfig.get_path("include"), self.site_packages(self.venv))
 
     def _make_interfaces(self, lock):
@@ -347,12 +438,12 @@ class Preparation:
         import subprocess
 
         def release():
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, failures.ENDING)
 
         path = self.logs / (what.replace(" ", "-") + ".log")
         child = None
         # Held back until the child is known: an interruption while it starts would leave it behind.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        failures.hold_signals()
         try:
             with open(path, "wb") as log:
                 child = subprocess.Popen(
@@ -448,6 +539,7 @@ def correct_cmake_files(share, include, packages):
         if "/opt/python/" in text:
             text = re.sub(built + r"/include/python3\.\d+", lambda _: str(include), text)
             text = re.sub(built + r"/lib/python3\.\d+/site-packages", lambda _: str(packages), text)
+            path.unlink()  # it may be a hard link into the installer's cache
             path.write_text(text)
 
 

@@ -2,6 +2,9 @@
 
 So the bag of a lockstep trial holds the same messages in the same order, with the same times, as that of an offline
 run. A message that is sent again is recorded once.
+
+What belongs to a tick is stored with the time at which the tick began, by the stamp of its first message: ROS time in
+realtime, otherwise k T.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from haptic_sim.environment import SurveySchedule
-from haptic_sim.messages import TOPICS, tick_time
+from haptic_sim.messages import TOPICS, stamp_of, time_between
 
 ROW = ("device_state", "tool_command", "tool_state", "device_command")
 ALONE = ("tool_command", "tool_state")
@@ -25,6 +28,7 @@ class Recording:
         schedule: of the surveys of an asynchronous environment, None if there is none or if they come when they come.
         patience: a message that is this many ticks behind is given up; None waits for ever.
         topics: those of a tick, in their order.
+        world_every: ticks from one world state to the next, 0: there are none.
 
     Attributes:
         absent: messages of earlier ticks than the last that never came: lost, or never sent.
@@ -38,13 +42,16 @@ class Recording:
         schedule: SurveySchedule | None = None,
         patience: int | None = None,
         topics: tuple[str, ...] = ROW,
+        world_every: int = 0,
     ):
         self._write, self._rate, self._schedule, self._patience = write, rate, schedule, patience
-        self._topics = topics
+        self._topics, self._world_every = topics, world_every
         self.absent = 0
         self._waiting: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
         self._initial_stored = False
-        self._surveyed = -1  # tick of the last survey that was stored without a schedule
+        self._surveyed = -1  # tick of the last survey that came without a schedule
+        self._early: list[bytes] = []  # such surveys from before the first tick, which are stored with it
+        self._begun = 0, 0  # the last tick of which something was stored, and when it began [ns]
         self.complete = 0
 
     def add(self, topic: str, tick: int, data: bytes) -> None:
@@ -57,13 +64,16 @@ class Recording:
             if tick <= self._surveyed:
                 return
             self._surveyed = tick
-            self._write(topic, tick_time(max(tick, 0), self._rate), data)
+            if self._initial_stored:
+                self._write(topic, max(0, stamp_of(data)), data)
+            else:
+                self._early.append(data)
             return
         waiting[tick] = data
-        while self._store_row():
-            pass
+        while self._is_complete():
+            self._store()
         if self._patience is not None and tick > self.complete + self._patience:
-            self._give_up_row()
+            self._store()
 
     def missing(self) -> str:
         """Which messages the first incomplete tick still lacks."""
@@ -73,25 +83,36 @@ class Recording:
         """Whether a message of an incomplete tick is there."""
         return tick in self._waiting[topic]
 
+    def time_of(self, tick: int) -> int:
+        """When a tick begins [ns], as far from the last one of which something was stored as k T says."""
+        begun, time = self._begun
+        return max(0, time + time_between(begun, tick, self._rate))
+
     def close(self) -> None:
         """Store what is there of incomplete ticks."""
-        ticks = sorted({tick for topic in self._topics for tick in self._waiting[topic]})
+        ticks = sorted({tick for topic in (*self._topics, "world_state") for tick in self._waiting[topic]})
         for tick in ticks:
+            self._begin(tick)
+            time = self.time_of(max(tick, 0))
+            self._store_early(time)
             used = tick in self._waiting["tool_state"]  # else the tick was not executed
             surveyed = self._schedule.due(tick) if self._schedule is not None and used else None
             data = self._waiting["local_geometry"].pop(surveyed, None) if surveyed is not None else None
             if data is not None:
-                self._write("local_geometry", tick_time(tick, self._rate), data)
-            for topic in self._topics:
+                self._write("local_geometry", time, data)
+            for topic in self._of(tick):
                 data = self._waiting[topic].pop(tick, None)
                 if data is not None:
-                    self._write(topic, tick_time(max(tick, 0), self._rate), data)
+                    self._write(topic, time, data)
                 elif 0 <= tick < ticks[-1]:
                     self.absent += 1
+        self._store_early(0)
 
-    def _give_up_row(self) -> None:
+    def _store(self) -> None:
         """Store what is there of the first incomplete tick and go on with the next."""
-        time = tick_time(self.complete, self._rate)
+        self._begin(self.complete)
+        time = self.time_of(self.complete)
+        self._store_early(time)
         for topic, tick in self._row():
             data = self._waiting[topic].pop(tick, None)
             if data is None:
@@ -101,10 +122,30 @@ class Recording:
         self._initial_stored = True
         self.complete += 1
 
+    def _store_early(self, time: int) -> None:
+        """Store the surveys from before the first tick, which began at `time` [ns]."""
+        for data in self._early:
+            self._write("local_geometry", max(time, stamp_of(data)), data)
+        self._early.clear()
+
+    def _begin(self, tick: int) -> None:
+        """Note when a tick began, by its first message; the state of the tool is stamped with the end of its tick."""
+        for topic in self._of(tick):
+            data = self._waiting[topic].get(tick)
+            if data is not None:
+                lasted = time_between(tick, tick + 1, self._rate) if topic == "tool_state" else 0
+                self._begun = tick, stamp_of(data) - lasted
+                return
+
+    def _of(self, tick: int) -> tuple[str, ...]:
+        """Topics of a tick, in their order."""
+        shown = self._world_every and tick >= 0 and not tick % self._world_every
+        return (*self._topics, "world_state") if shown else self._topics
+
     def _row(self) -> list[tuple[str, int]]:
         """Topics and ticks of the messages that make the first incomplete tick complete, in their order."""
         tick = self.complete
-        row = [(topic, tick) for topic in self._topics]
+        row = [(topic, tick) for topic in self._of(tick)]
         surveyed = self._schedule.due(tick) if self._schedule is not None else None
         if surveyed is not None:
             row.insert(0, ("local_geometry", surveyed))
@@ -112,15 +153,6 @@ class Recording:
             row.insert(0, ("tool_state", -1))
         return row
 
-    def _store_row(self) -> bool:
-        waiting = self._waiting
-        row = self._row()
-        for topic, tick in row:
-            if tick not in waiting[topic]:
-                return False
-        time = tick_time(self.complete, self._rate)
-        for topic, tick in row:
-            self._write(topic, time, waiting[topic].pop(tick))
-        self._initial_stored = True
-        self.complete += 1
-        return True
+    def _is_complete(self) -> bool:
+        """Whether all of the first incomplete tick is there."""
+        return all(tick in self._waiting[topic] for topic, tick in self._row())

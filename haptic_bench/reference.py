@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -50,9 +51,57 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
                 elif row[0] != f"{key}.{discriminator}":
                     yield (row[0], *row[1:4], row[4] + variant)
                 else:
-                    yield (row[0], "", "", f"`{tag}`", (member.__doc__ or "").splitlines()[0])
+                    yield (row[0], "", "", f"`{tag}`", _first_line(member))
         if not members:
             yield (key, *_describe(field))
+
+
+def describe(experiment: Experiment, named: str) -> Iterator[str]:
+    """Lines that say what an experiment is: its headline, then each key with its value, unit, default and meaning.
+
+    Args:
+        experiment: that is described.
+        named: how it was named, by its name or its file.
+    """
+    yield f"{experiment.name}: {experiment.title}"
+    if experiment.source:
+        yield f"published in {experiment.source}"
+    if experiment.description:
+        yield from ("", *textwrap.wrap(experiment.description, 110))
+    rows = [row for row in _values(experiment, "") if row[0] not in ("name", "title", "source", "description")]
+    key_width, value_width = (min(max(len(row[i]) for row in rows), most) for i, most in ((0, 44), (1, 36)))
+    yield ""
+    for key, value, meaning in rows:
+        yield f"{key:{key_width}}  {value:{value_width}}  {meaning}".rstrip()
+    yield ""
+    yield f"Change a key with --set, as in: haptics run {named} --set {_example(rows)}"
+
+
+def _example(rows: list[tuple[str, str, str]]) -> str:
+    key, value, _ = next((row for row in rows if row[0] == "contact.stiffness"), rows[0])
+    return f"{key}={value.partition(' ')[0]}"
+
+
+def _values(part: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Key, value with its unit, and meaning with the default where it is another one."""
+    for name, field in type(part).model_fields.items():
+        value, key = getattr(part, name), f"{prefix}{name}"
+        several = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
+        models = [(place, one) for place, one in several if isinstance(one, BaseModel)]
+        if isinstance(value, BaseModel):
+            yield from _values(value, f"{key}.")
+        elif models:
+            for place, one in models:
+                yield from _values(one, f"{key}.{place}." if isinstance(value, dict) else f"{key}[{place}].")
+        else:
+            extra: Any = field.json_schema_extra or {}
+            unit = f" {extra.get('unit', '')}".rstrip()
+            other = "" if field.is_required() or field.default == value else f" (default: {_plain(field.default)})"
+            yield key, f"{_plain(value)}{unit}", f"{field.description or _first_line(type(part))}{other}"
+
+
+def _first_line(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").splitlines()[0]
 
 
 def _entry(annotation: Any) -> tuple[Any, str]:

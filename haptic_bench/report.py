@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,15 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from haptic_bench import health
+from haptic_bench import health, units
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.figures import Curve, Figure, style_of
 from haptic_bench.health import Health
 from haptic_bench.samples import Samples
 from haptic_bench.studies import Analysis, Quantity, study_of
-from haptic_bench.trial import read_summary
+from haptic_bench.trial import read_summary, runs_of
 from haptic_control.unilateral import UnilateralParameters
+from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool_side import is_constrained
@@ -40,9 +41,11 @@ SOURCES = {
 }
 _UNKNOWN = Quantity("")
 LABEL = 48  # characters of a run's label in figures and tables
+COLUMNS = 5  # of numbers that a table has beside each other
+DRAWN = 12  # runs in a figure
 
 
-def write(directory: Path, analysis: Analysis | None = None) -> Path:
+def write(directory: Path, analysis: Analysis | None = None, *, damage: str = "") -> Path:
     """Write `report.html` and `figures/*.svg` of a trial's or a sweep's directory, in place of those there.
 
     Reads `experiment.yaml`, `samples.csv`, `summary.json` and, after realtime, `timing.npz`; neither the bag nor ROS.
@@ -51,6 +54,7 @@ def write(directory: Path, analysis: Analysis | None = None) -> Path:
     Args:
         directory: of the trial or the sweep.
         analysis: that of the trial if it was just made; else its references are simulated again.
+        damage: what of the trial's bag is not as it was recorded.
 
     Returns:
         The page's path.
@@ -59,13 +63,12 @@ def write(directory: Path, analysis: Analysis | None = None) -> Path:
         ParameterError: a file is missing or is not what it should be.
     """
     summary = read_summary(directory)
-    sweep = summary.get("sweep")
-    if isinstance(sweep, dict):
-        page, figures = _sweep_page(directory, sweep)
+    if "sweep" in summary:
+        page, figures = _sweep_page(runs_of(directory, summary), summary["sweep"])
     else:
         run = _Run.read(directory, "", summary)
         measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
-        page, figures = _trial_page(run, analysis, measured)
+        page, figures = _trial_page(run, analysis, measured, damage)
     _write_figures(directory / "figures", figures)
     path = directory / "report.html"
     path.write_text(page, encoding="utf-8")
@@ -121,10 +124,16 @@ def _write_figures(folder: Path, figures: Iterable[Figure]) -> None:
             (folder / f"{panel.name}.svg").write_text(panel.svg, encoding="utf-8")
 
 
+def shown_of(figures: Iterable[Figure]) -> list[Figure]:
+    """Figures without the panels that show nothing, and without those that have no other."""
+    kept = [replace(figure, panels=[panel for panel in figure.panels if not panel.empty]) for figure in figures]
+    return [figure for figure in kept if figure.panels or figure.table]
+
+
 # One trial
 
 
-def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None) -> tuple[str, list[Figure]]:
+def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, damage: str) -> tuple[str, list[Figure]]:
     experiment, summary, samples = run.trial.experiment, run.summary, run.samples
     figures: list[Figure] = []
     expected: Mapping[str, tuple[float, str]] = {}
@@ -132,20 +141,25 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None) -
     if samples is not None and len(samples) > 1:
         study = study_of(experiment)
         analysis = analysis or study.analyse(run.trial, samples, compare=complete)
-        figures = study.figures(run.trial, samples, analysis)
+        figures = shown_of(study.figures(run.trial, samples, analysis))
         expected = study.expected(run.trial, analysis)
     notices = []
+    if damage:
+        notices.append(f"The recording is damaged: {damage}.")
+        notices.append("What follows is from samples.csv, as it was written when the trial ended.")
     if not complete:
         reason = summary.get("reason")
         notices.append(f"This run was not completed ({run.status})" + (f": {reason}" if reason else "."))
         notices.append("Below is what was recorded; it is not compared with other variants.")
+    said = summary.get("notices")
+    notices += [str(notice) for notice in said] if isinstance(said, list) else []
     if not figures:
         count = 0 if samples is None else len(samples)
         notices.append(f"No figures: {count} sample{'' if count == 1 else 's'} recorded, at least 2 are needed.")
     ticks = f"{0 if samples is None else len(samples)} ticks recorded"
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
-    facts = [_method(experiment), *_scale(experiment), ticks]
+    facts = [_method(experiment), *_rendering(experiment), *_scale(experiment), ticks]
     timing = _mapping(summary.get("timing"))
     clock = None if measured is None else health.drawn(measured)
     parts = [
@@ -165,23 +179,23 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None) -
 # A sweep
 
 
-def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Figure]]:
-    keys = [str(key) for key in sweep.get("keys", [])]
-    runs, links = [], []
-    for entry in sweep.get("runs", []):
-        label, folder = str(entry["label"]), str(entry["directory"])
-        runs.append(_Run.read(directory / folder, _short(label, keys), read_summary(directory / folder)))
-        links.append(quote(f"{folder}/report.html"))
-    if not runs:
-        raise ParameterError([f"{directory / 'summary.json'}: the sweep has no runs"])
+def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[str, list[Figure]]:
+    keys = [str(key) for key in sweep["keys"]] if isinstance(sweep.get("keys"), list) else []
+    if not folders:
+        raise ParameterError(["summary.json: the sweep has no runs"])
+    runs = [_Run.read(folder, _short(label, keys), read_summary(folder)) for label, folder in folders.items()]
+    links = [quote(f"{folder.name}/report.html") for folder in folders.values()]
     experiment = runs[0].trial.experiment
     shown = [run for run in runs if run.samples is not None and len(run.samples) > 1]
     curves = [
         Curve(run.label, run.trial, run.samples, style_of(i)) for i, run in enumerate(shown) if run.samples is not None
     ]
     figures: list[Figure] = []
+    chosen = (
+        [curves[round(i * (len(curves) - 1) / (DRAWN - 1))] for i in range(DRAWN)] if len(curves) > DRAWN else curves
+    )
     if curves:
-        figures = study_of(experiment).sweep_figures(curves)
+        figures = shown_of(study_of(experiment).sweep_figures(chosen))
     notices = [
         f"{run.label} was not completed ({run.status})"
         + (f": {run.summary['reason']}" if run.summary.get("reason") else ".")
@@ -189,6 +203,9 @@ def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Fi
         if run.status != "done"
     ]
     notices += [f"{run.label} has too few samples to be drawn." for run in runs if run not in shown]
+    if len(chosen) < len(curves):
+        drawn = f"The figures show {len(chosen)} of the {len(curves)} runs, evenly chosen in their order."
+        figures = [replace(figure, caption=f"{figure.caption} {drawn}".strip()) for figure in figures]
     modes = dict.fromkeys(str(run.summary.get("mode", "")) for run in runs)
     states = dict.fromkeys(run.status for run in runs)
     parts = [
@@ -199,7 +216,7 @@ def _sweep_page(directory: Path, sweep: Mapping[str, Any]) -> tuple[str, list[Fi
                 *((mode, "") for mode in modes),
                 *((state, state) for state in states),
             ],
-            [f"sweep of {', '.join(keys)}", *_scale(experiment)],
+            [f"sweep of {', '.join(keys)}", *_scale(experiment), "all numbers are in sweep.csv"],
         ),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
         _section("Metrics", _metrics_table(runs, {}, links)),
@@ -255,6 +272,23 @@ def _method(experiment: Experiment) -> str:
     return text
 
 
+def _rendering(experiment: Experiment) -> list[str]:
+    """What bounds what the device renders."""
+    device = experiment.device
+    if isinstance(device, NoDeviceParameters):
+        return []
+    said = []
+    if isinstance(device, DeviceLimits) and device.impulse_rendering == "full":
+        said.append("device limitations ignored (device.impulse_rendering: full)")
+    elif isinstance(device, DeviceLimits):
+        said.append(f"device renders up to {_text(device.wrench_limit)} N, N m")
+    if device.bound.wrench is not None:
+        said.append(f"bounded at {_text(device.bound.wrench)} N, N m")
+    if device.bound.rate is not None:
+        said.append(f"changing by at most {_text(device.bound.rate)} N/s, N m/s")
+    return said
+
+
 def _scale(experiment: Experiment) -> list[str]:
     if experiment.asynchronous:
         rate = experiment.environment.rate or experiment.rate
@@ -273,7 +307,8 @@ def _section(title: str, content: str) -> str:
 def _heads(runs: Sequence[_Run], links: Sequence[str], single: str) -> list[str]:
     if not links:
         return [single]
-    return [f'<a href="{link}">{escape(run.label)}</a>' for run, link in zip(runs, links, strict=True)]
+    labels = [escape(run.label).replace(",", ",<wbr>").replace("=", "=<wbr>") for run in runs]
+    return [f'<a href="{link}">{label}</a>' for label, link in zip(labels, links, strict=True)]
 
 
 def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
@@ -292,15 +327,26 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
             if same
             else "differs: see the runs"
         )
-        verdicts = (_verdict(found[i].get("holds")) if i in found else "<td></td>" for i in range(len(runs)))
+        verdicts = [_verdict(found[i].get("holds")) if i in found else "<td></td>" for i in range(len(runs))]
+        if len(runs) > COLUMNS:
+            states = [claim.get("holds") for claim in found.values()]
+            counts = {
+                "holds": states.count(True),
+                "does not hold": states.count(False),
+                "undecided": states.count(None),
+            }
+            verdicts = [f"<td>{', '.join(f'{count} {text}' for text, count in counts.items() if count)}</td>"]
         rows.append(
             f'<th scope="row">{statement}<span class="source">{source}</span></th>'
             f'<td class="measured">{measured}</td>{"".join(verdicts)}'
         )
+    if len(runs) > COLUMNS:
+        return _table(["Statement", "Measured", f"In {len(runs)} runs"], rows)
     return _table(["Statement", "Measured", *_heads(runs, links, "Verdict")], rows)
 
 
 def _measured(claim: Mapping[str, Any], quantity: Quantity) -> str:
+    quantity = _fitted(quantity, _mapping(claim.get("measured")).values())
     values = "".join(
         f'<span class="value">{escape(str(name))} {_number(value, quantity, 4)}</span>'
         for name, value in _mapping(claim.get("measured")).items()
@@ -316,10 +362,17 @@ def _verdict(holds: Any) -> str:
 
 
 def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]], links: Sequence[str] = ()) -> str:
+    """A row for each metric and a column for each run; of many runs, a row for each run, a few metrics at a time."""
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    known = study_of(runs[0].trial.experiment).METRICS
+    quantities = {name: _fitted(known.get(name, _UNKNOWN), [run.metrics.get(name) for run in runs]) for name in names}
+    if len(runs) > COLUMNS:
+        return "".join(
+            _metrics_by_run(runs, links, {name: quantities[name] for name in names[i : i + COLUMNS]})
+            for i in range(0, len(names), COLUMNS)
+        )
     rows = []
-    for name in names:
-        quantity = study_of(runs[0].trial.experiment).METRICS.get(name, _UNKNOWN)
+    for name, quantity in quantities.items():
         label = f'{escape(quantity.text)}<span class="source"><code>{escape(name)}</code></span>'
         cells = [f'<th scope="row">{label}</th>']
         cells += [f'<td class="number">{_number(run.metrics.get(name), quantity, 5)}</td>' for run in runs]
@@ -335,6 +388,21 @@ def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str
     return _table(["", *_heads(runs, links, "This run"), "Unit", *theory], rows, numbers=len(runs))
 
 
+def _metrics_by_run(runs: Sequence[_Run], links: Sequence[str], quantities: Mapping[str, Quantity]) -> str:
+    """A row for each run."""
+    heads = [
+        f"{escape(quantity.text)}{f' [{escape(quantity.unit)}]' if quantity.unit else ''}"
+        f'<span class="source"><code>{escape(name)}</code></span>'
+        for name, quantity in quantities.items()
+    ]
+    rows = [
+        f'<th scope="row">{head}</th>'
+        + "".join(f'<td class="number">{_number(run.metrics.get(n), q, 4)}</td>' for n, q in quantities.items())
+        for run, head in zip(runs, _heads(runs, links, "This run"), strict=False)
+    ]
+    return _table(["Run", *heads], rows, numbers=len(heads))
+
+
 def _number(value: Any, quantity: Quantity, digits: int) -> str:
     if value is None:
         return '<span class="soft" title="not reached in this run">\N{EN DASH}</span>'
@@ -342,7 +410,14 @@ def _number(value: Any, quantity: Quantity, digits: int) -> str:
         return escape(str(value))
     if not quantity.unit and float(value).is_integer() and abs(value) < 1e6:  # a count, or a code
         return f"{value:.0f}".replace("-", "\N{MINUS SIGN}")
-    return (f"{value * quantity.scale:#.{digits}g}" if value else "0").replace("-", "\N{MINUS SIGN}")
+    return units.text(value * quantity.scale, digits)
+
+
+def _fitted(quantity: Quantity, values: Iterable[Any]) -> Quantity:
+    """A quantity in a unit in which the largest of some values reads well."""
+    sizes = [abs(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    unit, scale = units.fitting(max(sizes, default=0.0), quantity.unit, quantity.scale)
+    return replace(quantity, unit=unit, scale=scale)
 
 
 def _figures(figures: Sequence[Figure]) -> str:
@@ -416,8 +491,8 @@ def _provenance(experiment: Experiment, summary: Mapping[str, Any]) -> str:
         for key, value, unit, text in _parameters(experiment)
     ]
     content = _folded("Parameters of the experiment", _table(["Key", "Value", "Unit"], rows))
-    for title, key in (("Versions", "versions"), ("Machine", "machine")):
-        values = summary.get(key)
+    for title, key in (("Versions", "versions"), ("Machine", "machine"), ("Bag", "bag")):
+        values = summary.get(key, "no digest: older than digests" if key == "bag" else None)
         content += _folded(title, _values_table(values if isinstance(values, dict) else {key: values}))
     return _section("Provenance", content)
 

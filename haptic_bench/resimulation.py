@@ -18,9 +18,19 @@ from haptic_drivers.driver import NoDeviceParameters, SimulatedParameters, build
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.environment import Surveyor
 from haptic_sim.local_model import LocalModel
-from haptic_sim.messages import DeviceCommand, DeviceState, LocalGeometry, Message, ToolCommand, ToolState
+from haptic_sim.messages import (
+    DeviceCommand,
+    DeviceState,
+    LocalGeometry,
+    Message,
+    ToolCommand,
+    ToolState,
+    WorldState,
+    stamp_of,
+)
 from haptic_sim.parameters import Parameters
 from haptic_sim.tool_side import build_tool_side
+from haptic_sim.world_state import WorldStates
 
 
 @dataclass
@@ -50,6 +60,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
         "tool_command": ToolCommand(),
         "tool_state": tool_state(),
         "device_command": DeviceCommand(),
+        "world_state": WorldState(),
     }
     if experiment.asynchronous:
         layouts["local_geometry"] = _local_geometry(experiment)
@@ -66,7 +77,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
     _tool_side(trial, recorded, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
         gains = Live(experiment.controller, "controller", "controller", events)
-        _controller(recorded, gains, tool_state(), verdict)
+        _controller(recorded, gains, tool_state(), experiment.rate, verdict)
     return verdict
 
 
@@ -113,7 +124,7 @@ Recorded = Mapping[str, Mapping[int, bytes]]
 
 def _local_geometry(experiment: Experiment) -> LocalGeometry:
     """A message of an asynchronous trial."""
-    return Surveyor(experiment.world(), experiment.contact, 0.0, experiment.rate).local_geometry()
+    return Surveyor(experiment.world(), experiment.contact, 0.0).local_geometry()
 
 
 def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdict: Verdict) -> None:
@@ -130,7 +141,7 @@ def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdi
     )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(recorded["device_state"]):
-        driver.sense(tick, state)
+        driver.sense(tick, state, stamp_of(recorded["device_state"][tick]))  # in realtime a clock's
         verdict.compare(state, recorded["device_state"][tick])
         following = recorded["device_state"].get(tick + 1)
         if following is None:
@@ -156,6 +167,13 @@ def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters
     core = build_tool_side(experiment, experiment.limits, experiment.rate, local=experiment.asynchronous)
     geometry = _local_geometry(experiment) if experiment.asynchronous else None
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
+    worlds, shown = recorded["world_state"], experiment.environment.publish_every(experiment.rate)
+
+    def compare_world(again: WorldState) -> None:
+        if again.tick in worlds:
+            verdict.compare(again, worlds[again.tick])
+
+    world_states = WorldStates(core.observer, shown if worlds else 0, experiment.rate, compare_world)
     for tick in range(-1, max(recorded["tool_state"], default=-2) + 1):
         data = recorded["tool_state"].get(tick)
         if data is None:
@@ -178,12 +196,16 @@ def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters
             if contact.changed(tick):
                 core.configure(contact.parameters)
             core.step(command, state)
+        else:
+            state.stamp(tick, stamp_of(data))
         verdict.compare(state, data)
+        if tick >= 0:
+            world_states.conclude(state)
 
 
-def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, verdict: Verdict) -> None:
+def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, rate: float, verdict: Verdict) -> None:
     """The controller from the states of device and tool."""
-    controller: Any = build_controller(gains.parameters)  # each kind takes parameters of its own
+    controller: Any = build_controller(gains.parameters, rate)  # each kind takes parameters of its own
     device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
     answers: dict[int, list[int]] = {}  # ticks of device commands by the device state that they used
     for tick, data in recorded["device_command"].items():

@@ -11,6 +11,7 @@ holds a lock that a node needs.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import multiprocessing.connection
@@ -20,18 +21,20 @@ import signal
 import sys
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from haptic_bench import failures
 from haptic_bench.graph import NodeSpec, write_parameters
+from haptic_sim.nodes import shared_memory
 
 LAST_LINES = 12
 STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
 STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay below 2 s
 
+_ERROR = re.compile(r"\[ERROR\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,18 +46,23 @@ class Outcome:
     reason: str = ""
     start_up: float | None = None  # [s] from the call to the first tick
     wall_time: float = 0.0
+    namespace: str = ""  # of the trial's topics, with the slash in front
 
 
 class Interruption:
-    """SIGINT, SIGTERM and SIGHUP as a flag that can be waited for; the second signal kills what is waited for."""
+    """SIGINT, SIGTERM and SIGHUP as a flag that can be waited for; the second signal kills what is waited for.
+
+    After nohup, SIGHUP is none. `status` is the exit status of a program that the first one ends.
+    """
 
     def __init__(self) -> None:
         self.event = threading.Event()
         self.count = 0
+        self.status = 128 + signal.SIGINT
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> Interruption:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in failures.heeded():
             self._previous[number] = signal.signal(number, self._note)
         return self
 
@@ -66,6 +74,8 @@ class Interruption:
         return self.count > 0
 
     def _note(self, number: int, frame: object) -> None:
+        if not self.count:
+            self.status = 128 + number
         self.count += 1
         self.event.set()
 
@@ -82,6 +92,7 @@ class _Process:
         line: Callable[[str], object],
     ):
         self.name = spec.name
+        self._segments: set[str] = set()
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         output, writing = os.pipe()
         self._process = multiprocessing.get_context("fork").Process(
@@ -116,10 +127,17 @@ class _Process:
         self._process.join(max(0.0, deadline - time.monotonic()))
         return self.status is not None
 
+    def note_shared_memory(self) -> None:
+        """Remember its segments of shared memory while it runs: it removes them itself unless it is killed."""
+        if not self._segments and self.status is None and self._process.pid is not None:
+            self._segments = shared_memory.segments(self._process.pid)
+
     def finish(self) -> None:
         """Read what is left of the output of a process that has ended."""
         if self._reader.ident is not None:
             self._reader.join(timeout=1.0)
+        if self.status is not None and self.status < 0:  # killed
+            shared_memory.remove(self._segments)
 
     def describe(self) -> str:
         """How it ended, and its last lines."""
@@ -131,22 +149,42 @@ class _Process:
                 how = f"killed by signal {-status}"
         else:
             how = f"exit status {status}"
+        if status == 1 and self.last_lines and (said := error_said(self.last_lines[-1])):
+            return f"{self.name} ended early ({how}): {said}"
         lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
         return f"{self.name} ended early ({how}); its last lines:\n{lines}"
 
     def _read(self, log: Path, changed: threading.Event, line: Callable[[str], object]) -> None:
-        with (
-            log.open("w", encoding="utf-8") as file,
-            open(self._output, encoding="utf-8", errors="replace") as output,
-        ):
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(open(self._output, encoding="utf-8", errors="replace"))
+            file = None
+            with contextlib.suppress(OSError):  # a full disk: the last lines are kept all the same
+                file = stack.enter_context(open(log, "wb", buffering=0))
             for text in output:
                 text = text.rstrip("\n")
                 if not line(text):
-                    file.write(text + "\n")
-                    file.flush()
                     self.last_lines.append(text)
+                    if file is not None:
+                        with contextlib.suppress(OSError):
+                            file.write(f"{text}\n".encode())
         multiprocessing.connection.wait([self._process.sentinel])  # only one thread may ask for its status
         changed.set()
+
+
+def error_said(line: str) -> str:
+    """What a line of a node's logger says, if it is an error; else empty."""
+    said = _ERROR.match(line)
+    return said[1] if said else ""
+
+
+_UNSTABLE = re.compile(r"unstable: .*")
+
+
+def _reason(process: _Process) -> str:
+    """Why a process ended early: that the trial is unstable, if it said so, else how it ended."""
+    process.finish()
+    said = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
+    return said[-1] if said else process.describe()
 
 
 def _become(module: str, arguments: Sequence[str], writing: int, output: int) -> None:
@@ -189,6 +227,9 @@ class Progress:
         if line == "end":
             self.over = True
             return True
+        if line.startswith("say "):
+            print(f"haptics: {line[4:]}", file=sys.stderr, flush=True)
+            return True
         match = self._LINE.fullmatch(line)
         if match is None:
             return False
@@ -213,7 +254,7 @@ def run(
     Args:
         specs: nodes, the leader first.
         directory: of the trial; receives `parameters.yaml` and `log/`.
-        namespace: of the topics; made unique, so that two trials do not meet.
+        namespace: of the topics, as `namespaces.claim` gives it.
         interruption: asked for, and waited on.
         show: called with the number of ticks done.
     """
@@ -222,7 +263,6 @@ def run(
     log.mkdir()
     parameters = directory / "parameters.yaml"
     write_parameters(list(specs), parameters)
-    unique = f"/{namespace}_{uuid.uuid4().hex[:8]}"
     changed = interruption.event
     progress = Progress(show)
     processes: list[_Process] = []
@@ -230,7 +270,7 @@ def run(
         for spec in specs:
             importlib.import_module(spec.module)
         for spec in specs:
-            arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={unique}"]
+            arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={namespace}"]
             # What the nodes say is kept in the trial's own log folder.
             arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
             line = progress if spec is specs[0] else lambda text: False
@@ -240,11 +280,11 @@ def run(
         status, reason = _watch(processes, interruption)
     finally:
         _stop(processes, progress, interruption)
-    if reason and progress.tick is not None:
+    if reason and progress.tick is not None and not _UNSTABLE.match(reason):
         reason = f"about tick {progress.tick}: {reason}"
     if progress.tick is None:
-        return Outcome(status, reason)
-    return Outcome(status, reason, progress.first - called, progress.last - progress.first)
+        return Outcome(status, reason, namespace=namespace)
+    return Outcome(status, reason, progress.first - called, progress.last - progress.first, namespace)
 
 
 def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, str]:
@@ -253,15 +293,15 @@ def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, 
     while True:
         if interruption:
             return "interrupted", ""
+        for process in processes:
+            process.note_shared_memory()
         for process in processes[1:]:
             if process.status is not None and leader.status != 0:
-                process.finish()
-                return "failed", process.describe()
+                return "failed", _reason(process)
         if leader.status is not None:
             if leader.status == 0:
                 return "done", ""
-            leader.finish()
-            return "failed", leader.describe()
+            return "failed", _reason(leader)
         interruption.event.wait(0.5)
         if not interruption:
             interruption.event.clear()
@@ -282,6 +322,7 @@ def _stop(processes: list[_Process], progress: Progress, interruption: Interrupt
     deadline = begun + STOP_ALL if interruption.count == signals_before else begun
     for process in processes:
         if not process.wait(deadline):
+            process.note_shared_memory()
             process.send(signal.SIGKILL)
     for process in processes:
         process.wait(time.monotonic() + 1.0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from haptic_bench.experiment import Trial
-from haptic_sim.energy import TERMS
+from haptic_bench.world_record import WorldRecord, read_world
+from haptic_sim.energy import TERMS, UnstableError
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolSizes, columns
 
 _POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
@@ -20,10 +22,13 @@ class Samples:
     """Columns of equal length by name, in the order of the file.
 
     Row k holds the states at t_k and the wrenches of tick k; SI units, world axes.
+
+    Attributes:
+        world: bodies and contacts at the ticks at which they were recorded, None if they were not.
     """
 
-    def __init__(self, table: Mapping[str, np.ndarray]):
-        self._table = dict(table)
+    def __init__(self, table: Mapping[str, np.ndarray], world: WorldRecord | None = None):
+        self._table, self.world = dict(table), world
 
     @property
     def names(self) -> list[str]:
@@ -38,12 +43,12 @@ class Samples:
 
     def with_columns(self, more: Mapping[str, np.ndarray]) -> Samples:
         """The same samples with more columns, or others in place of those of the same name."""
-        return Samples({**self._table, **more})
+        return Samples({**self._table, **more}, self.world)
 
     def until(self, time: float) -> Samples:
         """The rows up to `time` [s]."""
         rows = int(np.searchsorted(self._table["time"], time, side="right"))
-        return Samples({name: values[:rows] for name, values in self._table.items()})
+        return self._first(rows)
 
     def not_finite(self) -> tuple[str, int] | None:
         """Column and row of the first value that is not finite; None if all are."""
@@ -55,7 +60,14 @@ class Samples:
     def finite(self) -> Samples:
         """The rows before the first that is not finite."""
         found = self.not_finite()
-        return self if found is None else Samples({name: values[: found[1]] for name, values in self._table.items()})
+        return self if found is None else self._first(found[1])
+
+    def _first(self, rows: int) -> Samples:
+        """The first rows, and what is known of the world at their ticks."""
+        world = self.world
+        if world is not None and rows < len(self):
+            world = world.before(int(self._table["tick"][rows]))
+        return Samples({name: values[:rows] for name, values in self._table.items()}, world)
 
     def group(self, prefix: str, *suffixes: str) -> np.ndarray:
         """Columns `prefix_suffix` side by side, (rows, len(suffixes))."""
@@ -171,18 +183,21 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
 
 
 def simulated(trial: Trial) -> Samples:
-    """The samples of an offline run, without recording it."""
+    """The samples of an offline run, without recording it; of an unstable one, until it was found to be."""
     from haptic_bench.offline import simulate  # not needed where samples are only read
 
     store = MessageStore()
-    simulate(trial, store)
+    with contextlib.suppress(UnstableError):
+        simulate(trial, store)
     return of_trial(trial, store.messages)
 
 
 def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
     experiment = trial.experiment
-    return join(messages, experiment.tool_sizes(), experiment.rate, alone=experiment.alone)
+    samples = join(messages, experiment.tool_sizes(), experiment.rate, alone=experiment.alone)
+    samples.world = read_world(messages.get("world_state", ()))
+    return samples
 
 
 def _by_tick(rows: np.ndarray) -> dict[int, int]:

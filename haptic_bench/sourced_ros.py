@@ -22,49 +22,15 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from haptic_bench import prepare
+from haptic_bench import prepare, requirements
+from haptic_bench.requirements import DISTRIBUTION, PACKAGES
 
-DISTRIBUTION = "jazzy"
 MINORS = range(10, 13)  # of the Pythons that we support
 WITHOUT_ROS = "start a shell without ROS 2 to use the wheels"
 # Where a prefix may have Python packages: as packaged, as built on Debian and Ubuntu.
 PACKAGE_FOLDERS = ("lib/python3.*/site-packages", "local/lib/python3.*/dist-packages", "lib/python3*/dist-packages")
 
 
-class Bounds(NamedTuple):
-    """Which versions of a package we can use: from `lowest` on, before `end`."""
-
-    module: str
-    lowest: str
-    end: str = ""
-    remedy: str = ""  # if pip is not to install it
-
-    def __str__(self):
-        return f">={self.lowest}" + (f",<{self.end}" if self.end else "")
-
-    def allow(self, version):
-        """Whether a version is within."""
-        return number(self.lowest) <= number(version) and not (self.end and number(version) >= number(self.end))
-
-
-# What runs, by the name of its distribution; the bounds are those of setup.py.
-PACKAGES = {
-    "numpy": Bounds("numpy", "1.26", remedy="apt install python3-numpy"),
-    "rclpy": Bounds("rclpy", "7.0", remedy=f"apt install ros-{DISTRIBUTION}-rclpy"),
-    "pin": Bounds("pinocchio", "3.4", "5", remedy=f"apt install ros-{DISTRIBUTION}-pinocchio"),
-    "coal": Bounds("coal", "3.0", remedy=f"apt install ros-{DISTRIBUTION}-coal"),
-    "matplotlib": Bounds("matplotlib", "3.8"),
-    "mcap": Bounds("mcap", "1.1"),
-    "numba": Bounds("numba", "0.60"),
-    "pydantic": Bounds("pydantic", "2.6"),
-    "pyyaml": Bounds("yaml", "6.0"),
-    "rosbags": Bounds("rosbags", "0.10"),
-    "scipy": Bounds("scipy", "1.11"),
-    "setproctitle": Bounds("setproctitle", "1.3"),
-    "tqdm": Bounds("tqdm", "4.60"),
-    "transforms3d": Bounds("transforms3d", "0.4.1"),
-    "trimesh": Bounds("trimesh", "4.0"),
-}
 SYSTEM = ("numpy", "rclpy", "pin", "coal")  # must be there before pip runs
 TOOLS = ("colcon-cmake", "colcon-core", "colcon-ros", "ninja")  # build of the interfaces
 TESTS = (
@@ -73,6 +39,7 @@ TESTS = (
     "mujoco>=3.1",
     "mypy>=1.8",
     "pytest>=7.4",
+    "pytest-xdist>=3.5",
     "ruff>=0.6",
     "types-pyyaml",
 )
@@ -154,7 +121,8 @@ def messages(folder):
 CHECK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from haptic_bench import prepare
+from haptic_bench import prepare, requirements
+from haptic_bench.requirements import DISTRIBUTION, PACKAGES
 try:
     prepare.check_machine(sys.argv[2:])
 except prepare.PreparationError as error:
@@ -165,7 +133,7 @@ except prepare.PreparationError as error:
 class SourcedPreparation(prepare.Preparation):
     """What one checkout needs beside the ROS 2 that is sourced."""
 
-    recipes = (*prepare.Preparation.recipes, Path(__file__))
+    recipes = (*prepare.Preparation.recipes, Path(__file__), Path(requirements.__file__))
 
     def __init__(self, root, ros):
         super().__init__(root, ".haptics/ros")
@@ -358,8 +326,3 @@ def complain(found, expected):
             lines.append(f"{name} {one.version} found ({one.file}), {bounds} needed: {remedy}, or {WITHOUT_ROS}")
     if lines:
         raise prepare.PreparationError("\nhaptics: ".join(lines))
-
-
-def number(version):
-    """A version as numbers, to compare."""
-    return [int(digits) for digits in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])]

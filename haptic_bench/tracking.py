@@ -52,7 +52,7 @@ def operator_wrench(trial: Trial, samples: Samples) -> np.ndarray | None:
     ticks, rate = samples["tick"], trial.experiment.rate
     if not ticks.size or ticks[0] != 0 or ticks[-1] != ticks.size - 1:
         return None
-    operator = build_operator(trial.experiment.operator, trial.wrenches)
+    operator = build_operator(trial.experiment.operator, trial.wrenches, trial.experiment.seed)
     wrenches = np.zeros((len(samples), 6))
     rows = zip(ticks.tolist(), samples.pose("hand"), samples.twist("hand"), wrenches, strict=True)
     for tick, pose, twist, wrench in rows:

@@ -7,21 +7,29 @@ import json
 import math
 import os
 import platform
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from haptic_bench import bag, runner
+from haptic_bench import bag, namespaces, runner
 from haptic_bench.experiment import Trial, write_resolved
+from haptic_bench.health import Missed
 from haptic_bench.runner import Interruption, Outcome
 from haptic_bench.samples import Samples
 from haptic_bench.studies import Analysis, study_of
-from haptic_bench.trial_bag import TrialBag, read_messages, versions
+from haptic_bench.trial_bag import TrialBag, cannot_record, digest, read_messages, versions
+from haptic_drivers.bound import BoundParameters, count_bounded
+from haptic_drivers.driver import NoDeviceParameters
+from haptic_sim import inputs
+from haptic_sim.energy import UnstableError
 from haptic_sim.parameters import ParameterError
 
 MODES = ("offline", "lockstep", "realtime")
@@ -41,12 +49,16 @@ def new_directory(out: str | None, name: str) -> Path:
                 _make(path, exist_ok=False)
                 return path
         raise ParameterError([f"trials/{name}-{stamp}: is taken, up to -999"])
-    path = Path(out)
-    if path.exists() and not path.is_dir():
-        raise ParameterError([f"--out {out}: is a file; must be a new or empty directory"])
+    try:
+        path = inputs.check_path(out)
+    except inputs.InputError as error:
+        raise ParameterError([f"--out {inputs.shown(out)}: {error}"]) from error
+    if os.path.lexists(path) and not os.path.isdir(path):
+        kind = "a link to nothing" if os.path.islink(path) and not os.path.exists(path) else "a file"
+        raise ParameterError([f"--out {inputs.shown(out)}: is {kind}; must be a new or empty directory"])
     _make(path, exist_ok=True)
-    if any(path.iterdir()):
-        raise ParameterError([f"--out {out}: is not empty; must be a new or empty directory"])
+    if os.listdir(path):
+        raise ParameterError([f"--out {inputs.shown(out)}: is not empty; must be a new or empty directory"])
     return path
 
 
@@ -56,7 +68,7 @@ def _make(path: Path, exist_ok: bool) -> None:
     except FileExistsError:
         raise
     except OSError as error:
-        raise ParameterError([f"--out {path}: cannot be made: {error.strerror}"]) from error
+        raise ParameterError([f"--out {inputs.shown(str(path))}: cannot be made: {error.strerror}"]) from error
 
 
 def run_trial(
@@ -67,6 +79,7 @@ def run_trial(
     show: Callable[[int], object] | None = None,
     *,
     composed: bool = False,
+    namespace: str = "",
 ) -> dict[str, Any]:
     """Run a trial in an empty directory and leave everything of it there; returns the summary.
 
@@ -77,14 +90,19 @@ def run_trial(
         interruption: ends the trial early; what was recorded is kept and summarised.
         show: called with the number of ticks done.
         composed: run the servo path of the graph in one process.
+        namespace: of the topics, without the slash in front; empty: the experiment's name, or that name with a number
+            where another trial has it.
     """
     directory = directory.resolve()
     if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
         raise ParameterError([f"--mode {mode}: {trial.experiment.name} is no trial in time; it runs offline only"])
-    if mode == "offline":
-        outcome = run_offline(trial, directory, interruption, show)
-    else:
-        outcome = run_graph(trial, mode, directory, interruption, show, composed=composed)
+    try:
+        if mode == "offline":
+            outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
+        else:
+            outcome = run_graph(trial, mode, directory, interruption, show, composed=composed, namespace=namespace)
+    except OSError as error:  # a full disk, or a directory that may not be written
+        outcome = Outcome("failed", cannot_record(error, directory))
     return conclude(trial, mode, directory, outcome)
 
 
@@ -96,44 +114,65 @@ def run_graph(
     show: Callable[[int], object] | None,
     *,
     composed: bool = False,
+    namespace: str = "",
 ) -> Outcome:
     """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
     from haptic_bench.graph import node_specs
 
-    experiment = write_resolved(trial, directory)
-    specs = node_specs(experiment, directory, mode=mode, composed=composed, progress=True)
-    return runner.run(specs, directory, experiment.namespace, interruption, show)
+    with namespaces.claim(namespace or trial.experiment.namespace, exactly=bool(namespace)) as claimed:
+        experiment = write_resolved(trial, directory)
+        specs = node_specs(experiment, directory, mode=mode, composed=composed, progress=True, namespace=namespace)
+        return runner.run(specs, directory, claimed, interruption, show)
 
 
 def run_offline(
-    trial: Trial, directory: Path, interruption: Interruption, show: Callable[[int], object] | None
+    trial: Trial,
+    directory: Path,
+    interruption: Interruption,
+    show: Callable[[int], object] | None,
+    *,
+    namespace: str = "",
 ) -> Outcome:
     """Run and record a trial in this process; arguments as for `run_trial`."""
     experiment = write_resolved(trial, directory)
     schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
     study = study_of(experiment)
     called = time.monotonic()
-    book = TrialBag(directory, experiment.namespace, experiment.rate, schedule, alone=experiment.alone)
+    namespace = namespace or experiment.namespace
+    book = TrialBag(
+        directory,
+        namespace,
+        experiment.rate,
+        schedule,
+        alone=experiment.alone,
+        world_every=study.world_every(experiment),
+    )
     started = time.monotonic()
-    finished = False
+    finished, reason = False, ""
     try:
-        done = study.simulate(trial, book.add, show, lambda: bool(interruption))
-        finished = done > study.last_tick(experiment)
-    finally:
-        book.close("finished" if finished else "interrupted", book.complete)
-    status = "done" if finished else "interrupted"
-    return Outcome(status, "", started - called, time.monotonic() - started)
+        try:
+            done = study.simulate(trial, book.add, show, lambda: bool(interruption))
+            finished = done > study.last_tick(experiment)
+        finally:
+            book.close("finished" if finished else "interrupted", book.complete)
+    except UnstableError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = cannot_record(error, directory / "bag")
+    status = "failed" if reason else "done" if finished else "interrupted"
+    return Outcome(status, reason, started - called, time.monotonic() - started, f"/{namespace}")
 
 
 def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:
-    """Write samples.csv, summary.json and the report from a trial's bag; returns the summary."""
-    from haptic_bench import report
+    """Write samples.csv, summary.json and the report from a trial's bag; returns the summary.
 
+    Where the directory takes no more they are written into a new one among the temporary files, which the reason of the
+    trial's failure and `results` of the summary name.
+    """
     if outcome.status != "done" and (directory / "bag").is_dir():
-        with contextlib.suppress(bag.BagError):  # nothing was recorded yet
+        with contextlib.suppress(bag.BagError, OSError):  # nothing was recorded yet, or there is no room
             bag.repair(directory / "bag")
     samples = read_samples(trial, directory)
-    samples.write_csv(directory / "samples.csv")
     analysis, status, reason = Analysis({}), outcome.status, outcome.reason
     diverged = samples.not_finite()
     # Of what diverges, the last numbers may be too large for any figure.
@@ -143,29 +182,93 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
         status = "failed"
         reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
     finite = samples.finite()
+    timing = {"start_up": outcome.start_up, **_bounded(trial, finite), **_measured(directory)}
+    missed = Missed.of(trial.experiment.health, timing, len(samples))
+    if missed is not None and status == "done" and missed.too_many:
+        status, reason = "failed", reason or missed.reason
     if len(finite):
         try:
             with np.errstate(all=overflow):
                 analysis = study_of(trial.experiment).analyse(trial, finite, compare=status == "done")
         except RuntimeError as error:  # the ideal reference gave up
             reason = reason or f"not analysed: {error}"
+    notices = _foreign(timing)
+    if missed is not None and missed.undecides:
+        analysis = replace(analysis, claims=[replace(claim, holds=None) for claim in analysis.claims])
+        notices.insert(0, missed.notice)
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
         "mode": mode,
         "status": status,
         **({"reason": reason} if reason else {}),
+        **({"namespace": outcome.namespace} if outcome.namespace else {}),
+        **({"notes": list(trial.notes)} if trial.notes else {}),
+        "seed": trial.experiment.seed,
+        "random": list(trial.experiment.random),
         "ticks": len(samples),
         "wall_time": outcome.wall_time,
         **analysis.summary(),
-        "timing": {"start_up": outcome.start_up, **_measured(directory)},
+        **({"coordinates": samples.world.coordinates} if samples.world is not None else {}),
+        **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
+        **({"notices": notices} if notices else {}),
+        "timing": timing,
         "machine": machine(),
         "versions": versions(),
+        "bag": digest(directory),
     }
     summary = _finite(summary)
-    write_summary(directory, summary)
     with np.errstate(all=overflow):
-        report.write(directory, analysis)
+        try:
+            _write_results(directory, samples, summary, analysis)
+        except OSError as error:
+            summary |= {"status": "failed", "reason": reason or cannot_record(error, directory)}
+            _write_elsewhere(trial, directory, samples, summary, analysis)
     return summary
+
+
+def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis) -> None:
+    """Write what a trial came to beside its `experiment.yaml`."""
+    from haptic_bench import report
+
+    samples.write_csv(directory / "samples.csv")
+    if samples.world is not None:
+        samples.world.write_csv(directory)
+    write_summary(directory, summary)
+    report.write(directory, analysis)
+
+
+def _write_elsewhere(
+    trial: Trial, directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis
+) -> None:
+    """Write what a trial came to where there is room, and into its summary where that is; as much as is possible."""
+    for name in ("samples.csv", "bodies.csv", "contacts.csv", "report.html"):  # may have been written in part
+        with contextlib.suppress(OSError):
+            (directory / name).unlink(missing_ok=True)
+    try:
+        elsewhere = Path(tempfile.mkdtemp(prefix=f"haptics-{trial.experiment.namespace[:40]}-"))
+        write_resolved(trial, elsewhere)
+        if (directory / "timing.npz").is_file():
+            shutil.copyfile(directory / "timing.npz", elsewhere / "timing.npz")
+        summary |= {"reason": f"{summary['reason']}; its results are in {elsewhere}", "results": str(elsewhere)}
+        _write_results(elsewhere, samples, summary, analysis)
+    except OSError as error:
+        summary["reason"] += f"; nor can its results be written: {error.filename}: {error.strerror}"
+    with contextlib.suppress(OSError):
+        write_summary(directory, summary)
+
+
+def _foreign(timing: Mapping[str, Any]) -> list[str]:
+    """What is said when somebody else has published on the trial's topics."""
+    count = timing.get("foreign_messages", 0)
+    return [f"{count} messages of a foreign publisher on the trial's topics were not recorded"] if count else []
+
+
+def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
+    """In how many ticks the device was at its last bound, if it has one."""
+    device = trial.experiment.device
+    if isinstance(device, NoDeviceParameters) or device.bound == BoundParameters():
+        return {}
+    return {"bounded": count_bounded(device.bound, samples.wrench("rendered"), 1.0 / trial.experiment.rate)}
 
 
 def _measured(directory: Path) -> dict[str, Any]:
@@ -193,20 +296,58 @@ def read_summary(directory: Path) -> dict[str, Any]:
     """
     path = directory / "summary.json"
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParameterError([f"{path}: cannot be read: {error.strerror}; is this a trial's directory?"]) from error
-    except ValueError as error:
-        raise ParameterError([f"{path}: not JSON: {error}"]) from error
+        summary = inputs.read_json(inputs.read_text(path))
+    except inputs.InputError as error:
+        raise ParameterError([f"{inputs.shown(str(path))}: {error}; is this a trial's directory?"]) from error
+    problem = _problem_of(summary)
+    if problem:
+        raise ParameterError([f"{path}: {problem}; is this a trial's directory?"])
+    if "sweep" in summary:
+        runs_of(directory, summary)
+    return dict(summary)
+
+
+def _problem_of(summary: Any) -> str:
+    """What a summary lacks that everything that reads one relies on; empty if nothing."""
     if not isinstance(summary, dict):
-        raise ParameterError([f"{path}: must be a mapping"])
-    return summary
+        return "must be a mapping"
+    for name in ("experiment", "mode", "status"):
+        if not isinstance(summary.get(name), str):
+            return f"{name} = {inputs.shown(summary.get(name))}: must be a text"
+    return ""
+
+
+def runs_of(directory: Path, summary: Mapping[str, Any]) -> dict[str, Path]:
+    """Directories of a sweep's runs by label; empty for a trial.
+
+    Raises:
+        ParameterError: one is not a folder of the sweep: whoever follows it would read or write elsewhere.
+    """
+    sweep = summary.get("sweep", {"runs": []})
+    runs = sweep.get("runs") if isinstance(sweep, dict) else None
+    found: dict[str, Path] = {}
+    for run in runs if isinstance(runs, list) else [None]:
+        label, name = (run.get(key) if isinstance(run, dict) else None for key in ("label", "directory"))
+        plain = isinstance(name, str) and "\0" not in name and name == Path(name).name and name != ".."
+        folder = directory / str(name)
+        if not (isinstance(label, str) and plain and folder.resolve().parent == directory.resolve()):
+            where = f"{directory / 'summary.json'}: sweep.runs: {inputs.shown(run)}"
+            raise ParameterError([f"{where}: must have a label, and the name of a directory in this one"])
+        found[label] = folder
+    return found
 
 
 def write_summary(directory: Path, summary: dict[str, Any]) -> None:
     """Write summary.json."""
     text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
-    (directory / "summary.json").write_text(text + "\n", encoding="utf-8")
+    draft = directory / "summary.json.draft"
+    try:
+        draft.write_text(text + "\n", encoding="utf-8")
+        draft.replace(directory / "summary.json")
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def _finite(value: Any) -> Any:
@@ -245,40 +386,3 @@ def progress_bar(total: int, title: str, quiet: bool) -> Iterator[Callable[[int]
 
     with tqdm(total=total, desc=title, unit=" ticks", leave=False, dynamic_ncols=True) as bar:
         yield lambda done: bar.update(min(done, total) - bar.n)
-
-
-def run_all(
-    trials: Sequence[Trial],
-    mode: str,
-    directory: Path,
-    interruption: Interruption,
-    quiet: bool,
-    *,
-    composed: bool = False,
-) -> list[dict[str, Any]]:
-    """Run one trial, or each of a sweep in its own directory, and report; returns the summaries."""
-    from haptic_bench import report
-
-    summaries = []
-    for trial in trials:
-        if interruption:
-            break
-        target = directory / trial.label if trial.label else directory
-        target.mkdir(exist_ok=True)
-        title = trial.label or trial.experiment.name
-        with progress_bar(study_of(trial.experiment).last_tick(trial.experiment) + 1, title, quiet) as show:
-            summaries.append(run_trial(trial, mode, target, interruption, show, composed=composed))
-    if trials[0].label:
-        runs = [{"label": trial.label, "directory": trial.label} for trial in trials[: len(summaries)]]
-        keys = [part.partition("=")[0] for part in trials[0].label.split(",") if "=" in part]
-        write_summary(
-            directory,
-            {
-                "experiment": trials[0].experiment.name,
-                "mode": mode,
-                "status": "done" if len(summaries) == len(trials) else "interrupted",
-                "sweep": {"keys": keys, "runs": runs},
-            },
-        )
-        report.write(directory)
-    return summaries

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from haptic_bench.bag import LATCHED_QOS, BagWriter, Topic, message_types, read
+from haptic_bench.bag import LATCHED_QOS, BagError, BagWriter, Topic, message_types, read, read_metadata
 from haptic_bench.recording import ALONE, ROW, Recording
 from haptic_sim.environment import SurveySchedule
-from haptic_sim.messages import TOPICS, tick_time
+from haptic_sim.messages import TOPICS
 
 EVENTS = "trial_events"
 FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose
@@ -34,6 +36,7 @@ class TrialBag:
         schedule: of the surveys of an asynchronous environment, None if there is none.
         realtime: surveys come when they come, and a message may be lost.
         alone: there is no device.
+        world_every: ticks from one world state to the next, 0: there are none.
     """
 
     def __init__(
@@ -45,18 +48,20 @@ class TrialBag:
         *,
         realtime: bool = False,
         alone: bool = False,
+        world_every: int = 0,
     ):
         of_tick = ALONE if alone else ROW
-        topics = [topic for topic in TOPICS if topic in of_tick or (topic == "local_geometry" and schedule is not None)]
+        more = {"local_geometry": schedule is not None, "world_state": world_every > 0}
+        topics = [topic for topic in TOPICS if topic in of_tick or more.get(topic)]
         self._index = {topic: i for i, topic in enumerate([*topics, EVENTS])}
         self._writer = BagWriter(
             directory / "bag",
             [Topic(f"/{name}/{topic}", TOPICS[topic].TYPE) for topic in topics]
             + [Topic(f"/{name}/{EVENTS}", "haptics/msg/TrialEvent", LATCHED_QOS)],
         )
-        self._rate, self._rows = rate, 0
+        self._rows = 0
         patience = 64 if realtime else None
-        self._recording = Recording(self._write, rate, None if realtime else schedule, patience, of_tick)
+        self._recording = Recording(self._write, rate, None if realtime else schedule, patience, of_tick, world_every)
         self._last_of_tick = of_tick[-1]
         experiment = (directory / "experiment.yaml").read_text(encoding="utf-8")
         self._writer.add_metadata("experiment", {"yaml": experiment})
@@ -85,15 +90,22 @@ class TrialBag:
         return self._recording.missing()
 
     def close(self, event: str = "", tick: int = 0, detail: str = "") -> None:
-        """Record how the trial ended and close the bag; again has no effect."""
-        self._recording.close()
-        if event:
-            self.note("recorder", event, tick, detail)
-        self._writer.close()
+        """Record how the trial ended and close the bag; again has no effect.
+
+        Raises:
+            OSError: the disk is full, say; what was written before makes a sound bag all the same.
+        """
+        try:
+            self._recording.close()
+            if event:
+                self.note("recorder", event, tick, detail)
+        finally:
+            self._writer.close()
 
     def note(self, node: str, event: str, tick: int, detail: str = "") -> None:
         """Record a TrialEvent of a node."""
-        self._write(EVENTS, tick_time(max(tick, 0), self._rate), self._event(node, event, tick, detail))
+        time = self._recording.time_of(max(tick, 0))
+        self._write(EVENTS, time, self._event(time, node, event, tick, detail))
 
     def _write(self, topic: str, time: int, data: bytes) -> None:
         self._writer.write(self._index[topic], time, data)
@@ -102,16 +114,78 @@ class TrialBag:
             if not self._rows % FLUSH:
                 self._writer.flush()
 
-    def _event(self, node: str, name: str, tick: int, detail: str) -> bytes:
+    def _event(self, time: int, node: str, name: str, tick: int, detail: str) -> bytes:
         store = message_types()
         kinds = store.types
-        sec, nanosec = divmod(tick_time(max(tick, 0), self._rate), 1_000_000_000)
+        sec, nanosec = divmod(time, 1_000_000_000)
         stamp = kinds["builtin_interfaces/msg/Time"](sec, nanosec)
         header = kinds["std_msgs/msg/Header"](stamp, "world")
         event = kinds["haptics/msg/TrialEvent"](header, tick, node, name, detail)
         return bytes(store.serialize_cdr(event, "haptics/msg/TrialEvent"))
 
 
+def cannot_record(error: OSError, path: Path) -> str:
+    """Why a trial cannot be recorded, in a line."""
+    return f"cannot be recorded: {error.filename or path}: {error.strerror}"
+
+
 def read_messages(directory: Path) -> Mapping[str, list[bytes]]:
     """The messages of a trial's bag by the last part of the topic name."""
     return {name.rpartition("/")[2]: topic.messages for name, topic in read(directory / "bag").items()}
+
+
+def digest(directory: Path) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of the files of a trial's bag, by name, as summary.json keeps them; empty without a bag."""
+    folder = directory / "bag"
+    files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    return {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files}
+
+
+def damage(directory: Path, recorded: Mapping[str, Any]) -> str:
+    """What of a trial's bag is not as it was recorded; empty if all is.
+
+    Args:
+        directory: of the trial.
+        recorded: what `digest` gave when it was concluded.
+    """
+    folder = directory / "bag"
+    if not folder.is_dir():
+        return "bag/ is missing"
+    for name, was in recorded.items():
+        path = folder / Path(name).name
+        if not path.is_file():
+            return f"bag/{path.name} is missing"
+        size, expected = path.stat().st_size, was.get("bytes") if isinstance(was, dict) else None
+        if size == expected and _sha256(path) == was.get("sha256"):
+            continue
+        if is_foreign(directory):
+            return f"bag/{path.name} is of another trial: its experiment is not that of experiment.yaml"
+        if isinstance(expected, int) and size < expected:
+            return f"bag/{path.name} is cut off: it has {size} of {expected} bytes"
+        if size != expected:
+            return f"bag/{path.name} is another file: it has {size} bytes, {expected} were recorded"
+        try:
+            read(folder)
+            where = "outside of the messages' checksums"
+        except BagError as error:
+            where = str(error)
+        return f"bag/{path.name} is damaged: its digest is not the one that was recorded ({where})"
+    return ""
+
+
+def is_foreign(directory: Path) -> bool:
+    """Whether a bag that can be read says that it was made with another experiment than its directory."""
+    try:
+        made_with = read_metadata(directory / "bag").get("experiment", {}).get("yaml")
+        return made_with is not None and made_with != (directory / "experiment.yaml").read_text(encoding="utf-8")
+    except (BagError, OSError, UnicodeDecodeError):
+        return False
+
+
+def _sha256(path: Path) -> str:
+    """Digest of a file."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()

@@ -6,7 +6,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from haptic_bench import experiment, kernel_cache
+from haptic_bench import experiment
 from haptic_bench.samples import simulated
 
 TRIALS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -29,7 +29,6 @@ def simulate(name: str, settings: tuple[str, ...]) -> None:
 
 def main() -> None:
     """Run them all: the first, whose kernels all share, then the others side by side."""
-    kernel_cache.refresh()
     simulate(*TRIALS[0])
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         for done in [pool.submit(simulate, *trial) for trial in TRIALS[1:]]:

@@ -20,12 +20,14 @@ world axes: no coordinates that could become singular (FAULRING feeds back Euler
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numba
 import numpy as np
 
-from haptic_sim.messages import MOTION, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
+from haptic_control.stability import TOLERANCE, CoupledInertias, diverges, growth, largest, rounded_down, settings
+from haptic_sim.messages import MOTION, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 from haptic_sim.spatial import rotation_difference
 
@@ -61,11 +63,12 @@ class Admittance:
 
     MEMORY: ClassVar[bool] = True  # what it commands depends on more than the states that it is given
 
-    def __init__(self, parameters: AdmittanceParameters):
+    def __init__(self, parameters: AdmittanceParameters, rate: float):
+        self._rate = rate
         self._gains, self._limit = np.zeros((3, 6)), np.zeros(6)
         self._integral, self._feedback, self._twist = np.zeros(6), np.zeros(6), np.zeros(6)
-        self._tick = -1
-        self._time = self._tool_time = 0  # [ns] of the last states of device and tool; `_twist` is the latter's
+        self._tick, self._tool_tick = 0, -1  # of the last states of device and tool; `_twist` is the latter's
+        self._time = 0  # stamp of the former [ns]
         self.configure(parameters)
 
     def configure(self, parameters: AdmittanceParameters) -> None:
@@ -85,23 +88,23 @@ class Admittance:
 
         The integral rests while the device says that it has not followed the last command.
         """
-        tick, time, tool_time = device.tick, device.nanoseconds, tool.nanoseconds
+        tick = device.tick
         _compare(
             device.pose,
             device.twist,
             tool.pose,
             tool.twist,
-            1e-9 * (time - tool_time),
-            1e-9 * (time - self._time) if device.command_tick >= 0 else 0.0,
+            self._elapsed(tool.tick + 1, tick),
+            self._elapsed(self._tick, tick) if device.command_tick >= 0 else 0.0,
             self._gains,
             self._limit,
             self._integral,
             self._feedback,
         )
-        self._twist[:], self._tool_time = tool.twist, tool_time
+        self._twist[:], self._tool_tick = tool.twist, tool.tick
         np.multiply(device.operator_wrench, self.parameters.force_scale, out=command.wrench)
-        self._tick, self._time = tick, time
-        command.stamp(tick, time)
+        self._tick, self._time = tick, device.nanoseconds
+        command.stamp(tick, self._time)
         command.tool_tick = tool.tick
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
@@ -111,29 +114,103 @@ class Admittance:
         command.mode = MOTION
         command.pose[:] = tool.pose
         command.twist[:] = tool.twist
-        elapsed = 1e-9 * (tool.nanoseconds - self._tool_time)
+        elapsed = self._elapsed(self._tool_tick, tool.tick)
         _accelerate(tool.twist, self._twist, elapsed, self._feedback, command.acceleration)
-        self._tool_time = tool.nanoseconds
+        self._tool_tick = tool.tick
+
+    def _elapsed(self, first: int, last: int) -> float:
+        """From one tick to another [s]: the trial's time, as stamps are those of a clock."""
+        return 1e-9 * time_between(first, last, self._rate)
 
 
-def growth(parameters: AdmittanceParameters, rate: float) -> float:
-    """By how much an error of a device that does as it is told is multiplied in a tick, in the worst direction.
+def admittance_loop(
+    gains: np.ndarray, force_scale: float, inertias: CoupledInertias, rate: float, alone: int | None = None
+) -> np.ndarray:
+    """The sampled loop, for small motions and without the limit of the integral, as a map of (e, w, z[, a, v_tool]).
 
-    The largest modulus of the eigenvalues of the sampled loop, without the limit of the integral: with e the error of
-    pose and w that of twist, a = Kp e + z' + Kd w, z' = z + Ki T e, and semi-implicit Euler has w' = w - T a,
-    e' = e + T w'. Above 1 errors grow; a direction without feedback has 1.
+    e is the error of pose and w that of twist, a = O (Kp e + z' + Kd w) with z' = z + Ki T e, and semi-implicit Euler
+    has w' = w - T a, e' = e + T w'. O is the part of a commanded acceleration that the device takes. A device whose
+    inner servo compensates for more friction than there is accelerates besides by `drag` (v_tool - w). With a force
+    sensor that adds E a(k-1) to what the operator applies, the tool accelerates by W_t s E a(k-1), which is fed
+    forward, and the device by -M^-1 E a(k-1) besides.
+
+    Args:
+        gains: proportional, integral, derivative (3, 6).
+        force_scale: s.
+        inertias: of tool and device.
+        rate: of the servo [Hz].
+        alone: one of the six directions, without the force sensor, which couples them; otherwise all that move.
     """
-    T = 1.0 / rate
-    worst = 0.0
-    for Kp, Ki, Kd in zip(
-        six(parameters.proportional), six(parameters.integral), six(parameters.derivative), strict=True
-    ):
-        w = np.array([-T * (Kp + Ki * T), 1.0 - T * Kd, -T])  # of e, w, z
-        z = np.array([Ki * T, 0.0, 1.0])
-        loop = np.array([np.array([1.0, 0.0, 0.0]) + T * w, w, z])
-        size = 3 if Ki > 0.0 else 2  # without gain the integral stays what it is
-        worst = max(worst, float(np.abs(np.linalg.eigvals(loop[:size, :size])).max()))
-    return worst
+    T, axes = 1.0 / rate, inertias.axes if alone is None else np.array([alone])
+    n = axes.size
+    one, zero, block = np.eye(n), np.zeros((n, n)), np.ix_(axes, axes)
+    obeyed, drag = (np.diag(np.repeat(pair, 3)[axes]) for pair in (inertias.obeyed, inertias.drag))
+    Kp, Ki, Kd = (np.diag(row[axes]) for row in gains)
+    W, E = (np.array(matrix).reshape(6, 6)[block] for matrix in (inertias.tool, inertias.felt))
+    E = E if alone is None else zero
+    follow = W @ (force_scale * E)  # a of the tool for a(k-1) of the device
+    back = E / np.repeat(inertias.device or (1.0, 1.0), 3)[axes][:, None]
+    z = np.hstack([Ki * T, zero, one, zero, zero])
+    a = np.hstack([obeyed @ (Kp + Ki * T), obeyed @ Kd - drag, obeyed, obeyed @ follow - back, drag])
+    tool = np.hstack([zero, zero, zero, follow, zero])
+    w = np.hstack([zero, one, zero, zero, zero]) + T * (tool - a)
+    e = np.hstack([one, zero, zero, zero, zero]) + T * w
+    v = np.hstack([zero, zero, zero, zero, one]) + T * tool
+    loop = np.vstack([e, w, z, a, v])
+    states = 5 * n if E.any() else 3 * n
+    kept = np.arange(states)
+    kept = kept[(kept // n != 2) | (gains[1, axes[kept % n]] > 0.0)]  # without gain an integral stays what it is
+    return loop[np.ix_(kept, kept)]
+
+
+def admittance_problem(parameters: AdmittanceParameters, inertias: CoupledInertias, rate: float) -> str:
+    """Why errors of a device that is moved at `rate` [Hz] would grow, and what would do; empty if they would not.
+
+    Of a direction that diverges, all three gains are made slower together: c Kd, c^2 Kp, c^3 Ki have the same course in
+    a time 1/c as long; where the integral would make it diverge at any rate (Ki >= Kp Kd), the integral is made less.
+    A direction without gains has no loop.
+    """
+    scale = parameters.force_scale
+    given = (parameters.proportional, parameters.integral, parameters.derivative)
+    gains = np.array([six(one) for one in given])
+
+    def factor_of(k: int, some: np.ndarray) -> float:
+        return growth(admittance_loop(np.outer(some, np.eye(6)[k]), scale, inertias, rate, k))
+
+    suggested, hopeless, factor = gains.copy(), "", 1.0
+    for k in np.flatnonzero(gains.any(axis=0)).tolist():
+        found = factor_of(k, gains[:, k])
+        if not found <= 1.0 + TOLERANCE:
+            factor = max(factor, found)
+            suggested[:, k] = _slower(gains[:, k], lambda some, k=k: factor_of(k, some) > 1.0 + TOLERANCE)  # type: ignore[misc]
+            if not suggested[:, k].any():
+                hopeless = "; the device compensates for more friction than it has: lower device.friction_error"
+    if factor > 1.0:
+        _, would = settings(("proportional", "integral", "derivative"), given, suggested, np.arange(6))
+        return (
+            f"controller.proportional, integral, derivative: errors would grow by {100.0 * (factor - 1.0):.3g} % in a "
+            f"tick at rate = {rate:g} Hz; lower them, or raise the rate"
+            + (hopeless or f"; the largest gains that would do: {would}")
+        )
+    if not any(inertias.felt) or not diverges(admittance_loop(gains, scale, inertias, rate)):
+        return ""
+    part = largest(lambda c: diverges(admittance_loop(gains, c * scale, inertias, rate)))
+    return (
+        f"controller.force_scale = {scale:g}: what the force sensor adds to the operator's wrench "
+        f"(device.handle_error) would move a tool as light as this one ever faster; the largest that would do: "
+        f"controller.force_scale={rounded_down(part * scale)}; lower it, or device.handle_error"
+    )
+
+
+def _slower(gains: np.ndarray, diverging: Callable[[np.ndarray], bool]) -> np.ndarray:
+    """The largest gains of a direction (3,) that do not diverge: see `admittance_problem`."""
+    Kp, Ki, Kd = gains
+    if Ki >= Kp * Kd:
+        if not diverging(np.array([Kp, 0.0, Kd])):
+            return np.array([Kp, Ki * largest(lambda c: diverging(np.array([Kp, c * Ki, Kd]))), Kd])
+        Ki = 0.5 * Kp * Kd
+    c = largest(lambda c: diverging(np.array([c**2 * Kp, c**3 * Ki, c * Kd])))
+    return np.array([c**2 * Kp, c**3 * Ki, c * Kd])
 
 
 @numba.njit(cache=True, nogil=True)

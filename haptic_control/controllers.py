@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from haptic_control.admittance import Admittance, AdmittanceParameters
-from haptic_control.four_channel import FourChannel, FourChannelParameters
-from haptic_control.shaping import ImpedanceShaping, ShapingParameters
+from haptic_control.admittance import Admittance, AdmittanceParameters, admittance_problem
+from haptic_control.four_channel import FourChannel, FourChannelParameters, coupling_problem
+from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
+from haptic_control.stability import CoupledInertias
 from haptic_control.unilateral import UnilateralCoupling, UnilateralParameters
 from haptic_sim.parameters import Parameters
 
@@ -31,8 +32,9 @@ def build_controller(
     | ShapingParameters
     | AdmittanceParameters
     | NoControllerParameters,
+    rate: float,
 ) -> FourChannel | Admittance:
-    """The controller of some parameters."""
+    """The controller of some parameters, at the servo rate [Hz]."""
     match parameters:
         case FourChannelParameters():
             return FourChannel(parameters)
@@ -41,5 +43,31 @@ def build_controller(
         case ShapingParameters():
             return ImpedanceShaping(parameters)
         case AdmittanceParameters():
-            return Admittance(parameters)
+            return Admittance(parameters, rate)
     raise TypeError(f"{type(parameters).__name__}: is no controller")
+
+
+def stability_problem(
+    parameters: FourChannelParameters
+    | UnilateralParameters
+    | ShapingParameters
+    | AdmittanceParameters
+    | NoControllerParameters,
+    inertias: CoupledInertias,
+    rate: float,
+) -> str:
+    """Why the sampled loop of a controller diverges with these inertias at `rate` [Hz], and which gains would do.
+
+    Returns:
+        A line that begins with the keys of the gains; empty if the loop is stable, or the device not known.
+    """
+    if inertias.device is None:
+        return ""
+    match parameters:
+        case FourChannelParameters() | UnilateralParameters():
+            return coupling_problem(parameters, inertias, rate)
+        case ShapingParameters():
+            return shaping_problem(parameters, inertias, rate)
+        case AdmittanceParameters():
+            return admittance_problem(parameters, inertias, rate)
+    return ""

@@ -10,15 +10,20 @@ position channels couple device and tool by a spring and a damper:
 Both states are those at t_k; the same Fc acts on both sides, so the coupling adds no momentum. Orientations differ by
 the logarithm of the rotation between them. THESIS (D.6) gives a damping of 35, Table 4.1 one of 70 (errata 11): the
 default is Table 4.1.
+
+The gains must suit what they couple: see `haptic_control.stability`. The force channels and the operator are no part
+of that loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 import numba
 import numpy as np
 
+from haptic_control.stability import CoupledInertias, diverges, largest_gains, settings, spring_loop, worst
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 from haptic_sim.spatial import rotation_difference
@@ -103,6 +108,44 @@ class FourChannel:
         command.device_tick = self._tick
         command.mode = FORCE
         np.add(tool.wrench, self._coordination, out=command.wrench)
+
+
+def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
+    """A = W_t + W_d: what the coordination wrench accelerates the tool against the device with (n, n)."""
+    assert inertias.device is not None
+    return inertias.of_tool() + np.diag(1.0 / inertias.per_axis(inertias.device))
+
+
+def coupling_problem(parameters: Coupling, inertias: CoupledInertias, rate: float) -> str:
+    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
+
+    A unilateral coupling moves the tool alone as long as nothing touches it, which is W_t in place of A, and diverges
+    with smaller gains where it moves the device too.
+    """
+    A = inverse_inertia(inertias)
+    return spring_problem(parameters, inertias, rate, np.diag(A), lambda K, B: spring_loop(A * K, A * B, 1.0 / rate))
+
+
+def spring_problem(
+    parameters: Coupling,
+    inertias: CoupledInertias,
+    rate: float,
+    diagonal: np.ndarray,
+    loop: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> str:
+    """As `coupling_problem`, for the `loop` of a stiffness and a damping (n,); `diagonal` of what is in place of A."""
+    axes = inertias.axes
+    K, B = (np.array(six(gains))[axes] for gains in (parameters.stiffness, parameters.damping))
+    map_of_tick = loop(K, B)
+    if not diverges(map_of_tick):
+        return ""
+    where = inertias.describe(worst(map_of_tick, K / rate**2 + 2.0 * B / rate))
+    found = largest_gains(K, B, diagonal, 1.0 / rate, lambda K, B: diverges(loop(K, B)))
+    are, would = settings(("stiffness", "damping"), (parameters.stiffness, parameters.damping), found, axes)
+    return (
+        f"{are}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest gains that would do: "
+        f"{would}; lower them, or raise the rate"
+    )
 
 
 @numba.njit(cache=True, nogil=True)

@@ -18,7 +18,8 @@ import numba
 import numpy as np
 from pydantic import AfterValidator
 
-from haptic_control.four_channel import FourChannel
+from haptic_control.four_channel import FourChannel, spring_problem
+from haptic_control.stability import LIMIT, CoupledInertias, diverges, largest, rounded_down, settings, spring_loop
 from haptic_sim.hand.rendering import add_topology, hand_acceleration, shaping_wrench, total_wrench
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.packed import Packed
@@ -160,6 +161,64 @@ class ImpedanceShaping(FourChannel):
         """See FourChannel."""
         super().command(tool, command)
         _shape(self._packed, tool.wrench, command.wrench)
+
+
+def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, rate: float) -> str:
+    """Why the loop of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
+
+    With Z = M_d / (inertia of the device), 1 where the device is known, the coordination wrench moves the tool by W_t
+    and the device by Z W_t; so (1 + Z) W_t is in place of A in `haptic_control.stability`. The desired impedance moves
+    the device by -Z W_t (b_d v + k_d x), and C_d v pushes it, which is no more than taken back where the device has
+    this damping. The penalties of topology are a loop of their own, in directions that W_t leaves out: a spring and a
+    damper of Z k and Z b, which must not diverge wherever a direction is blocked.
+    """
+    assert inertias.device is not None
+    assert parameters.device_mass is not None and parameters.device_inertia is not None
+    T, axes, W = 1.0 / rate, inertias.axes, inertias.of_tool()
+    ours = 1.0 / inertias.per_axis(inertias.device)
+    Z = inertias.per_axis((parameters.device_mass, parameters.device_inertia)) * ours
+    k, b, C = (
+        np.array(six(gains))[axes]
+        for gains in (parameters.desired_stiffness, parameters.desired_damping, parameters.device_damping)
+    )
+    ZW = Z[:, None] * W
+
+    def loop(K: np.ndarray, B: np.ndarray, part: float = 0.0, pushed: bool = False) -> np.ndarray:
+        """Of the difference of poses; with `part` of the desired impedance or if `pushed`, of the device's pose too."""
+        if not (part * (k.any() or b.any()) or pushed):
+            return spring_loop((W + ZW) * K, (W + ZW) * B, T)
+        spring, damper = part * ZW * k, part * ZW * b - pushed * np.diag(ours * C)
+        return spring_loop(
+            np.block([[(W + ZW) * K, -spring], [-ZW * K, spring]]),
+            np.block([[(W + ZW) * B, -damper], [-ZW * B, damper]]),
+            T,
+        )
+
+    stiffness, damping = parameters.topology_stiffness, parameters.topology_damping
+    share = LIMIT / max(float(Z.max()) * (T**2 * stiffness + 2.0 * T * damping), LIMIT)
+    if parameters.topology_penalty and share < 1.0:
+        return (
+            f"controller.topology_stiffness = {stiffness:g} 1/s^2, controller.topology_damping = {damping:g} 1/s: the "
+            f"sampled penalties at rate = {rate:g} Hz diverge wherever the tool blocks a direction; the largest gains "
+            f"that would do: controller.topology_stiffness={rounded_down(share * stiffness)} "
+            f"controller.topology_damping={rounded_down(share * damping)}; lower them, or raise the rate"
+        )
+    K, B = (np.array(six(gains))[axes] for gains in (parameters.stiffness, parameters.damping))
+    if C.any() and diverges(loop(K, B, 1.0, True)) and not diverges(loop(K, B, 1.0)):
+        are, _ = settings(("device_damping",), (parameters.device_damping,), (0.0 * C,), axes)
+        return (
+            f"{are}: it is made up for, and the simulated device has none, so it would go ever faster; set "
+            "controller.device_damping=[0,0,0]"
+        )
+    if diverges(loop(K, B, 1.0)) and not diverges(loop(K, B)):
+        part = largest(lambda c: diverges(loop(K, B, c)))
+        given = (parameters.desired_stiffness, parameters.desired_damping)
+        are, would = settings(("desired_stiffness", "desired_damping"), given, (part * k, part * b), axes)
+        return (
+            f"{are}: the sampled loop of the desired impedance at rate = {rate:g} Hz diverges; the largest gains that "
+            f"would do: {would}; lower them, or raise the rate"
+        )
+    return spring_problem(parameters, inertias, rate, np.diag(W + ZW), loop)
 
 
 @numba.njit(cache=True, nogil=True)

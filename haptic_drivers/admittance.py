@@ -35,22 +35,36 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numba
 import numpy as np
+import pinocchio as pin
 from pydantic import Field
 
+from haptic_drivers.bound import Bound, BoundParameters, bound_passive, bound_wrench
+from haptic_drivers.noise import SensorParameters, gaussian
 from haptic_sim.messages import MOTION, DeviceCommand
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import Gains, NotNegativePair, Parameters, PositivePair, Wrench, quantity, six
+from haptic_sim.parameters import Gains, NotNegativePair, PositivePair, Wrench, quantity, six
 from haptic_sim.spatial import advance_pose
 
 Part = Annotated[float, Field(gt=-1.0, le=10.0)]
 
 
-class AdmittanceDeviceParameters(Parameters):
+class AdmittanceDeviceParameters(SensorParameters):
     """A simulated admittance device: a heavy body with friction, moved by command, with a force sensor."""
 
     type: Literal["admittance"] = "admittance"
     watchdog: float = quantity(
         0.02, unit="s", description="A command older than this is not followed: the drive brakes", gt=0.0, le=1.0
+    )
+    soft_start: float | None = quantity(
+        None,
+        unit="s",
+        description="Time over which what is rendered grows from zero after an activation; null: 0.5 s, but none at "
+        "the start of a trial",
+        ge=0.0,
+        le=60.0,
+    )
+    bound: BoundParameters = quantity(
+        BoundParameters(), description="The last bound of what the device renders; nothing passes it"
     )
     apparent_inertia: PositivePair = quantity(
         (60.0, 0.6), unit="kg, kg m^2", description="Of the device at the hand point: mass, and inertia about any axis"
@@ -95,6 +109,36 @@ class AdmittanceDeviceParameters(Parameters):
         (0.02, 5e-4), unit="N, N m", description="Standard deviation of a sample of the force sensor: forces, torques"
     )
     bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Of the force sensor, in world axes")
+
+    def follows(self, rate: float) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+        """How its inner servo moves it at `rate` [Hz], in translation and in rotation, but for Coulomb friction.
+
+        From M a = u + F - b (v + T a) with u of the module: a = O a_c + d v + (F - F_sensed) / M_T.
+
+        Returns:
+            M_T = M + T b [kg, kg m^2]; O = (M' + (1 + friction_error) T b) / M_T; d = friction_error b / M_T [1/s].
+        """
+        pairs = tuple(zip(self.apparent_inertia, self.viscous_friction, strict=True))
+        heavy = tuple(M + b / rate for M, b in pairs)
+        compensated = tuple((1.0 + self.inertia_error) * M + (1.0 + self.friction_error) * b / rate for M, b in pairs)
+        obeyed = (compensated[0] / heavy[0], compensated[1] / heavy[1])
+        drag = (self.friction_error * pairs[0][1] / heavy[0], self.friction_error * pairs[1][1] / heavy[1])
+        return (heavy[0], heavy[1]), obeyed, drag
+
+    def sensed_inertia(self, pose: np.ndarray) -> np.ndarray:
+        """Inertia times which the sensor adds the last acceleration, about the hand point in world axes (6, 6).
+
+        That of the handle as far as it is taken off too much; `pose` of the hand [m, quat_xyzw] (7,).
+        """
+        mass, inertia = self.handle_error * self.handle_mass, self.handle_error * self.handle_inertia
+        x, y, z = pin.XYZQUATToSE3(pose).rotation @ np.array(self.handle_centre)
+        cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+        return np.block(
+            [
+                [mass * np.eye(3), -mass * cross],
+                [mass * cross, inertia * np.eye(3) - mass * cross @ cross],
+            ]
+        )
 
 
 class Drive(NamedTuple):
@@ -141,6 +185,7 @@ class AdmittanceDevice:
     Attributes:
         pose: of the hand point (7,) [m, quat_xyzw]; twist: (6,) [m/s, rad/s].
         rendered: wrench of the drive in the last step, after limits (6,) [N, N m].
+        bound: the last bound of that.
     """
 
     MODE: ClassVar[int] = MOTION
@@ -150,6 +195,7 @@ class AdmittanceDevice:
         self.pose, self.twist = np.array(pose, float), np.zeros(6)
         self.rendered, self._sensed = np.zeros(6), np.zeros(6)
         self._seed, self._braking = np.uint64(seed), p.braking
+        self.bound = Bound.of(p.bound)
         inertia = np.array(p.apparent_inertia)
         drive = Drive(
             inertia,
@@ -168,7 +214,7 @@ class AdmittanceDevice:
             np.array(p.bias),
         )
         state = State(self.pose, self.twist, np.zeros(6), self._sensed, self.rendered, np.zeros((2, 3)))
-        self._packed = Packed(DeviceArrays(drive, handle, state))
+        self._packed = Packed(DeviceArrays(drive, handle, state, self.bound))
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """Fill `sensed` (6,) with what the force sensor says in a tick in which the operator applies `operator`."""
@@ -196,6 +242,7 @@ class DeviceArrays(NamedTuple):
     drive: Drive
     handle: Handle
     state: State
+    bound: Bound
 
 
 @numba.njit(cache=True, nogil=True)
@@ -240,6 +287,7 @@ def _obey(packed, acceleration, operator, period):
             u[k] = drive.believed_inertia[part] * acceleration[k] - state.sensed[k]
             u[k] += drive.compensated[0] * friction * wanted[i]
             limited |= _limit(u, k, drive.limit[k])
+    bound_wrench(packed.arrays.bound, u, period)
     _move(drive, state, operator, period)
     return limited
 
@@ -251,6 +299,7 @@ def _brake(packed, braking, operator, period):
     for k in range(6):
         state.drive[k] = -rate * drive.believed_inertia[k // 3] * state.twist[k]
         _limit(state.drive, k, drive.limit[k])
+    bound_passive(packed.arrays.bound, state.drive)
     _move(drive, state, operator, period)
 
 
@@ -292,26 +341,3 @@ def _rotate(quat, p, out):
     out[0] = p[0] + quat[3] * a + quat[1] * c - quat[2] * b
     out[1] = p[1] + quat[3] * b + quat[2] * a - quat[0] * c
     out[2] = p[2] + quat[3] * c + quat[0] * b - quat[1] * a
-
-
-@numba.njit(cache=True, nogil=True)
-def gaussian(seed, number):
-    """Number `number` of the standard normal numbers of a seed.
-
-    Whichever were drawn before: a tick has the same noise in every mode, and when asked for twice. Box-Muller of two
-    outputs of SplitMix64 (Steele, Lea, Flood 2014), whose state is a multiple of an odd constant.
-    """
-    step = np.uint64(0x9E3779B97F4A7C15)
-    start = _mix((seed + np.uint64(1)) * step)
-    first = _mix(start + np.uint64(2 * number + 1) * step)
-    second = _mix(start + np.uint64(2 * number + 2) * step)
-    radius = math.sqrt(-2.0 * math.log((float(first >> np.uint64(11)) + 1.0) * 2.0**-53))  # of (0, 1]
-    return radius * math.cos(2.0 * math.pi * (float(second >> np.uint64(11)) * 2.0**-53))
-
-
-@numba.njit(cache=True, nogil=True)
-def _mix(z):
-    """The finaliser of SplitMix64."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

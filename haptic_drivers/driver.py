@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
 
 import numba
 import numpy as np
 from pydantic import AfterValidator, Field
 
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
+from haptic_drivers.bound import Bound, BoundParameters, bound_passive, bound_wrench
 from haptic_drivers.inertial import ORIGIN, InertialDevice
+from haptic_drivers.noise import SensorNoise, SensorParameters, displaced
 from haptic_drivers.operators import AnyOperatorParameters, Operator, build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
-from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.packed import Packed
+from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.scene import AnyToolParameters, PegParameters
 
 
@@ -36,7 +39,7 @@ def _two_or_three(values: tuple[float, ...]) -> tuple[float, ...]:
 Offset = Annotated[tuple[float, ...], AfterValidator(_two_or_three)]
 
 
-class InertialParameters(DeviceLimits):
+class InertialParameters(DeviceLimits, SensorParameters):
     """A simulated impedance device with purely inertial dynamics, kinematically equal to the tool."""
 
     type: Literal["inertial"] = "inertial"
@@ -47,9 +50,31 @@ class InertialParameters(DeviceLimits):
         gt=0.0,
         le=1.0,
     )
-    mass: float | None = quantity(None, unit="kg", description="Mass; null: the tool's", gt=0.0, le=1e3)
+    noise: NotNegativePair = quantity(
+        (0.0, 0.0),
+        unit="N, N m",
+        description="Standard deviation of a sample of the operator's measured wrench: forces, torques",
+    )
+    soft_start: float | None = quantity(
+        None,
+        unit="s",
+        description="Time over which what is rendered grows from zero after an activation; null: 0.5 s, but none at "
+        "the start of a trial",
+        ge=0.0,
+        le=60.0,
+    )
+    bound: BoundParameters = quantity(
+        BoundParameters(), description="The last bound of what the device renders; nothing passes it"
+    )
+    mass: float | None = quantity(
+        None, unit="kg", description="Mass; null: the tool's at the hand, the mean of all directions", gt=0.0, le=1e3
+    )
     inertia: float | None = quantity(
-        None, unit="kg m^2", description="Inertia about the hand point; null: the tool's", gt=0.0, le=1e3
+        None,
+        unit="kg m^2",
+        description="Inertia about any axis through the hand point; null: the tool's, the mean of all axes",
+        gt=0.0,
+        le=1e3,
     )
     offset: Offset = quantity((0.0, 0.0), unit="m", description="From the tool's hand to the device's at the start")
 
@@ -58,6 +83,9 @@ class InertialParameters(DeviceLimits):
         if isinstance(tool, PegParameters):
             return self.mass or tool.mass, self.inertia or tool.inertia
         return self.mass, self.inertia
+
+
+SOFT_START = 0.5  # [s] after an activation in the course of a trial, and of hardware
 
 
 class NoDeviceParameters(Parameters):
@@ -78,12 +106,14 @@ class Device(Protocol):
         MODE: of the commands that it takes, FORCE or MOTION.
         pose: of the hand point (7,) [m, quat_xyzw]; twist: (6,) [m/s, rad/s]; in world axes.
         rendered: wrench of its drive in the last step, after limits (6,) [N, N m].
+        bound: the last bound of that, which nothing passes.
     """
 
     MODE: ClassVar[int]
     pose: np.ndarray
     twist: np.ndarray
     rendered: np.ndarray
+    bound: Bound
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
@@ -95,14 +125,23 @@ class Device(Protocol):
         """Advance by `period` [s] without a command, passively."""
 
 
+class ForceArrays(NamedTuple):
+    """What the kernels of a `ForceDevice` work on: its limit and what it renders, (6,) [N, N m]; its last bound."""
+
+    limit: np.ndarray
+    rendered: np.ndarray
+    bound: Bound
+
+
 class ForceDevice:
-    """A body that renders the commanded wrench within its limit (6,) [N, N m], and knows the operator's."""
+    """A body that renders the commanded wrench within its limit (6,) [N, N m] and bound, and knows the operator's."""
 
     MODE: ClassVar[int] = FORCE
 
-    def __init__(self, body: InertialDevice, limit: np.ndarray):
-        self._body, self._limit = body, np.array(limit, float)
-        self.pose, self.twist, self.rendered = body.pose, body.twist, np.zeros(6)
+    def __init__(self, body: InertialDevice, limit: np.ndarray, bound: Bound):
+        self._body = body
+        self.pose, self.twist, self.rendered, self.bound = body.pose, body.twist, np.zeros(6), bound
+        self._packed = Packed(ForceArrays(np.array(limit, float), self.rendered, bound))
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """See Device."""
@@ -110,14 +149,14 @@ class ForceDevice:
 
     def obey(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
         """See Device."""
-        clipped: int = _clip(command.wrench, self._limit, self.rendered)
+        clipped: int = _render(self._packed, command.wrench, period)
         if clipped >= 0:
             self._body.step(operator, self.rendered, period)
         return clipped
 
     def idle(self, operator: np.ndarray, period: float) -> None:
         """See Device: zero force."""
-        self.rendered[:] = 0.0
+        _release(self._packed)
         self._body.step(operator, self.rendered, period)
 
 
@@ -129,20 +168,44 @@ class Driver:
         operator: applies a wrench to it.
         rate: of the servo [Hz].
         watchdog: age beyond which a command is not followed [s].
+        soft_start: time over which what is rendered grows from zero after an activation [s]; None: SOFT_START, but none
+            at the start of a trial.
+        noise: of its sensors; None: what they tell is true.
 
     Attributes:
-        saturations: ticks in which the device was at a limit; refused: commands that were not finite, or not of the
-        device's mode; expired: ticks without a command because the last one was too old.
+        saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
+        rendered; refused: commands that were not finite, or not of the device's mode; expired: ticks without a command
+        because the last one was too old.
     """
 
-    def __init__(self, device: Device, operator: Operator, rate: float, watchdog: float = 0.02):
+    def __init__(
+        self,
+        device: Device,
+        operator: Operator,
+        rate: float,
+        watchdog: float = 0.02,
+        soft_start: float | None = None,
+        noise: SensorNoise | None = None,
+    ):
+        self._noise = noise
         self._device, self._operator = device, operator
         self._rate, self._period = rate, 1.0 / rate
         self._wrench = np.zeros(6)
         self._command_tick = -1
         self._patience = max(1, round(watchdog * rate))
         self._tick = -1
-        self.saturations = self.refused = self.expired = 0
+        self.saturations = self.bounded = self.refused = self.expired = 0
+        self._soft_start = soft_start
+        self.activate(0)
+
+    def activate(self, tick: int) -> None:
+        """Begin from zero force, with a soft start, in `tick`; commands of earlier ticks are of another activation."""
+        time = self._soft_start
+        if time is None:
+            time = SOFT_START if tick > 0 else 0.0
+        self._first, self._ramp = tick, time * self._rate
+        self._command_tick = -1
+        self._device.rendered[:] = self._device.bound.before[:] = 0.0
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
@@ -153,35 +216,41 @@ class Driver:
             self.sense(0, DeviceState())
             self.actuate(command)
 
-    def sense(self, tick: int, state: DeviceState) -> None:
-        """Fill the state at t_k, and what the device knows of what the operator applies."""
+    def sense(self, tick: int, state: DeviceState, time: int | None = None) -> None:
+        """Fill the state at t_k, stamped with `time` [ns] (None: k T), and what the device knows of the operator's."""
         device = self._device
         self._tick = tick
         self._operator.wrench(tick / self._rate, device.pose, device.twist, self._wrench)
-        state.stamp(tick, tick_time(tick, self._rate))
+        state.stamp(tick, tick_time(tick, self._rate) if time is None else time)
         state.pose[:] = device.pose
         state.twist[:] = device.twist
         device.measure(tick, self._wrench, state.operator_wrench)
         state.rendered_wrench[:] = device.rendered
+        if self._noise is not None:
+            self._noise.add(tick, state)
         state.command_tick = self._command_tick
 
     def actuate(self, command: DeviceCommand) -> None:
         """Follow the command within the limits during the tick of the last `sense`.
 
-        None (zero force, or brakes) if it is not finite, of another mode, or older than the watchdog allows (tick -1:
-        there is none yet).
+        None (zero force, or brakes) if it is not finite, of another mode, of a tick before the activation (-1: there is
+        none yet), of a tick to come, or older than the watchdog allows.
         """
-        device = self._device
-        if command.tick < 0 or self._tick - command.tick > self._patience:
+        device, bound = self._device, self._device.bound
+        since = self._tick - self._first
+        bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
+        if command.tick < self._first or not 0 <= self._tick - command.tick <= self._patience:
             self.expired += 1
         elif command.mode != device.MODE or (limited := device.obey(command, self._wrench, self._period)) < 0:
             self.refused += 1
         else:
             self.saturations += limited
+            self.bounded += int(bound.cut[0])
             self._command_tick = command.tick
             return
         self._command_tick = -1
         device.idle(self._wrench, self._period)
+        self.bounded += int(bound.cut[0])
 
 
 def build_driver(
@@ -205,26 +274,32 @@ def build_driver(
     """
     hand = hand or HandParameters()
     simulated = (
-        AdmittanceDevice(device, hand.pose, seed)
+        AdmittanceDevice(device, displaced(np.array(hand.pose), device.jitter, seed, hand.planar), seed)
         if isinstance(device, AdmittanceDeviceParameters)
-        else _inertial(device, tool, hand)
+        else _inertial(device, tool, hand, seed)
     )
-    return Driver(simulated, build_operator(operator, table), rate, device.watchdog)
+    # the wrench of an admittance device is noisy where its sensor is
+    wrench = device.noise if isinstance(device, InertialParameters) else (0.0, 0.0)
+    noisy = any((*device.pose_noise, *device.twist_noise, *wrench))
+    noise = SensorNoise(device, wrench, seed, hand.planar) if noisy else None
+    return Driver(simulated, build_operator(operator, table, seed), rate, device.watchdog, device.soft_start, noise)
 
 
-def _inertial(device: InertialParameters, tool: AnyToolParameters, hand: HandParameters) -> ForceDevice:
+def _inertial(device: InertialParameters, tool: AnyToolParameters, hand: HandParameters, seed: int) -> ForceDevice:
     mass, inertia = device.inertia_with(tool)
     if mass is None or inertia is None:
         raise TypeError("a device with the tool's inertia needs a tool that has one")
-    pose = list(hand.pose)
+    pose = displaced(np.array(hand.pose), device.jitter, seed, hand.planar).tolist()
     for i, offset in enumerate(device.offset):
         pose[i] += offset
-    return ForceDevice(InertialDevice(mass, inertia, pose, planar=hand.planar), device.limit())
+    body = InertialDevice(mass, inertia, pose, planar=hand.planar)
+    return ForceDevice(body, device.limit(), Bound.of(device.bound))
 
 
 @numba.njit(cache=True, nogil=True)
-def _clip(wrench, limit, rendered):
-    """Clip each direction to its limit; returns 1 if any was, 0 if none, -1 if the wrench is not finite."""
+def _render(packed, wrench, period):
+    """Clip each direction to its limit, then bound it; returns 1 if any was clipped, 0 if none, -1 if not finite."""
+    limit, rendered, bound = packed.arrays.limit, packed.arrays.rendered, packed.arrays.bound
     clipped = 0
     for i in range(6):
         if not math.isfinite(wrench[i]):
@@ -232,4 +307,14 @@ def _clip(wrench, limit, rendered):
         rendered[i] = min(max(wrench[i], -limit[i]), limit[i])
         if rendered[i] != wrench[i]:
             clipped = 1
+    bound_wrench(bound, rendered, period)
     return clipped
+
+
+@numba.njit(cache=True, nogil=True)
+def _release(packed):
+    """Zero force."""
+    rendered, bound = packed.arrays.rendered, packed.arrays.bound
+    for i in range(6):
+        rendered[i] = 0.0
+    bound_passive(bound, rendered)

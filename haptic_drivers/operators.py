@@ -11,7 +11,9 @@ import numba
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from haptic_sim.parameters import ParameterError, Parameters, Wrench, quantity
+from haptic_drivers.noise import Tremor
+from haptic_sim import inputs
+from haptic_sim.parameters import NotNegativeWrench, ParameterError, Parameters, PositivePair, Wrench, quantity
 from haptic_sim.spatial import rotation_difference
 
 COLUMNS = ("time", "fx", "fy", "fz", "tx", "ty", "tz")
@@ -23,6 +25,14 @@ class OperatorParameters(Parameters):
 
     release: float | None = quantity(
         None, unit="s", description="The wrench is zero from this time on; null: never", ge=0.0
+    )
+    tremor: NotNegativeWrench = quantity(
+        (0.0,) * 6,
+        unit="N, N m",
+        description="Tremor of the hand: root mean square of what it adds to [fx, fy, fz, tx, ty, tz], from the seed",
+    )
+    tremor_band: PositivePair = quantity(
+        (8.0, 12.0), unit="Hz", description="Lowest and highest frequency of the tremor"
     )
 
 
@@ -244,6 +254,18 @@ class Tangential:
             out[0], out[1] = -force * y / radius, force * x / radius
 
 
+class Trembling:
+    """Another operator whose hand trembles."""
+
+    def __init__(self, operator: Operator, tremor: Tremor):
+        self._operator, self._tremor = operator, tremor
+
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """See Operator."""
+        self._operator.wrench(time, pose, twist, out)
+        self._tremor.add(time, out)
+
+
 class Released:
     """Another operator until it lets go."""
 
@@ -258,8 +280,8 @@ class Released:
             out[:] = 0.0
 
 
-def build_operator(parameters: AnyOperatorParameters, table: np.ndarray | None = None) -> Operator:
-    """The operator of some parameters; `table` holds the rows of a `file` operator."""
+def build_operator(parameters: AnyOperatorParameters, table: np.ndarray | None = None, seed: int = 0) -> Operator:
+    """The operator of some parameters; `table` holds the rows of a `file` operator, `seed` is that of its tremor."""
     operator: Operator
     match parameters:
         case ConstantParameters():
@@ -274,6 +296,8 @@ def build_operator(parameters: AnyOperatorParameters, table: np.ndarray | None =
             operator = Recorded(table)
         case TangentialParameters():
             operator = Tangential(parameters)
+    if any(parameters.tremor):
+        operator = Trembling(operator, Tremor(parameters.tremor, parameters.tremor_band, seed))
     return operator if parameters.release is None else Released(operator, parameters.release)
 
 
@@ -288,16 +312,19 @@ def read_table(lines: Iterable[str], name: str) -> np.ndarray:
         cells = [cell.strip() for cell in line.split(",")]
         if number == 1:
             if tuple(cells) != COLUMNS:
-                raise ParameterError([f"{name}, line 1: {line.strip()!r}: must be the header {','.join(COLUMNS)}"])
+                raise ParameterError(
+                    [f"{name}, line 1: {inputs.shown(line.strip())!r}: must be the header {','.join(COLUMNS)}"]
+                )
             continue
         if not line.strip():
             continue
         try:
-            row = [float(cell) for cell in cells]
-        except ValueError:
+            row = [inputs.number(cell) for cell in cells]
+        except inputs.InputError:
             row = []
-        if len(row) != len(COLUMNS) or not all(math.isfinite(value) for value in row):
-            raise ParameterError([f"{name}, line {number}: {line.strip()!r}: must be seven finite numbers"])
+        if len(row) != len(COLUMNS):
+            found = inputs.shown(line.strip())
+            raise ParameterError([f"{name}, line {number}: {found!r}: must be seven finite numbers"])
         if rows and row[0] <= rows[-1][0]:
             raise ParameterError(
                 [f"{name}, line {number}: time = {row[0]:g} s: must be after the line before ({rows[-1][0]:g} s)"]

@@ -54,6 +54,7 @@ from haptic_sim.constraints.switching import (
     unload,
 )
 from haptic_sim.energy import DAMPING, INJECTED
+from haptic_sim.joints import JointLaw
 from haptic_sim.multibody import BodyArrays, Multibody, find_velocity
 from haptic_sim.packed import Packed
 
@@ -109,6 +110,7 @@ class ConstrainedMultibody(Multibody):
         model, hand, q, v: see `Multibody`.
         constraints: between joints of the model.
         period: of a step [s].
+        laws: of joints.
 
     Attributes:
         constraints: as given.
@@ -129,11 +131,13 @@ class ConstrainedMultibody(Multibody):
         v: np.ndarray,
         constraints: Sequence[WorldConstraint],
         period: float,
+        laws: Sequence[JointLaw] = (),
     ):
         self._ready = False
         self.constraints, self.period = tuple(constraints), period
         m = sum(constraint.rows for constraint in self.constraints)
-        super().__init__(model, hand, q, v, rows=m, coupled=[c.joints for c in self.constraints])
+        coupled = [c.joints for c in self.constraints]
+        super().__init__(model, hand, q, v, laws=laws, period=period, rows=m, coupled=coupled)
         self.held_alone = False  # contacts come to the hand by way of the constraints
         nv = self.nv
         self._rows = RowsOfConstraints.allocate(self.constraints, model.njoints, nv)
@@ -534,6 +538,8 @@ def book(packed, p, count, u, flows):
         for i in range(count):
             for d in range(3):
                 s += p[i, d] * body.reaction[i, d, r]
+        for k in range(body.joints.p.shape[0]):
+            s += body.joints.p[k] * body.joints.reaction[k, 0, r]
         a.taken[1, r] = s
     given, lost = conclude(a.switches, a.rows, body.Q, body.part, body.rank, a.taken[1], u)
     flows[INJECTED] += given

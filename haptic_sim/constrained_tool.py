@@ -19,7 +19,7 @@ from haptic_sim.constraints.systems import damping, point, potential
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.energy import DAMPING, INJECTED, EnergyBalance, open_balance
 from haptic_sim.hand.symmetric import symmetric_eigen
-from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, tick_time
+from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix
 
@@ -77,6 +77,27 @@ class _StepArrays(NamedTuple):
     tool: Packed
     solver: Packed
     state: ToolStateArrays
+
+
+class ToolObserver:
+    """The observer of a tool alone: one body, `tool`, with its axes at the hand point; there are no contacts."""
+
+    def __init__(self, coordinates: tuple[str, ...], arrays: _Arrays):
+        self._q_names, self._arrays = coordinates, arrays
+
+    def world_state(self) -> WorldState:
+        """See Observer."""
+        names = self._q_names
+        return WorldState(bodies=("tool",), poses=1, twists=1, q_names=names, q=len(names), v_names=names, v=len(names))
+
+    def observe_bodies(self, state: WorldState) -> None:
+        """See Observer."""
+        a = self._arrays
+        state.poses[0], state.twists[0] = a.pose, a.twist
+        state.q[:], state.v[:] = a.q, a.v
+
+    def observe_contacts(self, state: WorldState) -> None:
+        """See Observer: there are none."""
 
 
 class ConstrainedTool:
@@ -149,6 +170,7 @@ class ConstrainedTool:
         self._packed_state: ToolState | None = None
         self._disturbed = round(setup.disturbance_time * rate) if setup.disturbance is not None else -1
         self.sizes = ToolSizes(n, n, constrained.m)
+        self.observer = ToolObserver(constrained.system.coordinates, self._arrays)
         _refresh_tool(self._packed)
 
     def configure(self, contact: ContactParameters) -> None:
@@ -182,7 +204,7 @@ class ConstrainedTool:
         solver = self.solver
         solver.status, solver.rank, solver.residual = self._advance(self._pack(state), command.wrench)
         state.command_tick = command.tick
-        state.stamp(tick, tick_time(tick + 1, self.rate))
+        state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
         if len(state):
             state.resize(0)
 

@@ -1,4 +1,12 @@
-"""Where the energy of a simulated world is, and where it went."""
+"""Where the energy of a simulated world is, where it went, and whether discrete time has added too much of it.
+
+A trial is *unstable* when the numerical energy exceeds all that was supplied to it: kinetic and elastic energy of the
+start, what gravity's potential has released at its lowest so far, and the work of the hand and of moving surroundings
+wherever it was positive. It must do so in two successive steps, as a spring that a body enters within a step stores
+energy before its force has acted once; and by FLOOR and what rounding leaves of the energies, so that a world at rest
+is never judged. Free fall, a lift by the hand and semi-implicit Euler on springs that last stay far below: over a whole
+flight the potential of gravity adds at most 1/2 m g T v.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,15 @@ import numba
 import numpy as np
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
+SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED = range(7)
+"""Places in `EnergyBalance.watch`."""
+BY_PENALTIES, BY_MOTION = 1.0, 2.0
+FLOOR, ROUNDING = 1e-6, 1e-9  # [J], and part of the energies that there are
 TERMS = ("kinetic", "potential", "elastic", "injected", "damping", "friction", "impact", "numerical")
+
+
+class UnstableError(RuntimeError):
+    """A trial whose numerical energy exceeds what was supplied; the text says why and what would do."""
 
 
 class EnergyBalance:
@@ -21,14 +37,25 @@ class EnergyBalance:
             friction; injected by the hand and by surroundings that move; dissipated by the damping of penalties, by
             friction, and by collisions and rigid contacts; numerical: what discrete time has added, so that the
             balance closes (penalties held over a step add energy, semi-implicit Euler in free fall takes 1/2 m g^2 T^2
-            a step). Friction and impact are booked at the mean velocity of the step: each alone may fall, where slip
-            reverses in an impact or the hand pushes during one, but not their sum without other forces.
+            a step). A damper that drives a body at the mean velocity does so by sampling: that is numerical. Friction
+            and impact are booked at the mean velocity of the step: each alone may fall, where slip reverses in an
+            impact or the hand pushes during one, but not their sum without other forces.
         start: kinetic + potential + elastic at the start, NaN before it, (1,).
+        watch: what was supplied, lowest potential so far, injected and numerical energy of the step before, whether
+            parameters were changed since, what of the numerical energy came from penalties [J], and once it has
+            exceeded what was supplied what added most of it, BY_PENALTIES or BY_MOTION, (7,).
     """
 
     def __init__(self) -> None:
         self.values = np.zeros(8)
         self.start = np.full(1, np.nan)
+        self.watch = np.zeros(7)
+        self.watch[LOWEST] = np.nan
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether discrete time has added more energy than was supplied."""
+        return bool(self.watch[EXCEEDED])
 
     def open(self, kinetic: float, potential: float, elastic: float) -> None:
         """State of the world at the beginning of a step."""
@@ -44,3 +71,24 @@ def open_balance(values, start, kinetic, potential, elastic):
     v = values
     v[KINETIC], v[POTENTIAL], v[ELASTIC] = kinetic, potential, elastic
     v[NUMERICAL] = total - start[0] - v[INJECTED] + v[DAMPING] + v[FRICTION] + v[IMPACT]
+
+
+@numba.njit(cache=True, nogil=True)
+def watch_balance(values, watch):
+    """Enter what was supplied up to the beginning of a step, after `open_balance`, and judge the numerical energy."""
+    v, w = values, watch
+    numerical = v[NUMERICAL]
+    if math.isnan(w[LOWEST]):
+        w[SUPPLIED], w[LOWEST] = v[KINETIC] + v[ELASTIC], v[POTENTIAL]
+    else:
+        w[PENALTIES] += v[ELASTIC]
+    w[SUPPLIED] += max(0.0, v[INJECTED] - w[INJECTED_BEFORE]) + max(0.0, w[LOWEST] - v[POTENTIAL])
+    if w[CHANGED] != 0.0:  # springs that are made stiffer while they are compressed
+        w[SUPPLIED] += max(0.0, numerical - w[BEFORE])
+        w[CHANGED] = 0.0
+    w[LOWEST] = min(w[LOWEST], v[POTENTIAL])
+    w[INJECTED_BEFORE] = v[INJECTED]
+    most = w[SUPPLIED] + FLOOR + ROUNDING * (v[KINETIC] + abs(v[POTENTIAL]) + v[ELASTIC])
+    if min(numerical, w[BEFORE]) > most and w[EXCEEDED] == 0.0:
+        w[EXCEEDED] = BY_PENALTIES if w[PENALTIES] > 0.5 * numerical else BY_MOTION
+    w[BEFORE] = numerical

@@ -14,7 +14,7 @@ import numpy as np
 from haptic_sim.collision import CollisionDetector
 from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
 from haptic_sim.contact.rows import CAPACITY, ContactRows
-from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState, tick_time
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.multibody import Multibody
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.virtual_tool import VirtualTool
@@ -38,6 +38,18 @@ class EnvironmentParameters(Parameters):
         description="Computing delay of an asynchronous environment; null is one period",
         ge=0.0,
     )
+    publish: float | None = quantity(
+        60.0,
+        unit="Hz",
+        description="Rate of the world states: bodies and contacts, recorded and for whoever looks on; above the servo "
+        "rate it is every tick, null: none",
+        gt=0.0,
+        le=1e6,
+    )
+
+    def publish_every(self, servo_rate: float) -> int:
+        """Ticks from one world state to the next, 0: there are none."""
+        return 0 if self.publish is None else max(1, round(servo_rate / self.publish))
 
     def schedule(self, servo_rate: float) -> SurveySchedule:
         """When an asynchronous environment surveys and when that is known, where time is counted in ticks."""
@@ -89,7 +101,7 @@ class Environment:
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
         self._detector = detector(world, contact)
         self._detected = False
-        self.tool_state = self._tool.tool_state
+        self.tool_state, self.observer = self._tool.tool_state, self._tool.observer
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
@@ -123,14 +135,13 @@ class Surveyor:
         world: what is surveyed.
         contact: how contacts are clustered.
         epsilon: contacts up to this separation are reported [m] (THESIS 6.2.3); 0 reports those that overlap.
-        rate: of the servo [Hz].
     """
 
-    def __init__(self, world: World, contact: ContactParameters, epsilon: float, rate: float):
+    def __init__(self, world: World, contact: ContactParameters, epsilon: float):
         self._body = Multibody(world.model, world.hand, world.q, world.v)
         self._detector = detector(world, contact)
         self._rows = ContactRows()
-        self._epsilon, self._rate = epsilon, rate
+        self._epsilon = epsilon
 
     def local_geometry(self) -> LocalGeometry:
         """A message for this world."""
@@ -147,7 +158,7 @@ class Surveyor:
         body.q[:], body.v[:] = tool.q, tool.v
         body.refresh()
         self._detector.detect(body.data, max(self._epsilon, 0.0), rows)
-        geometry.stamp(tool.tick + 1, tick_time(tool.tick + 1, self._rate))
+        geometry.stamp(tool.tick + 1, tool.nanoseconds)
         geometry.step, geometry.epsilon = step, self._epsilon
         geometry.pose[:] = body.pose
         geometry.q[:], geometry.v[:] = body.q, body.v

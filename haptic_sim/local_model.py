@@ -43,7 +43,7 @@ class LocalModel:
         rate: float,
     ):
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
-        self.tool_state = self._tool.tool_state
+        self.tool_state, self.observer = self._tool.tool_state, self._tool.observer
         self.configure = self._tool.configure
         model, data = self._tool.body.model, self._tool.body.data
         self._surveyed = model.createData()

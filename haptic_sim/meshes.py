@@ -5,17 +5,22 @@ trimesh and scipy.spatial take a third of a second to import, so that only those
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import coal
 import numpy as np
 
+from haptic_sim.inputs import DATA
+
 if TYPE_CHECKING:
     import trimesh
     from scipy.spatial import ConvexHull
 
 CONVEX_TOLERANCE = 1e-4  # of the diagonal: how far the surface may lie inside the hull
+MOST_TRIANGLES = 50_000  # to be looked at for convexity, which takes some seconds then
+MOST_TRIANGLES_OF_HULL = 2_000_000
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
 Taken = Literal["convex", "pieces", "hull"]
@@ -38,8 +43,15 @@ def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -
     """
     import trimesh
 
-    if not path.is_file():
-        raise MeshError("cannot be read: No such file or directory")
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise MeshError(f"cannot be read: {reason}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise MeshError("cannot be read: must be a file")
+    if found.st_size > DATA:
+        raise MeshError(f"has {found.st_size} bytes: must have at most {DATA}")
     try:
         mesh = trimesh.load_mesh(path, process=False)
     except Exception as error:  # the parsers of trimesh's formats raise whatever they stumble over
@@ -65,6 +77,17 @@ def merged(vertices: np.ndarray, faces: np.ndarray) -> trimesh.Trimesh:
     return mesh
 
 
+def check_size(triangles: int, taken: Taken) -> None:
+    """Refuse a mesh that would take minutes.
+
+    Raises:
+        MeshError: it has too many triangles.
+    """
+    most = MOST_TRIANGLES_OF_HULL if taken == "hull" else MOST_TRIANGLES
+    if triangles > most:
+        raise MeshError(f"has {triangles} triangles: must have at most {most}")
+
+
 def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
     """Vertices [m] of each convex piece of a mesh.
 
@@ -74,6 +97,7 @@ def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
     Raises:
         MeshError: not closed, without volume, or not convex as `taken` demands.
     """
+    check_size(len(mesh.faces), taken)
     if taken == "hull":
         return [mesh.vertices[_hull(mesh.vertices).vertices]]
     edges, uses = np.unique(mesh.edges_sorted, axis=0, return_counts=True)

@@ -6,7 +6,7 @@ through the same views. So every mode passes the same representation, and nothin
 a servo step. The layouts are those of `msg/*.msg`, flattened: a pose is 7 numbers (position, quaternion
 x y z w), a twist and a wrench are 6 ([linear, angular], [force, torque]).
 
-A layout has fixed offsets because the frame and the lengths of the sequences are fixed for a trial. Only the
+A layout has fixed offsets because the frame, the names and the lengths of the sequences are fixed for a trial. Only the
 last field may be a sequence of changing length; it has a capacity.
 """
 
@@ -16,7 +16,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -42,6 +42,21 @@ CONSTRAINT = np.dtype(
 )
 """haptics/msg/LocalConstraint."""
 
+CONTACT = np.dtype(
+    [
+        ("id", "<u8"),
+        ("body_a", "<u4"),
+        ("body_b", "<u4"),
+        ("point", "<f8", 3),
+        ("normal", "<f8", 3),
+        ("depth", "<f8"),
+        ("force", "<f8", 3),
+    ]
+)
+"""haptics/msg/ContactState."""
+
+TEXT = "text"  # Field.dtype of a string
+
 
 class MessageError(ValueError):
     """Received bytes are not the message that was expected; the text says what differs."""
@@ -49,12 +64,21 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a message: NumPy type, number of values; `sequence` if a length precedes the values."""
+    """One field of a message: NumPy type, number of values; `sequence` if a length precedes the values.
+
+    An element of a sequence may have several values, `width`. A sequence of TEXT is constant for a layout.
+    """
 
     name: str
     dtype: Any
     count: int = 1
     sequence: bool = False
+    width: int = 1
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are strings."""
+        return isinstance(self.dtype, str) and self.dtype == TEXT
 
 
 def tick_time(tick: int, rate: float) -> int:
@@ -62,12 +86,25 @@ def tick_time(tick: int, rate: float) -> int:
     return round(tick * _NANO / rate)
 
 
+def time_between(first: int, last: int, rate: float) -> int:
+    """Time from one tick to another [ns]; added to the stamp of the one it gives that of the other."""
+    return tick_time(last, rate) - tick_time(first, rate)
+
+
+def stamp_of(data: bytes) -> int:
+    """The stamp in the header of a serialised message [ns]."""
+    return int.from_bytes(data[4:8], "little", signed=True) * _NANO + int.from_bytes(data[8:12], "little")
+
+
+AnyMessage = TypeVar("AnyMessage", bound="Message")
+
+
 class Message:
     """A message of fixed layout over its own CDR buffer.
 
     Args:
         frame: frame of all quantities; a received message with another one is refused.
-        lengths: number of values of each sequence; of the last one its capacity.
+        lengths: number of elements of each sequence, of the last one its capacity; of TEXT the strings themselves.
     """
 
     TYPE: ClassVar[str]
@@ -80,20 +117,32 @@ class Message:
             if field.count == 1 and not field.sequence:
                 setattr(cls, field.name, _scalar(field.name))
 
-    def __init__(self, frame: str = "world", **lengths: int):
+    def __init__(self, frame: str = "world", **lengths: int | Sequence[str]):
         self.frame = frame
         name = frame.encode() + b"\0"
         end = 8 + 4 + len(name)
         places: list[tuple[Field, int, int, int]] = []  # field, offset of its length or -1, offset, count
+        texts: dict[str, bytes] = {}  # serialised sequences of strings
+        last = self.FIELDS[-1]
         for field in self.FIELDS:
+            if field.is_text:
+                strings = lengths.pop(field.name, ())
+                assert not isinstance(strings, int)
+                texts[field.name] = serialised = _serialise(strings)
+                start = -(-end // 4) * 4
+                places.append((field, start, start, len(serialised)))
+                setattr(self, field.name, tuple(strings))
+                end = start + len(serialised)
+                continue
             dtype = np.dtype(field.dtype)
             count, length_at = field.count, -1
             if field.sequence:
                 length_at = -(-end // 4) * 4
-                end, count = length_at + 4, lengths.pop(field.name, 0)
+                elements = lengths.pop(field.name, 0)
+                assert isinstance(elements, int)
+                end, count = length_at + 4, field.width * elements
             # an empty sequence of fixed length adds no padding; one of changing length may need its place
-            last = field is self.FIELDS[-1]
-            align = min(8, dtype.itemsize) if count or (last and field.sequence) else 1
+            align = min(8, dtype.itemsize) if count or (field is last and field.sequence) else 1
             start = -(-end // align) * align
             places.append((field, length_at, start, count))
             end = start + dtype.itemsize * count
@@ -114,24 +163,33 @@ class Message:
         self._prefix = len(name) + 16
         self._views: dict[str, np.ndarray] = {}
         self._scalars: dict[str, memoryview] = {}
-        self._constraint_tail: np.ndarray | None = None
+        self._mixed_tail: np.ndarray | None = None
         runs: list[tuple[int, int]] = []  # begin and end of neighbouring float64 fields, in values
         self.offsets: dict[str, tuple[int, Any, int]] = {}
+        marks: list[tuple[int, str]] = []  # offset and format of what else tells the bytes of this layout apart
         for field, length_at, start, count in places:
+            if field.is_text:
+                body[start : start + count] = np.frombuffer(texts[field.name], np.uint8)
+                self.offsets[field.name] = (start, np.dtype("u1"), count)
+                marks.append((start + 4, f"{count}s"))
+                continue
             dtype = np.dtype(field.dtype)
             view = body[start : start + dtype.itemsize * count].view(dtype)
+            if field.width > 1:
+                view = view.reshape(-1, field.width)
             self._views[field.name] = view
             self.offsets[field.name] = (start, dtype, count)
-            if field is self.FIELDS[-1] and field.sequence:
-                if dtype == CONSTRAINT:
-                    self._constraint_tail = view.view("<f8").reshape(count, 12)[:, 2:]  # after id, body and link
+            if field is last and field.sequence:
+                if dtype.names:
+                    self._mixed_tail = _floats(view)
             elif dtype == np.float64 and count:
                 begin = start // 8
                 if runs and runs[-1][1] == begin:
                     begin = runs.pop()[0]
                 runs.append((begin, start // 8 + count))
             if length_at >= 0:
-                body[length_at : length_at + 4].view("<u4")[0] = count
+                body[length_at : length_at + 4].view("<u4")[0] = count // field.width
+                marks.append((length_at + 4, "I"))
             if field.count == 1 and not field.sequence:
                 self._scalars[field.name] = view.data.cast("B").cast(dtype.char)
             else:
@@ -148,14 +206,55 @@ class Message:
             if tail.sequence
             else None
         )
-        # What tells the bytes of this layout apart: byte order, frame, lengths of the sequences.
-        lengths_at = [at + 4 for field, at, _, _ in places if at >= 0 and field is not tail]
-        self._marks = _marks(self._prefix - 12, [*lengths_at, *([length_at + 4] if tail.sequence else [])])
-        self._expected = self._marks.unpack_from(self._memory)[: 2 + len(lengths_at)]
+        # What tells the bytes of this layout apart: byte order, frame, strings, lengths of the sequences but the last.
+        self._marks = _marks(self._prefix - 12, marks)
+        self._expected = self._marks.unpack_from(self._memory)[: 2 + len(marks) - tail.sequence]
         self._size, self._count = end, 0
         if self._tail is not None:
             self.resize(0)
         self.is_finite()  # loads the kernel before the first message comes
+
+    @classmethod
+    def of_layout(cls: type[AnyMessage], data: bytes, capacity: int = 0) -> AnyMessage:
+        """A message with frame, names and lengths as in serialised bytes; `capacity` of the last sequence.
+
+        Raises:
+            MessageError: they are not such a message.
+        """
+        try:
+            if data[:2] != _CDR_LITTLE_ENDIAN[:2]:
+                raise ValueError
+            frame, at = _read_text(data, 12)
+            lengths: dict[str, int | Sequence[str]] = {}
+            for field in cls.FIELDS:
+                if field is cls.FIELDS[-1] and field.sequence:
+                    lengths[field.name] = capacity
+                    break
+                count = field.count
+                if field.sequence:
+                    at += -at % 4
+                    (count,) = struct.unpack_from("<I", data, at)
+                    at += 4
+                if field.is_text:
+                    if 5 * count > len(data):
+                        raise ValueError
+                    strings = []
+                    for _ in range(count):
+                        string, at = _read_text(data, at)
+                        strings.append(string)
+                    lengths[field.name] = strings
+                    continue
+                dtype, values = np.dtype(field.dtype), count * field.width
+                if field.sequence:
+                    lengths[field.name] = count
+                if values:
+                    at += (4 - at) % min(8, dtype.itemsize)  # alignment counts from the body, after four bytes
+                    at += values * dtype.itemsize
+                if at > len(data):
+                    raise ValueError
+            return cls(frame, **lengths)
+        except (ValueError, struct.error) as error:
+            raise MessageError(f"{cls.TYPE}: {len(data)} bytes: are no such message in little-endian CDR") from error
 
     @property
     def nanoseconds(self) -> int:
@@ -167,7 +266,7 @@ class Message:
         return self._views[name]
 
     def stamp(self, tick: int, time: int) -> None:
-        """Set tick and stamp; time in ns since the start of the trial."""
+        """Set tick and stamp [ns]: ROS time in realtime, else since the start of the trial."""
         self.tick = tick
         self._sec[0], self._nanosec[0] = divmod(time, _NANO)
 
@@ -230,7 +329,7 @@ class Message:
 
     def is_finite(self) -> bool:
         """Whether no value is NaN or infinite."""
-        tail, count = self._constraint_tail, self._count
+        tail, count = self._mixed_tail, self._count
         if tail is not None and count and not np.isfinite(tail[:count]).all():
             return False
         return _all_finite(self._values, self._runs)
@@ -253,13 +352,40 @@ def _all_finite(values, runs):
     return finite
 
 
-def _marks(frame: int, lengths: Sequence[int]) -> struct.Struct:
-    """What reads byte order, frame id (of `frame` bytes) and the lengths at some places from serialised bytes."""
+def _marks(frame: int, places: Sequence[tuple[int, str]]) -> struct.Struct:
+    """What reads byte order, frame id (`frame` bytes) and values of a format at some places from serialised bytes."""
     end, layout = 12 + frame, f"<2s10x{frame}s"
-    for at in lengths:
-        layout += f"{at - end}xI"
-        end = at + 4
+    for at, kind in places:
+        layout += f"{at - end}x{kind}"
+        end = at + struct.calcsize(f"<{kind}")
     return struct.Struct(layout)
+
+
+def _serialise(strings: Sequence[str]) -> bytes:
+    """A sequence of strings in CDR, from a place that is a multiple of four."""
+    data = bytearray(struct.pack("<I", len(strings)))
+    for string in strings:
+        text = string.encode() + b"\0"
+        data += bytes(-len(data) % 4) + struct.pack("<I", len(text)) + text
+    return bytes(data)
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    """The string whose length is in `data` at the next multiple of four, and where it ends."""
+    at += -at % 4
+    (length,) = struct.unpack_from("<I", data, at)
+    text = data[at + 4 : at + 4 + length]
+    if len(text) != length or text[-1:] != b"\0":
+        raise ValueError
+    return text[:-1].decode(), at + 4 + length
+
+
+def _floats(elements: np.ndarray) -> np.ndarray:
+    """The float64 values at the end of each element, which follow its integers, (elements, values)."""
+    kind = elements.dtype
+    assert kind.names is not None and kind.fields is not None
+    first = next(kind.fields[name][1] for name in kind.names if kind.fields[name][0].base == np.float64)
+    return elements.view("<f8").reshape(elements.size, kind.itemsize // 8)[:, first // 8 :]
 
 
 def _scalar(name: str) -> property:
@@ -273,14 +399,14 @@ def _scalar(name: str) -> property:
 
 
 def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
-    """The fields of many messages of one layout, without the last sequence, as a structured array."""
+    """The fields of many messages of one layout, without strings and the last sequence, as a structured array."""
     names, formats, offsets = ["sec", "nanosec"], ["<i4", "<u4"], [0, 4]
     end = 8
     for field in layout.FIELDS:
         start, dtype, count = layout.offsets[field.name]
         if field is layout.FIELDS[-1] and field.sequence:
             break
-        if count == 0:
+        if count == 0 or field.is_text:
             continue
         names.append(field.name)
         formats.append(dtype if field.count == 1 and not field.sequence else (dtype, count))  # type: ignore[arg-type]
@@ -452,11 +578,37 @@ class LocalGeometry(Message):
     constraints: np.ndarray
 
 
+class WorldState(Message):
+    """The world at t_k and its contacts during the tick; whoever integrates the tool to whoever looks on."""
+
+    TYPE = "haptics/msg/WorldState"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("bodies", TEXT, sequence=True),
+        Field("poses", "<f8", sequence=True, width=7),
+        Field("twists", "<f8", sequence=True, width=6),
+        Field("q_names", TEXT, sequence=True),
+        Field("q", "<f8", sequence=True),
+        Field("v_names", TEXT, sequence=True),
+        Field("v", "<f8", sequence=True),
+        Field("contacts", CONTACT, sequence=True),
+    )
+    bodies: tuple[str, ...]
+    poses: np.ndarray
+    twists: np.ndarray
+    q_names: tuple[str, ...]
+    q: np.ndarray
+    v_names: tuple[str, ...]
+    v: np.ndarray
+    contacts: np.ndarray
+
+
 TOPICS: dict[str, type[Message]] = {
     "device_state": DeviceState,
     "tool_command": ToolCommand,
     "tool_state": ToolState,
     "device_command": DeviceCommand,
     "local_geometry": LocalGeometry,
+    "world_state": WorldState,
 }
-"""Servo topics, in the order of the tick."""
+"""Topics that are recorded, in the order of the tick."""

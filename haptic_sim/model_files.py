@@ -11,35 +11,43 @@ from __future__ import annotations
 import copy
 import itertools
 import re
+import stat
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.meshes import MeshError, Taken, convex_pieces, convex_shape, merged
+from haptic_sim.file_joints import ModelFileError, mjcf_laws, mjcf_notes, placed, urdf_laws, urdf_notes
+from haptic_sim.inputs import DATA, MODEL, InputError, number, numbers, read_bytes, shown
+from haptic_sim.joints import JointLaw
+from haptic_sim.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, merged
 from haptic_sim.shapes import impossible
 
 CONVEX = (coal.Box, coal.Sphere, coal.Cylinder, coal.Capsule, coal.Halfspace, coal.Convex)
 _ROOT = "root of the document"  # the empty body around each of an MJCF file; a name that no file has
-_NUMBERS = set(
-    "pos quat axisangle euler xyaxes zaxis size fromto mass density diaginertia fullinertia axis armature ref "
-    "xyz rpy radius length value ixx ixy ixz iyy iyz izz".split()
-)
+# Attributes that are numbers, and how many of them.
+_NUMBERS = {
+    **dict.fromkeys("mass density armature ref radius length value ixx ixy ixz iyy iyz izz".split(), 1),
+    **dict.fromkeys("pos euler zaxis diaginertia axis xyz rpy scale".split(), 3),
+    **dict.fromkeys("quat axisangle".split(), 4),
+    **dict.fromkeys("xyaxes fromto fullinertia".split(), 6),
+    "size": 0,
+}
+_ONLY_OF = {"value": "mass", "scale": "mesh"}
+_NOT_ZERO = {"quat", "zaxis", "scale"}  # of the last, none
+MOST_LINKS = 1000  # the loaders go down a chain by recursion, which ends in a crash
+MOST_ELEMENTS = 200_000
+MOST_FILES = 200  # that are included
+_PART = 1 << 16  # [bytes] of a file that are parsed at once
+DEPTH = 1100  # of elements in each other: MOST_LINKS bodies of MJCF, and some
 # Elements of MJCF that would change the world, were they not left out without a word.
 _NOT_READ = {"frame", "replicate", "attach", "composite", "flexcomp", "flex", "hfield", "tendon"}
-
-
-class ModelFileError(ValueError):
-    """A file that cannot be used; `problems` holds one reason a line, each to go after the name of the file."""
-
-    def __init__(self, *problems: str):
-        self.problems = problems
-        super().__init__("\n".join(problems))
 
 
 @dataclass(frozen=True)
@@ -66,11 +74,13 @@ class FileTree:
         model: joints and inertias; what is fixed to the root belongs to joint 0.
         free: whether the root is a free body; else it is fixed.
         shapes: for collisions.
+        laws: limits, damping, friction and springs of its joints.
     """
 
     model: pin.Model
     free: bool
     shapes: tuple[FileShape, ...]
+    laws: tuple[JointLaw, ...] = ()
 
     def bodies(self) -> Iterator[tuple[str, int, pin.SE3]]:
         """Name, number of the joint and pose in the joint's axes of each link."""
@@ -93,11 +103,8 @@ class FileTree:
         return None
 
 
-def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> list[FileTree]:
-    """The trees of a URDF (.urdf) or MJCF (.xml) file, in its order.
-
-    Joint limits, friction and damping stay in the models; MJCF's actuators, keyframes, contact settings and gravity,
-    and the coupling of URDF's mimic joints, are not taken.
+def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> tuple[list[FileTree], list[str]]:
+    """The trees of a URDF (.urdf) or MJCF (.xml) file, in its order, and what it says that is not simulated.
 
     Args:
         path: the file. URDF meshes are looked for beside it and in the folders above, by package:// too.
@@ -114,11 +121,19 @@ def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> list[FileTre
     if root.tag != kinds[path.suffix]:
         raise ModelFileError(f": must have the root element <{kinds[path.suffix]}>, has <{root.tag}>")
     if root.tag == "mujoco":
-        _include(root, path.parent)
-    problems = list(_number_problems(root)) or list(_axis_problems(root))
+        _include(root, path.parent, [0, 0])
+    links = sum(element.tag in ("link", "body") for element in root.iter())
+    if links > MOST_LINKS:
+        raise ModelFileError(f": has {links} links: must have at most {MOST_LINKS}")
+    problems = list(_number_problems(root)) or list(_axis_problems(root)) or list(_mesh_problems(root, path))
     if problems:
         raise ModelFileError(*problems)
-    trees = _load_urdf(path, root, meshes) if root.tag == "robot" else _load_mjcf(path, root, meshes)
+    if root.tag == "robot":
+        unread = urdf_notes(root)
+        trees = _load_urdf(path, root, meshes)
+    else:
+        unread = mjcf_notes(root)  # before the document is taken apart
+        trees = _load_mjcf(path, root, meshes)
     if free:
         if len(trees) != 1:
             raise ModelFileError(
@@ -128,18 +143,35 @@ def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> list[FileTre
     problems = [line for tree in trees for line in _tree_problems(tree)]
     if problems:
         raise ModelFileError(*problems)
-    return trees
+    return trees, unread
 
 
 def _parse(path: Path) -> ElementTree.Element:
+    """The document of a file, of bounded size and depth."""
+    root, depth, count = None, 0, 0
     try:
-        return ElementTree.parse(path).getroot()
-    except OSError as error:
-        raise ModelFileError(f": cannot be read: {error.strerror}") from error
+        content = read_bytes(path, MODEL)
+        parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
+        for begin in range(0, len(content), _PART):
+            parser.feed(content[begin : begin + _PART])
+            events: Any = parser.read_events()
+            for event, element in events:
+                root = element if root is None else root
+                depth += 1 if event == "start" else -1
+                count += event == "start"
+                if depth > DEPTH:
+                    raise InputError(f"has more than {DEPTH} elements in each other")
+                if count > MOST_ELEMENTS:
+                    raise InputError(f"has more than {MOST_ELEMENTS} elements")
+        parser.close()
+    except InputError as error:
+        raise ModelFileError(f": {error}") from error
     except ElementTree.ParseError as error:
         raise ModelFileError(f", line {error.position[0]}: not XML: {error}") from error
     except (LookupError, ValueError) as error:  # its encoding
         raise ModelFileError(f": not XML: {error}") from error
+    assert isinstance(root, ElementTree.Element)  # a document without one is no XML
+    return root
 
 
 def _tree_problems(tree: FileTree) -> Iterator[str]:
@@ -161,19 +193,20 @@ def _load_urdf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[Fil
     problems = [line for link in root.iter("link") for line in _link_problems(link)]
     if problems:
         raise ModelFileError(*problems)
+    laws = urdf_laws(root)
     folders = [str(folder) for folder in path.resolve().parents]
     try:
         model = pin.buildModelFromUrdf(str(path))
         geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
     except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
         raise ModelFileError(f": {_first_line(error, path)}") from error
-    return [FileTree(model, False, tuple(_shapes(model, geometry, meshes)))]
+    return [FileTree(model, False, tuple(_shapes(model, geometry, meshes)), placed(laws, model))]
 
 
 def _link_problems(link: ElementTree.Element) -> Iterator[str]:
     """What is wrong with the mass of a link; Pinocchio adds up what is fixed together without looking."""
     mass = link.find("inertial/mass")
-    if mass is not None and float(mass.get("value", "0")) < 0.0:
+    if mass is not None and number(mass.get("value", "0")) < 0.0:
         yield f": link {link.get('name')}: mass = {mass.get('value')} kg: must be >= 0"
 
 
@@ -187,16 +220,43 @@ def _first_line(error: Exception, path: Path) -> str:
 def _number_problems(root: ElementTree.Element) -> Iterator[str]:
     """Attributes that should be numbers and are not; the loaders take what they cannot read for zero."""
     for element in root.iter():
-        for key in sorted(_NUMBERS & set(element.attrib)):
-            text = element.attrib[key]
-            if key == "value" and element.tag != "mass":
+        for key in sorted(_NUMBERS.keys() & element.attrib.keys()):
+            if element.tag != _ONLY_OF.get(key, element.tag):
                 continue
+            text, count = element.attrib[key], _NUMBERS[key]
             try:
-                values = np.array([float(word) for word in text.split()])
-            except ValueError:
-                values = np.array([])
-            if not (len(values) and np.all(np.isfinite(values))):
-                yield f": <{element.tag}> {key} = {text}: must be finite numbers"
+                values = numbers(text)
+                if not values:
+                    raise InputError("must be finite numbers")
+                if len(values) > 4 if count == 0 else len(values) != count:
+                    raise InputError(f"has {len(values)} numbers: must have {count or '1 to 4'}")
+                if key in _NOT_ZERO and not (all(values) if key == "scale" else any(values)):
+                    raise InputError("must not be zero")
+            except InputError as error:
+                reason = (
+                    "must be finite numbers" if str(error) in ("must be a number", "must be finite") else str(error)
+                )
+                yield f": <{element.tag}> {key} = {shown(text)}: {reason}"
+
+
+def _mesh_problems(root: ElementTree.Element, path: Path) -> Iterator[str]:
+    """Meshes that are no files, which the loaders would wait for, or too large."""
+    here = path.resolve().parent
+    settings = {key: value for compiler in root.findall("compiler") for key, value in compiler.attrib.items()}
+    folder = settings.get("meshdir", settings.get("assetdir", ""))
+    for mesh in root.iter("mesh"):
+        name = mesh.get("filename") or mesh.get("file") or ""
+        name = re.sub("^(package|file|model)://", "", name)
+        for place in (here / folder, *here.parents) if name else ():
+            try:
+                found = (place / name).stat()
+            except (OSError, ValueError):
+                continue
+            if not stat.S_ISREG(found.st_mode):
+                yield f": mesh {shown(name)}: must be a file"
+            elif found.st_size > DATA:
+                yield f": mesh {shown(name)}: has {found.st_size} bytes: must have at most {DATA}"
+            break
 
 
 def _axis_problems(root: ElementTree.Element) -> Iterator[str]:
@@ -205,7 +265,7 @@ def _axis_problems(root: ElementTree.Element) -> Iterator[str]:
         axis = joint.find("axis")
         text = joint.get("axis", "") if axis is None else axis.get("xyz", "")
         moves = joint.get("type") not in ("fixed", "floating", "free", "ball")
-        if moves and text and not any(float(word) for word in text.split()):
+        if moves and text and not any(numbers(text)):
             yield f": joint {joint.get('name', '')}: axis = {text}: must not be zero"
 
 
@@ -232,8 +292,8 @@ def _load_mjcf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[Fil
     return trees
 
 
-def _include(element: ElementTree.Element, folder: Path, depth: int = 0) -> None:
-    """Put the content of included files where they are included."""
+def _include(element: ElementTree.Element, folder: Path, read: list[int], depth: int = 0) -> None:
+    """Put the content of included files where they are included; `read` counts these files and their elements."""
     if depth > 20:
         raise ModelFileError(": <include>: files include each other")
     for i in reversed(range(len(element))):
@@ -244,10 +304,14 @@ def _include(element: ElementTree.Element, folder: Path, depth: int = 0) -> None
                 included = _parse(file)
             except ModelFileError as error:
                 raise ModelFileError(f": <include> {file}{error}") from error
-            _include(included, folder, depth + 1)
+            read[0] += 1
+            read[1] += sum(1 for _ in included.iter())
+            if read[0] > MOST_FILES or read[1] > MOST_ELEMENTS:
+                raise ModelFileError(f": <include>: more than {MOST_FILES} files, or {MOST_ELEMENTS} elements in them")
+            _include(included, folder, read, depth + 1)
             element[i : i + 1] = list(included)
         else:
-            _include(child, folder, depth)
+            _include(child, folder, read, depth)
 
 
 def _name_everything(worlds: list[ElementTree.Element]) -> None:
@@ -298,7 +362,8 @@ def _load_document(path: Path, document: ElementTree.Element, free: bool, meshes
         except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
             raise ModelFileError(f": {_first_line(error, file)}") from error
     _refuse_mass_of_meshes(document, geometry, model)
-    return FileTree(model, free, tuple(_shapes(model, geometry, meshes)))
+    laws = mjcf_laws(document, model)
+    return FileTree(model, free, tuple(_shapes(model, geometry, meshes)), laws)
 
 
 def _refuse_mass_of_meshes(document: ElementTree.Element, geometry: pin.GeometryModel, model: pin.Model) -> None:
@@ -321,6 +386,11 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Taken) -> Ite
         pose = item.placement.copy()
         if isinstance(item.geometry, coal.BVHModelBase):
             mesh = item.geometry
+            try:
+                check_size(int(mesh.num_tris), meshes)
+            except MeshError as error:
+                advice = "; set meshes: hull to take its convex hull" if meshes != "hull" else ""
+                raise ModelFileError(f": link {body}: mesh {item.meshPath} {error}{advice}") from error
             faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
             try:
                 pieces = convex_pieces(merged(np.array(mesh.vertices()), faces), meshes)

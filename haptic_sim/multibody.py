@@ -24,6 +24,7 @@ import pinocchio as pin
 
 from haptic_sim.contact.impulses import cholesky
 from haptic_sim.contact.rows import CAPACITY
+from haptic_sim.joints import JointArrays, JointLaw, add_springs
 from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix
 
@@ -60,6 +61,44 @@ def planar_body(mass: float, inertia: float) -> tuple[pin.Model, int]:
     model.gravity.linear[:] = 0.0
     hand = model.addFrame(pin.Frame("hand", body, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
     return model, hand
+
+
+_POSITION, _QUATERNION = ("x", "y", "z"), ("qx", "qy", "qz", "qw")
+_LINEAR, _ANGULAR = ("vx", "vy", "vz"), ("wx", "wy", "wz")
+_COORDINATES = {
+    "JointModelFreeFlyer": (_POSITION + _QUATERNION, _LINEAR + _ANGULAR),
+    "JointModelTranslation": (_POSITION, _LINEAR),
+    "JointModelSpherical": (_QUATERNION, _ANGULAR),
+    "JointModelPlanar": (("x", "y", "cos", "sin"), ("vx", "vy", "wz")),
+}
+"""Names of the coordinates and velocities of joints that have several, by Pinocchio's name of the joint."""
+
+
+def coordinate_names(model: pin.Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the coordinates q and of the velocities v of a model.
+
+    Of a joint with one coordinate it is the joint's, of another the joint's and what it is: `ball.x`, `ball.qw`,
+    `ball.wz`.
+    """
+    q_names: list[str] = []
+    v_names: list[str] = []
+    for i in range(1, model.njoints):
+        joint, name = model.joints[i], model.names[i]
+        q_parts, v_parts = _COORDINATES.get(joint.shortname(), ((), ()))
+        if joint.shortname() == "JointModelComposite":
+            kinds = [part.shortname() for part in joint.extract().joints]
+            if kinds == ["JointModelTranslation", "JointModelSpherical"]:
+                q_parts, v_parts = _COORDINATES["JointModelFreeFlyer"]
+            elif kinds == ["JointModelPX", "JointModelPY", "JointModelRZ"]:
+                q_parts, v_parts = ("x", "y", "angle"), ("vx", "vy", "wz")
+        elif (joint.nq, joint.nv) == (2, 1):  # without bounds
+            q_parts = ("cos", "sin")
+        for names, parts, count in ((q_names, q_parts, joint.nq), (v_names, v_parts, joint.nv)):
+            if len(parts) == count:
+                names += [f"{name}.{part}" for part in parts]
+            else:
+                names += [name] if count == 1 else [f"{name}.{k}" for k in range(count)]
+    return tuple(q_names), tuple(v_names)
 
 
 class Trees:
@@ -126,6 +165,14 @@ def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
     return np.array(coordinates, np.int64), np.array(inertias).reshape(-1, 3, 3)
 
 
+def _mobility(model: pin.Model, q: np.ndarray, laws: Sequence[JointLaw]) -> np.ndarray:
+    """Diagonal of the inverse inertia (nv,), where a joint has a spring."""
+    if not any(law.stiffness > 0.0 for law in laws):
+        return np.zeros(model.nv)
+    upper = np.triu(pin.crba(model, model.createData(), q).reshape(model.nv, model.nv))
+    return np.diag(np.linalg.inv(upper + np.triu(upper, 1).T)).copy()
+
+
 class BodyArrays(NamedTuple):
     """The arrays of a `Multibody` and its `Trees`, for kernels.
 
@@ -139,6 +186,7 @@ class BodyArrays(NamedTuple):
             switched, those up to rank[1] the `part` (rows,) of. See `haptic_sim.constrained_bodies`.
         reaction: what they take from each contact, (C, 3, rows).
         ahead: what u would become without contacts, while constraints are switched; `u` has other coordinates then.
+        joints: laws of the joints.
     """
 
     M: np.ndarray
@@ -172,6 +220,7 @@ class BodyArrays(NamedTuple):
     rank: np.ndarray
     reaction: np.ndarray
     ahead: np.ndarray
+    joints: JointArrays
 
 
 class Multibody:
@@ -180,9 +229,11 @@ class Multibody:
     Attributes:
         q, v: configuration (nq,) and its velocity (nv,), SI units.
         trees: which coordinates belong together.
-        D: inertia (nv, nv); L: its Cholesky factor, lower triangle.
+        D: inertia (nv, nv), with what damping and springs of joints add over a step; L: its Cholesky factor, lower
+            triangle.
         u: scaled velocity L^T v (nv,).
-        bias: Coriolis, centrifugal and gravity terms (nv,), without the gyroscopic ones of free bodies.
+        bias: Coriolis, centrifugal and gravity terms (nv,), without the gyroscopic ones of free bodies, with damping
+            and springs of joints.
         J_W: of all joints, in world axes at the world's origin, (6, nv): column j is the [linear, angular] velocity of
             what coordinate j moves.
         J_H: Jacobian of the hand's [linear, angular] velocity in world axes (6, nv).
@@ -191,10 +242,12 @@ class Multibody:
         twist: of the hand [m/s, rad/s] (6,).
         inverse_inertia: J_H D^-1 J_H^T, row major (36,).
         kinetic_energy: of all bodies [J] (1,); hand_energy: of the tree that the hand is in [J] (1,).
-        held_alone: whether the held body hangs on the world, and nothing on it; nv_hand: coordinates of its tree.
+        held_alone: whether the held body hangs on the world, and nothing on it; nv_hand: coordinates of its tree;
+            has_laws: whether a joint of that tree has laws.
         arrays, packed: the arrays, for kernels.
 
-    `rows` of exact constraints, between bodies of joints that are `coupled`, are for `constrained_bodies`.
+    `laws` of joints (`haptic_sim.joints`) are for steps of `period` [s]. `rows` of exact constraints, between bodies of
+    joints that are `coupled`, are for `constrained_bodies`.
     """
 
     def __init__(
@@ -204,6 +257,8 @@ class Multibody:
         q: np.ndarray,
         v: np.ndarray,
         *,
+        laws: Sequence[JointLaw] = (),
+        period: float = 0.0,
         rows: int = 0,
         coupled: Sequence[tuple[int, int]] = (),
     ):
@@ -215,6 +270,8 @@ class Multibody:
         tree = int(self.trees.of_joint[self.hand_joint])
         self.held_alone = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
         self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
+        first = int(self.trees.start[tree]) if tree >= 0 else 0
+        self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in laws)
         self.q, self.v = np.array(q, float), np.array(v, float)
         self.D, self.L = np.zeros((nv, nv)), np.zeros((nv, nv))
         self.u, self.bias = np.zeros(nv), np.zeros(nv)
@@ -261,8 +318,11 @@ class Multibody:
             Q=np.zeros((rows, nv)),
             part=np.ones(rows),
             rank=np.zeros(2, np.int64),
-            reaction=np.zeros((CAPACITY if rows else 0, 3, rows)),
+            reaction=np.zeros((CAPACITY + 2 * len(laws) if rows else 0, 3, rows)),
             ahead=np.zeros(nv),
+            joints=JointArrays.of(
+                laws, self.q, nv, self.trees.start, self.trees.size, period, rows, _mobility(model, self.q, laws)
+            ),
         )
         self.packed = Packed(self.arrays)
         self.refresh()
@@ -408,9 +468,7 @@ def free_rotation(inertia, period, omega, turn):
 def refresh_bodies(packed):
     """Bring everything up to date with q and v after `Multibody.evaluate`."""
     a = packed.arrays
-    _refresh_dynamics(
-        a.M, a.nle, a.start, a.size, a.hand_tree, a.free, a.v, a.D, a.L, a.u, a.bias, a.kinetic_energy, a.hand_energy
-    )
+    _refresh_dynamics(a)
     for i in range(3):
         a.pose[i] = a.p_WH[i]
     quat_from_matrix(a.R_WH, a.pose[3:])
@@ -421,8 +479,10 @@ def refresh_bodies(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh_dynamics(M, nle, start, size, hand_tree, free, v, D, L, u, bias, kinetic_energy, hand_energy):
+def _refresh_dynamics(a):
     """Inertia, its factor, scaled velocity, bias and kinetic energy."""
+    M, nle, start, size, free, v, D, L, u, bias = a.M, a.nle, a.start, a.size, a.free, a.v, a.D, a.L, a.u, a.bias
+    damped, added = a.joints.damped, a.joints.added
     total = 0.0
     for tree in range(start.shape[0]):
         first, n = start[tree], size[tree]
@@ -431,6 +491,8 @@ def _refresh_dynamics(M, nle, start, size, hand_tree, free, v, D, L, u, bias, ki
             bias[i] = nle[i]
             for j in range(first, end):
                 D[i, j] = M[i, j] if i <= j else M[j, i]  # only the upper triangle is filled
+            if damped:
+                D[i, i] += added[i]
         cholesky(D[first:end, first:end], n, L[first:end, first:end])
         energy = 0.0
         for i in range(first, end):
@@ -439,13 +501,17 @@ def _refresh_dynamics(M, nle, start, size, hand_tree, free, v, D, L, u, bias, ki
                 s += L[j, i] * v[j]
             u[i] = s
             energy += 0.5 * s * s
+            if damped:
+                energy -= 0.5 * added[i] * v[i] * v[i]
         total += energy
-        if tree == hand_tree:
-            hand_energy[0] = energy
-    kinetic_energy[0] = total
+        if tree == a.hand_tree:
+            a.hand_energy[0] = energy
+    a.kinetic_energy[0] = total
     for i in range(free.shape[0]):
         for j in range(free[i], free[i] + 3):
             bias[j] = 0.0  # `free_rotation` does it
+    if damped:
+        add_springs(a.joints, v, bias)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -7,49 +7,93 @@ parameters of the nodes and the error messages all come from these declarations.
 from __future__ import annotations
 
 import difflib
+import functools
 import math
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
+
+from haptic_sim import inputs
+from haptic_sim.inputs import ParameterError as ParameterError
+
+# Sizes of numbers in each unit: what must be positive is not smaller than the first, nothing is larger than the second,
+# unless it is declared with wider bounds. Far beyond what haptics has, and far from where floating point ends.
+_SIZES = {
+    "m": (1e-9, 1e6),
+    "rad": (1e-9, 1e6),
+    "deg": (1e-9, 1e6),
+    "s": (1e-6, 1e9),
+    "Hz": (1e-3, 1e6),
+    "kg": (1e-9, 1e9),
+    "kg m^2": (1e-18, 1e12),
+}
+_OTHER_SIZES = (1e-12, inputs.LARGEST)
+_LARGEST_COUNT = 2**63 - 1  # what a ROS parameter can hold
 
 
 class Parameters(BaseModel):
-    """Base of all parameter objects: unknown keys, NaN and infinities are refused, values cannot change."""
+    """Base of all parameter objects: unknown keys are refused, values cannot change, numbers and texts are bounded.
+
+    A number may also be given as a text that `inputs.number` reads.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    @model_validator(mode="before")
     @classmethod
-    def _truth_is_no_number(cls, data: Any) -> Any:
-        """Refuse true and false where a number is meant: pydantic would read them as 1 and 0."""
-        if isinstance(data, dict):
-            for name, value in data.items():
-                field = cls.model_fields.get(name)
-                if field is None or field.annotation is bool:
-                    continue
-                places = (
-                    {f"[{i}]": item for i, item in enumerate(value)} if isinstance(value, list | tuple) else {"": value}
-                )
-                for place, item in places.items():
-                    if isinstance(item, bool):
-                        raise ValueError(f".{name}{place} = {str(item).lower()}: must not be true or false")
-        return data
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The schema that pydantic makes, with checks of this module around each number and each text."""
+        schema = handler(source)
+        fields: Any = schema
+        while fields["type"] != "model-fields":  # validators of the whole model are around them
+            fields = fields["schema"]
+        for name, field in fields["fields"].items():
+            extra: Any = cls.model_fields[name].json_schema_extra or {}
+            field["schema"] = _bounded(field["schema"], extra.get("unit", ""))
+        return schema
 
 
-class ParameterError(ValueError):
-    """One or more parameters are not acceptable; `problems` holds one line for each."""
+def _bounded(schema: Any, unit: str) -> Any:
+    """A schema of pydantic-core with a check around each number and each text in it; models have their own."""
+    kind = schema["type"]
+    if kind in ("float", "int"):
+        read = inputs.number if kind == "float" else inputs.whole_number
+        sized = core_schema.no_info_after_validator_function(functools.partial(_sized, *_sizes(schema, unit)), schema)
+        return core_schema.no_info_before_validator_function(functools.partial(_number, read), sized)
+    if kind == "str":
+        return core_schema.no_info_after_validator_function(inputs.check_text, schema)
+    if kind not in ("model", "tagged-union", "union", "definition-ref"):
+        for key in ("schema", "values_schema"):
+            if key in schema:
+                schema[key] = _bounded(schema[key], unit)
+        if "items_schema" in schema:
+            schema["items_schema"] = [_bounded(one, unit) for one in schema["items_schema"]]
+    return schema
 
-    def __init__(self, problems: Iterable[str]):
-        self.problems = list(problems)
-        super().__init__("\n".join(self.problems))
+
+def _sizes(schema: Any, unit: str) -> tuple[float, float]:
+    """Smallest size of a number that is not zero, and largest, as declared or else by its unit."""
+    smallest, largest = (1, _LARGEST_COUNT) if schema["type"] == "int" else _SIZES.get(unit, _OTHER_SIZES)
+    signed = schema.get("gt", schema.get("ge", -1)) < 0
+    return (sys.float_info.min if signed else smallest), max(largest, schema.get("le", 0), schema.get("lt", 0))
+
+
+def _number(read: Callable[[str], float], value: Any) -> Any:
+    """What is given for a number, read if it is a text."""
+    if isinstance(value, bool):
+        raise ValueError("must not be true or false")
+    return read(value) if isinstance(value, str) else value
+
+
+def _sized(smallest: float, largest: float, value: float) -> float:
+    """A number that is neither too small nor too large to compute with."""
+    if abs(value) > largest:
+        raise ValueError(f"must be at most {largest:g} in size")
+    if 0.0 < abs(value) < smallest:
+        raise ValueError(f"is too small: must be at least {smallest:g}, or 0 if that is allowed")
+    return value
 
 
 def quantity(default: Any = ..., *, unit: str = "", description: str, live: bool = False, **bounds: Any) -> Any:
@@ -75,16 +119,21 @@ def _not_negative(values: tuple[float, ...]) -> tuple[float, ...]:
 
 def _positive(values: tuple[float, ...]) -> tuple[float, ...]:
     for i, value in enumerate(values):
-        if not 0.0 < value < math.inf:
-            raise ValueError(f"[{i}] = {value:g}: must be > 0")
+        if not _OTHER_SIZES[0] <= value < math.inf:
+            smallest = f"at least {_OTHER_SIZES[0]:g}" if value > 0.0 else "> 0"
+            raise ValueError(f"[{i}] = {value:g}: must be {smallest}")
     return values
 
 
 Gains = Annotated[tuple[float, ...], AfterValidator(_three_or_six), AfterValidator(_not_negative)]
-"""Diagonal gains or limits: (x, y, rotation about z) of a planar device, or all six directions."""
+"""Diagonal gains or limits: three (x, y, rotation about z) in a planar world, or six (x, y, z, rotations about them).
+
+A controller between a device and a tool in space takes six: three would leave the other directions loose.
+"""
 
 PositivePair = Annotated[tuple[float, float], AfterValidator(_positive)]
 PositiveTriple = Annotated[tuple[float, float, float], AfterValidator(_positive)]
+NotNegativeWrench = Annotated[tuple[float, float, float, float, float, float], AfterValidator(_not_negative)]
 NotNegativePair = Annotated[tuple[float, float], AfterValidator(_not_negative)]
 Wrench = tuple[float, float, float, float, float, float]
 
@@ -129,7 +178,7 @@ def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
     key = prefix + location
     unit = (field.json_schema_extra or {}).get("unit", "") if field is not None else ""
     found = problem.get("input")
-    shown = f"{key} = {_show(found)}" + (f" {unit}" if unit and isinstance(found, int | float) else "")
+    shown = f"{key} = {inputs.shown(found)}" + (f" {unit}" if unit and type(found) in (int, float) else "")
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "extra_forbidden":
         return f"{key}: unknown key" + _suggest(location.rpartition(".")[2], owner)
@@ -220,11 +269,3 @@ def _suggest(name: str, owner: Any) -> str:
     known = list(getattr(owner, "model_fields", {}))
     near = difflib.get_close_matches(name, known, n=1)
     return (f"; did you mean {near[0]}?" if near else "") + f" (known: {', '.join(known)})"
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_show(item) for item in value) + "]"
-    return str(value)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from haptic_sim.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.constrained_scene import (
@@ -24,7 +24,7 @@ from haptic_sim.constrained_scene import (
 )
 from haptic_sim.contact.response import RIGID, ContactParameters, Method
 from haptic_sim.linkage_scenes import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
-from haptic_sim.parameters import Parameters, PositivePair, PositiveTriple, quantity
+from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
 from haptic_sim.world_parameters import WorldParameters
 from haptic_sim.worlds import World, build
 
@@ -307,7 +307,7 @@ class SlopeParameters(Parameters):
 
     type: Literal["slope"] = "slope"
     angle: float = quantity(12.0, unit="deg", description="Of the slope", ge=0.0, lt=90.0)
-    size: tuple[float, float, float] = quantity((0.1, 0.1, 0.05), unit="m", description="Of the block")
+    size: PositiveTriple = quantity((0.1, 0.1, 0.05), unit="m", description="Of the block")
     mass: float = quantity(1.0, unit="kg", description="Of the block", gt=0.0, le=1e3)
     gravity: float = quantity(GRAVITY, unit="m/s^2", description="Acceleration of free fall", ge=0.0, le=100.0)
 
@@ -446,11 +446,14 @@ def build_world(
     Raises:
         ParameterError: what cannot be built, one line for each problem.
     """
-    parameters = (
-        scene
-        if isinstance(scene, WorldParameters)
-        else WorldParameters.model_validate({"type": "world", **scene.world(tool, contact, method)})
-    )
+    try:
+        parameters = (
+            scene
+            if isinstance(scene, WorldParameters)
+            else WorldParameters.model_validate({"type": "world", **scene.world(tool, contact, method)})
+        )
+    except ValidationError as error:  # numbers of the scene that are allowed, and together give what is not
+        raise ParameterError(explain(error, WorldParameters, f"scene.type = {scene.type}: its world: ")) from error
     friction = (contact.friction.static, contact.friction.kinetic)
     return build(parameters, folder, restitution=contact.restitution, friction=friction, prefix="scene.")
 

@@ -19,9 +19,12 @@ PositiveVector = Annotated[Vector, AfterValidator(_positive)]
 ORIGIN: Vector = (0.0, 0.0, 0.0)
 
 
+SHORTEST = 1e-9  # of a direction, and of a factor
+
+
 def _direction(values: Vector) -> Vector:
-    if not any(values):
-        raise ValueError("must not be zero")
+    if max(map(abs, values)) < SHORTEST:
+        raise ValueError(f"must not be {'shorter than ' + format(SHORTEST, 'g') if any(values) else 'zero'}")
     return values
 
 
@@ -31,8 +34,8 @@ Direction = Annotated[Vector, AfterValidator(_direction)]
 
 def _not_flat(values: Vector) -> Vector:
     for i, value in enumerate(values):
-        if value == 0.0:
-            raise ValueError(f"[{i}] = 0: must not be zero")
+        if abs(value) < SHORTEST:
+            raise ValueError(f"[{i}] = {value:g}: must not be zero, nor smaller than {SHORTEST:g}")
     return values
 
 

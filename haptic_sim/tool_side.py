@@ -14,11 +14,18 @@ from haptic_sim.local_model import LocalModel
 from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.scene import build_world
+from haptic_sim.world_state import Observer
 from haptic_sim.worlds import World
 
 
 class ToolSide(Protocol):
-    """Environment, LocalModel or ConstrainedTool; the controller cannot tell which."""
+    """Environment, LocalModel or ConstrainedTool; the controller cannot tell which.
+
+    It integrates the tool and all that moves with it, so its observer tells what the world looks like.
+    """
+
+    @property
+    def observer(self) -> Observer: ...
 
     def rehearse(self) -> None: ...
 
@@ -112,6 +119,51 @@ def hand_of(sections: ToolSections) -> tuple[np.ndarray, bool]:
         return initial_hand_pose(setup), setup.planar
     world = world_of(sections)
     return world.hand_pose(), world.planar
+
+
+def hand_mobility(sections: ToolSections, rate: float) -> np.ndarray:
+    """Inverse inertia of the tool at the hand at the start, in world axes (6, 6) [1/kg, 1/(kg m), 1/(kg m^2)].
+
+    Raises:
+        ParameterError: the tool cannot be built.
+    """
+    if is_constrained(sections):
+        state = build_constrained_tool(sections.scene, sections.constraint, rate).tool_state()
+        return state.inverse_inertia.reshape(6, 6).copy()
+    return world_of(sections).hand_mobility()
+
+
+def hand_inertia(sections: ToolSections) -> tuple[float, float]:
+    """Mass [kg] and inertia [kg m^2] of a device that is to be like the tool: the same in every direction.
+
+    Those of the inertia that the tool opposes to the hand at the start, (J D^-1 J^T)^-1: the mean over the directions,
+    so that of all motions of one speed, and of all rotations of one rate, it has the kinetic energy that the tool has
+    on average. For a free body these are its mass, and the mean of its moments of inertia about the hand point.
+
+    Raises:
+        ParameterError: the tool opposes an infinite inertia, as it cannot move in every direction, or cannot be built.
+    """
+    if is_constrained(sections):
+        raise ParameterError(["exact constraints block it"])
+    world = world_of(sections)
+    axes = [0, 1, 5] if world.planar else list(range(6))
+    J, D = world.hand_dynamics()
+    J = J[axes]
+    free = int(np.count_nonzero(np.linalg.svd(J, compute_uv=False) > world.rank_tolerance))
+    if free < len(axes):
+        raise ParameterError([f"its linkage blocks {len(axes) - free} of the {len(axes)} directions"])
+    if J.shape[0] == J.shape[1]:  # as of a free body, whose mass is not to be rounded
+        inertia = np.linalg.solve(J.T, np.linalg.solve(J.T, D).T)
+    else:
+        inertia = np.linalg.inv(J @ np.linalg.solve(D, J.T))
+    moments = np.diag(inertia)
+    turns = moments[axes.index(5) if world.planar else 3 :]
+    return _mean(moments[: len(axes) - len(turns)]), _mean(turns)
+
+
+def _mean(values: np.ndarray) -> float:
+    """Their mean, which is exact where they are equal."""
+    return float(values[0] + np.mean(values - values[0]))
 
 
 def build_environment(

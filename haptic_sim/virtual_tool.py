@@ -9,13 +9,16 @@ import numpy as np
 
 from haptic_sim.constrained_bodies import ConstrainedMultibody
 from haptic_sim.contact.methods import build_response
-from haptic_sim.contact.response import CONTACTS, SLIDING, STATE, ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, ImpulseRendering, Method
 from haptic_sim.contact.rows import ContactRows
+from haptic_sim.energy import UnstableError
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
-from haptic_sim.messages import FREE, ToolCommand, ToolState, ToolStateArrays, tick_time
+from haptic_sim.joints import LimitArrays, append_limits
+from haptic_sim.messages import FREE, ToolCommand, ToolState, ToolStateArrays, time_between
 from haptic_sim.multibody import refresh_bodies
 from haptic_sim.packed import Packed
+from haptic_sim.world_state import WorldObserver
 from haptic_sim.worlds import World
 
 
@@ -70,9 +73,15 @@ class VirtualTool:
             free=self.body.held_alone and self.body.nv_hand == (3 if world.planar else 6),
         )
         self.rate, self.period = rate, 1.0 / rate
-        self.rows = ContactRows()
-        self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.capacity)
+        limited = sum(law.limited for law in world.laws) if method != "penalty" else 0
+        self.rows = ContactRows(limits=2 * limited)
+        self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size)
+        self._rigid = method in RIGID
+        limits = LimitArrays(self.body.arrays.joints, self.rows.arrays, self.body.v)
+        self._limits = Packed(limits) if limited else None
         self.energy = self.contact.balance
+        self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
+        self._excess = ""  # why discrete time has added more energy than was supplied
         self.configure(contact)
         self._external = np.zeros(self.body.nv)
         self._sizes = world.tool_sizes()
@@ -116,18 +125,29 @@ class VirtualTool:
         """Advance by one tick under `command` and the contacts in `self.rows`; `state` is that before and after.
 
         `geometry_tick` says from which LocalGeometry the contacts are, if from one.
+
+        Raises:
+            UnstableError: in the steps before, discrete time has added more energy than was supplied.
         """
+        if self._excess:
+            raise UnstableError(self._excess)
+        contacts = self.rows.count
+        if self._limits is not None:
+            self.rows.count = append_limits(self._limits, contacts, self.period, self._rigid)
         if isinstance(self.body, ConstrainedMultibody):
             listed = self._step_constrained(self.body, command, state)
         else:
             self.contact.step(self.rows, self.body, command.wrench, self.period)
             self.body.follow()
             listed = _tell(self._pack(state), self.period)
+        self.rows.count = contacts
         state.command_tick, state.geometry_tick = command.tick, geometry_tick
         tick = state.tick + 1
-        state.stamp(tick, tick_time(tick + 1, self.rate))
+        state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
         if 6 * listed != len(state):
             state.resize(6 * listed)
+        if self.energy.exceeded:
+            self._excess = self.contact.explain_excess(self.rows, self.period)
 
     def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:
         """The same under exact constraints; returns as `_fill`."""
@@ -156,7 +176,7 @@ class VirtualTool:
                     du=contact.du,
                     wrench=contact.wrench,
                     opened=contact.energy,
-                    alone=body.held_alone,
+                    alone=body.held_alone and not body.has_laws,
                     q=body.q,
                     v=body.v,
                     pose=body.pose,

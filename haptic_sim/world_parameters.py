@@ -109,11 +109,29 @@ class PlanarBodyParameters(_MovingBody):
     )
 
 
+def _ordered(values: tuple[float, float] | None) -> tuple[float, float] | None:
+    if values is not None and not values[0] <= values[1]:
+        raise ValueError(f"= [{values[0]:g}, {values[1]:g}]: the lower limit must not be above the upper one")
+    return values
+
+
+Range = Annotated[tuple[float, float], AfterValidator(_ordered)]
+
+
+def _in_range(body: Any, key: str, unit: str) -> Any:
+    value = getattr(body, key)
+    if body.range is not None and not body.range[0] <= value <= body.range[1]:
+        limits = f"{body.range[0]:g} to {body.range[1]:g} {unit}"
+        raise ValueError(f".{key} = {value:g} {unit}: must be in range, {limits}")
+    return body
+
+
 class _LinkedBody(Placed, _SpatialBody):
     """A body on a joint, whose pose (position, rotation) is in the parent's axes."""
 
     parent: str = quantity(WORLD, description="Body that it is fastened to: NAME, or FILE/LINK")
     axis: Direction = quantity(description="Direction of the joint, of any length, in the body's axes")
+    limit_restitution: float = quantity(0.0, description="Restitution at the ends of the range", ge=0.0, le=1.0)
 
 
 class RevoluteBodyParameters(_LinkedBody):
@@ -122,6 +140,13 @@ class RevoluteBodyParameters(_LinkedBody):
     joint: Literal["revolute"] = "revolute"
     angle: float = quantity(0.0, unit="rad", description="Angle at the start")
     velocity: float = quantity(0.0, unit="rad/s", description="Angular velocity at the start")
+    range: Range | None = quantity(None, unit="rad", description="Angles that it can have; left out: all")
+    damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the hinge", ge=0.0, le=1e9)
+    friction: float = quantity(0.0, unit="N m", description="Dry friction of the hinge", ge=0.0, le=1e9)
+
+    @model_validator(mode="after")
+    def _starts_in_range(self) -> Any:
+        return _in_range(self, "angle", "rad")
 
 
 class PrismaticBodyParameters(_LinkedBody):
@@ -130,6 +155,13 @@ class PrismaticBodyParameters(_LinkedBody):
     joint: Literal["prismatic"] = "prismatic"
     travel: float = quantity(0.0, unit="m", description="Travel at the start")
     velocity: float = quantity(0.0, unit="m/s", description="Velocity at the start")
+    range: Range | None = quantity(None, unit="m", description="Travels that it can have; left out: all")
+    damping: float = quantity(0.0, unit="N s/m", description="Viscous damping of the slide", ge=0.0, le=1e9)
+    friction: float = quantity(0.0, unit="N", description="Dry friction of the slide", ge=0.0, le=1e9)
+
+    @model_validator(mode="after")
+    def _starts_in_range(self) -> Any:
+        return _in_range(self, "travel", "m")
 
 
 AnyBodyParameters = Annotated[
@@ -146,10 +178,17 @@ class FileParameters(Placed, Material):
     meshes: Literal["pieces", "hull"] = quantity(
         "pieces", description="Of a mesh, each connected piece, which must be convex; or the hull of all of it"
     )
+    limits: Literal["all", "position", "none"] = quantity(
+        "all", description="Which limits of its joints count: of position and speed, of position only, or none"
+    )
+    limit_restitution: float = quantity(
+        0.0, description="Restitution of its joints at their limits of position", ge=0.0, le=1.0
+    )
     q: tuple[float, ...] | None = quantity(
         None,
         description="Coordinates at the start, in Pinocchio's order of the file, the pose of a free root (x, y, z, "
-        "quaternion x y z w) before those of its joints; left out: the pose that the file shows",
+        "quaternion x y z w) before those of its joints; left out: the pose that the file shows, with joints that it "
+        "shows beyond their limits at these",
     )
     v: tuple[float, ...] | None = quantity(
         None, description="Velocities likewise; a free root's: of its centre of mass, and angular, in world axes"

@@ -31,10 +31,11 @@ from haptic_sim.constrained_bodies import ConstrainedMultibody
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.hand.held import unholdable
+from haptic_sim.joints import JointLaw
 from haptic_sim.meshes import MeshError
 from haptic_sim.messages import ToolSizes
 from haptic_sim.model_files import FileTree, ModelFileError, load_trees
-from haptic_sim.multibody import Multibody, free_joint, planar_joint
+from haptic_sim.multibody import Multibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.parameters import ParameterError
 from haptic_sim.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
 from haptic_sim.spatial import quat_from_matrix
@@ -46,6 +47,7 @@ from haptic_sim.world_parameters import (
     FreeBodyParameters,
     Material,
     PlanarBodyParameters,
+    PrismaticBodyParameters,
     RevoluteBodyParameters,
     WorldParameters,
     tensor,
@@ -72,6 +74,8 @@ class World:
         shape_bodies: body of each shape of `geometry`.
         rank_tolerance, rank_fade: when the hand is blocked in a direction, see `haptic_sim.hand`.
         constraints: exact ones, which q and v meet.
+        laws: limits, damping, friction and springs of joints, which q meets.
+        notes: what files say that is not simulated, and what was changed to use them; one line a file.
     """
 
     model: pin.Model
@@ -90,6 +94,8 @@ class World:
     rank_tolerance: float = 1e-3
     rank_fade: float = 0.0
     constraints: tuple[WorldConstraint, ...] = ()
+    laws: tuple[JointLaw, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def tool_sizes(self) -> ToolSizes:
         """Of the tool's state."""
@@ -102,8 +108,8 @@ class World:
             ConstraintError: q or v does not meet the constraints.
         """
         if self.constraints:
-            return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period)
-        return Multibody(self.model, self.hand, self.q, self.v)
+            return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period, self.laws)
+        return Multibody(self.model, self.hand, self.q, self.v, laws=self.laws, period=period)
 
     def hand_pose(self) -> np.ndarray:
         """Position and quaternion x y z w of the hand at the start (7,)."""
@@ -113,6 +119,26 @@ class World:
         pose[:3] = placement.translation
         quat_from_matrix(placement.rotation, pose[3:])
         return pose
+
+    def hand_dynamics(self) -> tuple[np.ndarray, np.ndarray]:
+        """Jacobian of the hand's twist in world axes (6, nv), and inertia (nv, nv), at the start."""
+        data = self.model.createData()
+        pin.crba(self.model, data, self.q)
+        M = np.triu(data.M.reshape(self.model.nv, -1))  # only the upper triangle is filled
+        J = pin.computeFrameJacobian(self.model, data, self.q, self.hand, pin.LOCAL_WORLD_ALIGNED)
+        return J.reshape(6, -1), M + np.triu(M, 1).T
+
+    def hand_mobility(self) -> np.ndarray:
+        """Inverse inertia at the hand at the start, J D^-1 J^T (6, 6), under the constraints that always hold.
+
+        Constraints that are switched leave more of it while they are off, and never more than this.
+        """
+        lasting = tuple(one for one in self.constraints if one.active is None)
+        if lasting:
+            return replace(self, constraints=lasting).bodies(1e-3).inverse_inertia.reshape(6, 6)
+        J, D = self.hand_dynamics()
+        mobility: np.ndarray = J @ np.linalg.solve(D, J.T)
+        return mobility
 
     def materials(self, restitution: float, friction: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
         """Restitution (P,), and static and kinetic friction (P, 2), of each pair; arguments where it has no own."""
@@ -134,7 +160,8 @@ class _Link:
     v: np.ndarray
     free: bool = False
     parent_body: str | None = None  # the fixed body it is fastened to
-    source: tuple[pin.Model, int] | None = None  # where limits, friction and armature are
+    source: tuple[pin.Model, int] | None = None  # where its armature is
+    laws: tuple[JointLaw, ...] = ()  # places in v and q are counted from the joint's first
     number: int = 0  # of the joint, once there
 
 
@@ -164,6 +191,7 @@ class _Plan:
     places: dict[str, _Place] = field(default_factory=dict)
     links: list[_Link] = field(default_factory=list)
     shapes: list[_Shape] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def build(
@@ -190,7 +218,7 @@ def build(
         problems = list(_name_problems(plan, parameters))
     if problems:
         raise ParameterError(prefix + problem for problem in problems)
-    model, q, v, ordered = _assemble(plan, parameters.gravity)
+    model, q, v, laws, ordered = _assemble(plan, parameters.gravity)
     hand = _add_hand(model, plan, parameters)
     geometry, pairs = _add_geometry(plan, parameters)
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
@@ -228,6 +256,8 @@ def build(
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
         constraints=build_constraints(model, parameters.constraints, prefix),
+        laws=laws,
+        notes=tuple(prefix + note for note in plan.notes),
     )
     if world.constraints:
         world = _on_manifold(world, prefix)
@@ -294,8 +324,9 @@ def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterat
     for name, file in parameters.files.items():
         path = locate(file.path, folder)
         try:
-            trees = load_trees(path, file.meshes, free=file.base == "free")
-            states = _file_states(file, trees)
+            trees, unread = load_trees(path, file.meshes, free=file.base == "free")
+            trees = [replace(tree, laws=_counted(tree.laws, file)) for tree in trees]
+            states, moved = _file_states(file, trees)
         except ModelFileError as error:
             yield from (f"files.{name}.path = {path}{problem}" for problem in error.problems)
         except ValueError as error:
@@ -303,10 +334,30 @@ def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterat
         else:
             for tree, (X_FB, q, v) in zip(trees, states, strict=True):
                 _add_tree(plan, name, file, tree, file.pose * X_FB, q, v)
+            said = [f"not simulated: {', '.join(unread)}"] if unread else []
+            said += [f"starts at the limits of {', '.join(moved)}"] if moved else []
+            if said:
+                plan.notes.append(f"files.{name}.path = {path}: {'; '.join(said)}")
 
 
-def _file_states(file: FileParameters, trees: list[FileTree]) -> list[tuple[pin.SE3, np.ndarray, np.ndarray]]:
+def _counted(laws: tuple[JointLaw, ...], file: FileParameters) -> tuple[JointLaw, ...]:
+    """The laws of a file with the limits that its parameters let count."""
+    changed = []
+    for law in laws:
+        if file.limits == "none":
+            law = replace(law, lower=-np.inf, upper=np.inf)
+        if file.limits != "all":
+            law = replace(law, speed=np.inf)
+        changed.append(replace(law, restitution=file.limit_restitution))
+    return tuple(changed)
+
+
+def _file_states(
+    file: FileParameters, trees: list[FileTree]
+) -> tuple[list[tuple[pin.SE3, np.ndarray, np.ndarray]], list[str]]:
     """Of each tree: where its root is instead of where the file has it, coordinates of its joints, all velocities.
+
+    Besides, the joints that start at a limit, because the file shows them beyond it.
 
     Raises:
         ValueError: wrong numbers; the text goes after the key of the file.
@@ -315,9 +366,10 @@ def _file_states(file: FileParameters, trees: list[FileTree]) -> list[tuple[pin.
     nv = sum(tree.model.nv + 6 * tree.free for tree in trees)
     for key, values, count in (("q", file.q, nq), ("v", file.v, nv)):
         if values is not None and len(values) != count:
-            raise ValueError(f".{key} has {len(values)} values: must have {count}")
+            names = ", ".join(name for tree in trees for name in _coordinates_of(tree, key == "v"))
+            raise ValueError(f".{key} has {len(values)} values: must have {count}: {names}")
     q, v = np.array(file.q or (), float), np.array(file.v or (0.0,) * nv)
-    states = []
+    states, moved = [], []
     for tree in trees:
         X_FB, joints = pin.SE3.Identity(), pin.neutral(tree.model)
         if file.q is not None:
@@ -331,10 +383,26 @@ def _file_states(file: FileParameters, trees: list[FileTree]) -> list[tuple[pin.
             if not pin.isNormalized(tree.model, joints, QUATERNION_TOLERANCE):
                 raise ValueError(".q: a quaternion in it must have length 1")
             joints = pin.normalize(tree.model, joints)
+        for law in tree.laws:
+            if law.limited and not law.lower <= joints[law.position] <= law.upper:
+                if file.q is not None:
+                    raise ValueError(f".q: joint {law.name} = {joints[law.position]:g}: must be in {_range(law)}")
+                joints[law.position] = min(max(joints[law.position], law.lower), law.upper)
+                moved.append(law.name)
         count = tree.model.nv + 6 * tree.free
         states.append((X_FB, joints, v[:count]))
         v = v[count:]
-    return states
+    return states, moved
+
+
+def _range(law: JointLaw) -> str:
+    return f"its range, {law.lower:g} to {law.upper:g}"
+
+
+def _coordinates_of(tree: FileTree, velocities: bool) -> list[str]:
+    """Names of the coordinates of a tree, or of its velocities, in the order of `files.NAME.q`."""
+    base = ("vx", "vy", "vz", "wx", "wy", "wz") if velocities else ("x", "y", "z", "qx", "qy", "qz", "qw")
+    return [f"base.{part}" for part in base if tree.free] + list(coordinate_names(tree.model)[velocities])
 
 
 def _add_tree(
@@ -377,6 +445,15 @@ def _add_tree(
             v=v_J,
             parent_body=None if above is None else full[above],
             source=(model, joint),
+            laws=tuple(
+                replace(
+                    law,
+                    velocity=law.velocity - model.idx_vs[joint],
+                    position=law.position - model.idx_qs[joint] if law.position >= 0 else -1,
+                )
+                for law in tree.laws
+                if 0 <= law.velocity - model.idx_vs[joint] < model.nvs[joint]
+            ),
         )
         links.append(link)
         X_CJ.append(pin.SE3.Identity())
@@ -531,8 +608,23 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         q=np.array(q, float),
         v=np.array(body.velocity, float).reshape(-1),
         parent_body=getattr(body, "parent", None),
+        laws=() if isinstance(body, PlanarBodyParameters) else (_law(name, body),),
     )
     return link, X_JB
+
+
+def _law(name: str, body: RevoluteBodyParameters | PrismaticBodyParameters) -> JointLaw:
+    lower, upper = body.range or (-np.inf, np.inf)
+    return JointLaw(
+        name,
+        velocity=0,
+        position=0,
+        lower=lower,
+        upper=upper,
+        damping=body.damping,
+        friction=body.friction,
+        restitution=body.limit_restitution,
+    )
 
 
 # Model
@@ -556,8 +648,10 @@ def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
 
 
-def _assemble(plan: _Plan, gravity: Vector) -> tuple[pin.Model, np.ndarray, np.ndarray, list[_Link]]:
-    """The model, its configuration and velocity, and the links in the order of its joints."""
+def _assemble(
+    plan: _Plan, gravity: Vector
+) -> tuple[pin.Model, np.ndarray, np.ndarray, tuple[JointLaw, ...], list[_Link]]:
+    """The model, its configuration and velocity, the laws of its joints, and the links in the order of its joints."""
     model = pin.Model()
     model.name = WORLD
     model.gravity.linear = np.array(gravity)
@@ -565,6 +659,7 @@ def _assemble(plan: _Plan, gravity: Vector) -> tuple[pin.Model, np.ndarray, np.n
     for link in plan.links:
         children.setdefault(id(link.parent), []).append(link)
     ordered: list[_Link] = []
+    laws: list[JointLaw] = []
     # Depth first, so that the coordinates of a tree are consecutive.
     stack = list(reversed(children.get(id(None), [])))
     while stack:
@@ -575,6 +670,10 @@ def _assemble(plan: _Plan, gravity: Vector) -> tuple[pin.Model, np.ndarray, np.n
         model.appendBodyToJoint(link.number, link.inertia, pin.SE3.Identity())
         if link.source is not None:
             _copy_limits(*link.source, model, link.number)
+        first_v, first_q = model.idx_vs[link.number], model.idx_qs[link.number]
+        for law in link.laws:
+            position = law.position + first_q if law.position >= 0 else -1
+            laws.append(replace(law, velocity=law.velocity + first_v, position=position))
         ordered.append(link)
         stack += reversed(children.get(id(link), []))
     for name, place in plan.places.items():
@@ -582,7 +681,7 @@ def _assemble(plan: _Plan, gravity: Vector) -> tuple[pin.Model, np.ndarray, np.n
         model.addFrame(pin.Frame(name, number, place.pose, pin.FrameType.BODY))
     q = np.concatenate([link.q for link in ordered])
     v = np.concatenate([link.v for link in ordered])
-    return model, q, v, ordered
+    return model, q, v, tuple(law for law in laws if not law.idle), ordered
 
 
 def _copy_limits(source: pin.Model, i: int, model: pin.Model, k: int) -> None:

@@ -14,22 +14,25 @@ import signal
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import launch.logging
-import yaml
 from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, RegisterEventHandler, Shutdown
-from launch.event_handlers import OnProcessExit, OnProcessIO
-from launch.events.process import ProcessExited, ProcessIO
+from launch.event_handlers import OnProcessExit, OnProcessIO, OnProcessStart, OnShutdown
+from launch.events.process import ProcessExited, ProcessIO, ProcessStarted
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from haptic_bench import experiment
+from haptic_bench import requirements
+
+if lacking := requirements.unmet():
+    raise RuntimeError("; ".join(lacking))
+
+from haptic_bench import experiment, namespaces
 from haptic_bench.graph import node_specs, write_parameters
-from haptic_bench.runner import Outcome, Progress
+from haptic_bench.runner import Outcome, Progress, error_said
 from haptic_bench.trial import conclude, new_directory
 from haptic_sim.parameters import ParameterError
 from launch import Event, EventHandler, LaunchContext, LaunchDescription, LaunchDescriptionEntity
@@ -63,6 +66,11 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         "out", default_value="", description="New or empty directory of the trial; empty: one under ./trials/"
     ),
+    DeclareLaunchArgument(
+        "namespace",
+        default_value="",
+        description="Of nodes and topics; empty: the experiment's name, with a number behind it if it is taken",
+    ),
     DeclareLaunchArgument("duration", default_value="", description="Length of the trial [s]; empty: the experiment's"),
     DeclareLaunchArgument(
         "set",
@@ -82,19 +90,23 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Validate everything, make the trial's directory, start its nodes."""
     with contextlib.ExitStack() as stack:
         interrupts = stack.enter_context(Interrupts())
+        chosen = context.launch_configurations["namespace"]
         try:
             check_names(context)
             values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
             trial = load(values)
+            name = namespaces.checked(chosen) if chosen else trial.experiment.namespace
+            namespace = stack.enter_context(namespaces.claim(name, exactly=bool(chosen)))
             directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
         except ParameterError as error:
             for problem in error.problems:
-                logger().error(re.sub(r"--(set|out) ", r"\1:=", problem))
+                logger().error(re.sub(r"--(set|out|namespace) ", r"\1:=", problem))
             raise RuntimeError("bad input, nothing was started") from error
         logger().info(f"the trial is in {directory}")
         protect = "launch-prefix" not in context.launch_configurations
-        entities = Conductor(trial, values, directory, protect, interrupts).start()
-        stack.pop_all()  # the conductor ends it
+        conductor = Conductor(trial, values, directory, namespace, protect, interrupts)
+        entities = conductor.start()
+        conductor.claimed = stack.pop_all()  # the conductor ends it
     return entities
 
 
@@ -114,8 +126,7 @@ def check_names(context: LaunchContext) -> None:
 def load(values: dict[str, str]) -> experiment.Trial:
     """The trial that the arguments describe."""
     settings = [setting.strip() for setting in values["set"].split(";") if setting.strip()]
-    duration = yaml.safe_load(values["duration"]) if values["duration"] else None
-    trial, *others = experiment.load(values["experiment"], settings, duration)
+    trial, *others = experiment.load(values["experiment"], settings, values["duration"] or None)
     if others:
         raise ParameterError(["set: a list of values sweeps, one trial a value: that is for `haptics run`"])
     return trial
@@ -160,19 +171,28 @@ class Conductor:
         trial: experiment.Trial,
         values: dict[str, str],
         directory: Path,
+        namespace: str,
         protect: bool,
         interrupts: Interrupts,
     ):
         self.trial = trial
+        self.namespace = namespace
         self.mode = values["mode"]
         self.record = values["record"] == "true"
         self.directory = directory
         written = experiment.write_resolved(trial, directory)
         composed = values["composed"] == "true"
-        specs = node_specs(written, directory, mode=self.mode, composed=composed, record=self.record, progress=True)
+        specs = node_specs(
+            written,
+            directory,
+            mode=self.mode,
+            composed=composed,
+            record=self.record,
+            progress=True,
+            namespace=values["namespace"].removeprefix("/"),
+        )
         parameters = directory / "parameters.yaml"
         write_parameters(specs, parameters)
-        namespace = f"/{written.namespace}_{uuid.uuid4().hex[:8]}"  # so that two trials do not meet
         # Launch leaves its processes behind when it is terminated or killed; with this, they end. Not behind a prefix
         # such as a debugger, which is then the parent.
         environment = {"HAPTICS_PARENT": str(os.getpid())} if protect else {}
@@ -194,9 +214,13 @@ class Conductor:
             for spec in specs
         ]
         self.running = len(self.nodes)
+        self.pids: dict[Any, int] = {}  # of the processes that run
         self.interrupts = interrupts
+        self.claimed = contextlib.ExitStack()  # what is held until the end
         self.down = Event()
         self.reason = ""
+        self.failed: Any = None  # the node whose end is the reason
+        self.errors: dict[Any, str] = {}  # the last that each node said, if any
         self.called = time.monotonic()
         self.progress = Progress(None)
 
@@ -204,25 +228,48 @@ class Conductor:
         """The nodes, and what watches them."""
         down = EventHandler(matcher=lambda event: event is self.down, entities=OpaqueFunction(function=self.conclude))
         return [
+            RegisterEventHandler(OnShutdown(on_shutdown=self.interrupt)),
             RegisterEventHandler(OnProcessIO(target_action=self.nodes[0], on_stdout=self.count)),
+            *(RegisterEventHandler(OnProcessIO(target_action=node, on_stderr=self.hear)) for node in self.nodes),
+            *(RegisterEventHandler(OnProcessStart(target_action=node, on_start=self.begun)) for node in self.nodes),
             *(RegisterEventHandler(OnProcessExit(target_action=node, on_exit=self.ended)) for node in self.nodes),
             RegisterEventHandler(down),
             *self.nodes,
         ]
+
+    def begun(self, event: ProcessStarted, context: LaunchContext) -> None:
+        """A process has started."""
+        self.pids[event.action] = event.pid
+        if context.is_shutdown:
+            self.interrupt()
+
+    def interrupt(self, *_: object) -> None:
+        """Tell all nodes to end. When SIGINT came to launch itself, it takes for granted that they had it too."""
+        for pid in self.pids.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
 
     def count(self, event: ProcessIO) -> None:
         """Follow the driver's count of ticks."""
         for line in event.text.decode(errors="replace").splitlines():
             self.progress(line)
 
+    def hear(self, event: ProcessIO) -> None:
+        """Keep the last error that a node said."""
+        for line in event.text.decode(errors="replace").splitlines():
+            if said := error_said(line):
+                self.errors[event.action] = said
+
     def ended(self, event: ProcessExited, context: LaunchContext) -> Sequence[LaunchDescriptionEntity]:
         """A process has ended: so shall the others. The first that ends unasked is the reason."""
         self.running -= 1
+        self.pids.pop(event.action, None)
         actions: list[LaunchDescriptionEntity] = []
         if not context.is_shutdown:
             # In a terminal Ctrl-C reaches the nodes too, and launch may hear of their end first.
             if not self.interrupts.seen and (event.action is not self.nodes[0] or event.returncode != 0):
                 self.reason = f"{event.process_name} ended early (exit code {event.returncode})"
+                self.failed = event.action
             actions.append(Shutdown(reason=self.reason or "the trial is over"))
         if self.running == 0:
             actions.append(EmitEvent(event=self.down))  # after what others do at the end of a process
@@ -230,7 +277,7 @@ class Conductor:
 
     def conclude(self, context: LaunchContext) -> None:
         """Write samples, summary and report; a trial that failed fails the launch."""
-        with self.interrupts:
+        with self.claimed, self.interrupts:
             self.write()
         if self.reason:
             raise RuntimeError(self.reason)
@@ -239,6 +286,8 @@ class Conductor:
         """Say how the trial ended, in the summary and on the screen."""
         progress = self.progress
         started = progress.tick is not None
+        if said := self.errors.get(self.failed):  # only now has all been heard that it said
+            self.reason += f": {said}"
         whole = started and progress.tick > self.trial.experiment.last_tick
         if self.reason and started:
             self.reason = f"about tick {progress.tick}: {self.reason}"
@@ -247,7 +296,13 @@ class Conductor:
             self.reason,
             progress.first - self.called if started else None,
             progress.last - progress.first,
+            self.namespace,
         )
         if self.record:
             summary = conclude(self.trial, self.mode, self.directory, outcome)
-            logger().info(f"{outcome.status}, {summary['ticks']} ticks; report: {self.directory / 'report.html'}")
+            report = Path(summary.get("results", self.directory)) / "report.html"
+            logger().info(f"{summary['status']}, {summary['ticks']} ticks; report: {report}")
+            for notice in summary.get("notices", ()):
+                logger().warning(notice)
+            if summary["status"] == "failed":
+                self.reason = self.reason or summary["reason"]

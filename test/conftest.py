@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,10 +19,39 @@ import haptic_bench
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
-DEADLINE = 120.0  # [s] for anything that is waited for; long, because it decides nothing but a hang
+PROCESS_GRAPHS = {"test_graph.py", "test_nodes.py", "test_launch.py", "test_realtime.py"}
+DEADLINE = 400.0  # [s] for anything that is waited for; long, because it decides nothing but a hang, and kernels that
+# were never compiled may have to be
+
+_left_out: list[pytest.Item] = []
+
+
+def _ros_domain() -> int:
+    """A domain of this process's own: the workers of one run draw the same sample, and take each its own of it."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(range(40, 100), 60)[int(worker) % 60]
+
 
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-os.environ["ROS_DOMAIN_ID"] = str(random.Random().randint(40, 99))
+os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start processes of the graph or of the command line, which --fast leaves out."""
+    for item in items:
+        if "haptics" in getattr(item, "fixturenames", ()) or item.path.name in PROCESS_GRAPHS:
+            item.add_marker("graph")
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Remember which tests are left out."""
+    _left_out.extend(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which tests were left out."""
+    for name, count in sorted(Counter(item.path.name for item in _left_out).items()):
+        terminalreporter.write_line(f"LEFT OUT {count} of {name}")
 
 
 def processes_of(text: str) -> list[int]:

@@ -84,7 +84,7 @@ def check_topics(node: rclpy.node.Node) -> str:
 
     def found() -> dict[str, str]:
         names = dict(node.get_topic_names_and_types())
-        return {name.rpartition("/")[2]: name for name in names if name.startswith("/corner_peg_")}
+        return {name.rpartition("/")[2]: name for name in names if name.startswith("/corner_peg")}
 
     wait_until(lambda: set(TOPICS) <= set(found()), "the topics")
     names = found()

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
-from haptic_control.admittance import Admittance, AdmittanceParameters, growth
+from haptic_control.admittance import Admittance, AdmittanceParameters, admittance_loop
+from haptic_control.stability import CoupledInertias, growth
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters, gaussian
 from haptic_drivers.driver import Driver, HandParameters, build_driver
 from haptic_drivers.operators import ConstantParameters, SineParameters
@@ -108,7 +109,7 @@ class Display:
 
     def __init__(self, gains: Any = None, operator: Any = (0.0,) * 6, **device: Any):
         self.tool = Reference()
-        self.controller = Admittance(AdmittanceParameters.model_validate(gains or {}))
+        self.controller = Admittance(AdmittanceParameters.model_validate(gains or {}), RATE)
         self.driver = driver(operator, pose=tuple(self.tool.state.pose), **device)
         self.device, self.to_tool, self.to_device = DeviceState(), ToolCommand(), DeviceCommand()
 
@@ -153,7 +154,7 @@ GAINS: dict[str, Any] = {
 @pytest.mark.parametrize("seed", range(20))
 def test_acceleration_is_feedforward_and_pid(seed: int) -> None:
     """Against SciPy's logarithm, over two ticks; the second has the integral of both."""
-    core = Admittance(AdmittanceParameters(**GAINS))
+    core = Admittance(AdmittanceParameters(**GAINS), RATE)
     device, tool = states(seed)
     to_tool, to_device = ToolCommand(), DeviceCommand()
     K = {name: np.array(values) for name, values in GAINS.items()}
@@ -191,7 +192,7 @@ def test_feedback_turns_with_the_world() -> None:
                     (R * Rotation.from_quat(state.pose[3:])).as_quat(),
                 )
                 state.twist[:] = R.apply(state.twist.reshape(2, 3)).ravel()
-        core, to_device = Admittance(AdmittanceParameters(integral_limit=(1e6,) * 6)), DeviceCommand()
+        core, to_device = Admittance(AdmittanceParameters(integral_limit=(1e6,) * 6), RATE), DeviceCommand()
         core.coordinate(device, tool, ToolCommand())
         core.command(tool, to_device)
         accelerations.append(to_device.acceleration.copy())
@@ -200,7 +201,7 @@ def test_feedback_turns_with_the_world() -> None:
 
 def test_a_late_tool_state_is_carried_on_and_a_lost_one_shared_out() -> None:
     """Device at t_8, tool at t_6 moving on steadily: no error. The answer is three ticks later: a third of the rate."""
-    core = Admittance(AdmittanceParameters(integral_limit=(0,) * 6))
+    core = Admittance(AdmittanceParameters(integral_limit=(0,) * 6), RATE)
     device, tool = states(1)
     device.twist[:], tool.twist[3:] = 0.0, 0.0
     device.twist[:3] = tool.twist[:3]
@@ -216,6 +217,23 @@ def test_a_late_tool_state_is_carried_on_and_a_lost_one_shared_out() -> None:
     np.testing.assert_allclose(to_device.acceleration, [0.3 / (3 * T), 0, 0, 0, 0, 0], rtol=1e-9, atol=1e-8)
 
 
+def test_the_time_of_the_trial_is_that_of_the_ticks_whatever_the_stamps_say() -> None:
+    """A clock that stands still, jumps and goes back does not change a command."""
+    commands = []
+    for stamps in (None, [10**18, 10**18, 5, 10**18 + 10**12]):
+        core, to_device = Admittance(AdmittanceParameters(**GAINS), RATE), DeviceCommand()
+        device, tool = states(4)
+        for k in range(7, 11):
+            device.stamp(k, tick_time(k, RATE) if stamps is None else stamps[k - 7])
+            core.coordinate(device, tool, ToolCommand())
+            tool.twist[:] += 0.01 * np.arange(6)
+            tool.stamp(k, tick_time(k + 1, RATE) if stamps is None else stamps[k - 8])
+            core.command(tool, to_device)
+            commands.append(to_device.acceleration.copy())
+            assert to_device.nanoseconds == device.nanoseconds
+    np.testing.assert_array_equal(commands[:4], commands[4:])
+
+
 def test_the_integral_does_not_wind_up_and_rests_while_the_device_does_not_follow() -> None:
     gains = {
         "proportional": [0] * 6,
@@ -223,7 +241,7 @@ def test_the_integral_does_not_wind_up_and_rests_while_the_device_does_not_follo
         "integral": [1e4] * 6,
         "integral_limit": [0.5, 1, 2, 3, 4, 5],
     }
-    core = Admittance(AdmittanceParameters.model_validate(gains))
+    core = Admittance(AdmittanceParameters.model_validate(gains), RATE)
     device, tool, to_device = DeviceState(), ToolSizes(0, 0).tool_state(), DeviceCommand()
     for state in (device, tool):
         state.pose[6] = 1.0
@@ -247,7 +265,7 @@ def test_the_integral_does_not_wind_up_and_rests_while_the_device_does_not_follo
 
 
 def test_new_gains_do_not_make_the_integral_jump() -> None:
-    core = Admittance(AdmittanceParameters())
+    core = Admittance(AdmittanceParameters(), RATE)
     device, tool, to_device = DeviceState(), ToolSizes(0, 0).tool_state(), DeviceCommand()
     device.pose[6] = tool.pose[6] = 1.0
     tool.pose[0] = 1e-5
@@ -266,19 +284,23 @@ def test_new_gains_do_not_make_the_integral_jump() -> None:
 
 def test_growth_is_that_of_a_simulated_loop() -> None:
     """Below and above the bound of the derivative gain, 2 / T less what the spring takes."""
+    device = CoupledInertias(planar=False, device=(1.0, 1.0))
+
+    def factor(rate: float, *gains: float) -> float:
+        return growth(admittance_loop(np.outer(gains, np.ones(6)), 1.0, device, rate))
+
     for derivative in (200.0, 1990.0, 2050.0):
-        gains = AdmittanceParameters(derivative=(derivative,) * 6, integral=(0.0,) * 6, proportional=(1e4,) * 6)
-        factor, e, w = growth(gains, RATE), 1.0, 0.0
+        found, e, w = factor(RATE, 1e4, 0.0, derivative), 1.0, 0.0
         sizes = []
         for _ in range(400):
             w -= T * (1e4 * e + derivative * w)
             e += T * w
             sizes.append(abs(w))
         late = np.log(max(sizes[-20:]) / max(sizes[-220:-200])) / 200
-        assert np.log(factor) == pytest.approx(late, abs=2e-3)
-        assert (factor > 1.0) == (derivative > 2.0 / T - 1e4 * T / 2)
-    assert growth(AdmittanceParameters.model_validate(NO_FEEDBACK), RATE) == pytest.approx(1.0)
-    assert growth(AdmittanceParameters(), RATE) < 1.0 < growth(AdmittanceParameters(), 90.0)
+        assert np.log(found) == pytest.approx(late, abs=2e-3)
+        assert (found > 1.0) == (derivative > 2.0 / T - 1e4 * T / 2)
+    assert factor(RATE, 0.0, 0.0, 0.0) == pytest.approx(1.0)
+    assert factor(RATE, 1e4, 1e5, 2e2) < 1.0 < factor(90.0, 1e4, 1e5, 2e2)
 
 
 @pytest.mark.parametrize("name", ["proportional", "integral", "derivative", "integral_limit"])
@@ -345,7 +367,7 @@ def held_tool(mass: float, stiffness: float, push: float, ticks: int, **device: 
 
     A hand that is a spring at the origin, beside a push [N], holds the device.
     """
-    one, core = driver(**device), Admittance(AdmittanceParameters())
+    one, core = driver(**device), Admittance(AdmittanceParameters(), RATE)
     simulated = one._device
     one._operator = type("Spring", (), {"wrench": staticmethod(lambda time, pose, twist, out: np.copyto(
         out, [push - stiffness * pose[0], 0, 0, 0, 0, 0]))})()  # fmt: skip
@@ -649,7 +671,7 @@ def test_sensing_again_changes_nothing() -> None:
 
 def test_a_rehearsal_leaves_no_kernel_to_compile() -> None:
     driver().rehearse()
-    Admittance(AdmittanceParameters()).rehearse(ToolSizes(2, 2))
+    Admittance(AdmittanceParameters(), RATE).rehearse(ToolSizes(2, 2))
     counts = len(gaussian.signatures)
     Display().run(3)
     assert len(gaussian.signatures) == counts

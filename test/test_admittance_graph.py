@@ -45,7 +45,7 @@ def test_on_the_clock_the_device_follows_and_the_trial_simulates_again(
 ) -> None:
     """At 200 Hz; each core's recorded inputs give its recorded outputs, though ticks may have been missed."""
     out = tmp_path / "out"
-    slow = ("--duration", "1", "--set", "rate=200", "--set", "analysis=trial")
+    slow = ("--duration", "1", "--set", "rate=200", "--set", "analysis=trial", "--set", "health.missed_share=1")
     slow += ("--set", "controller.derivative=[100,100,100,100,100,100]")
     run(haptics, "rolling_disk", out, "--mode", "realtime", *flags, *slow)
     trial, recorded = experiment.read_resolved(out / "experiment.yaml"), read_messages(out)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import Haptics, wait_until
 
-from haptic_bench import cli, experiment
+from haptic_bench import cli, command_line, experiment
+from haptic_bench.catalogue import headline
 from haptic_bench.samples import Samples
+from haptic_sim import kernel_cache
 from haptic_sim.energy import TERMS
 
 
 def call(*arguments: str) -> int:
     """Exit status of a command in this process."""
     try:
-        return cli.main(list(arguments))
+        return command_line.main(list(arguments))
     except SystemExit as exit_:  # argparse
         return int(exit_.code or 0)
 
@@ -37,6 +41,82 @@ def test_list_has_a_line_for_each_experiment(capsys: pytest.CaptureFixture[str])
     assert [line.split()[0] for line in lines] == list(experiment.catalogue())
     (line,) = (line for line in lines if line.startswith("corner_peg "))
     assert line.split(maxsplit=1)[1] == "Peg pushed into a corner (THESIS 4.5, figures 4.13 to 4.24)"
+
+
+def test_titles_of_the_list_are_those_of_the_files() -> None:
+    for path in experiment.catalogue().values():
+        document = experiment.read_document(path)
+        assert headline(path) == (document["title"], document["source"])
+
+
+def test_help_needs_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call() == 0
+    first = capsys.readouterr().out
+    assert call("--help") == 0
+    assert capsys.readouterr().out == first
+    assert "haptics run corner_peg --set contact.stiffness=[1000,4000]" in first
+    assert call("--version") == 0
+    assert capsys.readouterr().out.startswith("haptics ")
+
+
+def test_list_of_an_experiment_says_what_it_is_and_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("list", "bounce_settle") == 0
+    out = capsys.readouterr().out
+    trial = experiment.load("bounce_settle")[0].experiment
+    assert out.startswith(f"bounce_settle: {trial.title}\npublished in {trial.source}\n")
+    lines = {line.split()[0]: line for line in out.splitlines() if line}
+    key = lines["contact.restitution"]
+    assert key.endswith("Coefficient of restitution (default: 0.0)")
+    assert key.split()[1] == str(trial.contact.restitution) and key.endswith(
+        "Coefficient of restitution (default: 0.0)"
+    )
+    assert " N/m " in lines["contact.stiffness"]
+    assert lines["scene.type"].split()[1] == trial.scene.type
+
+
+def test_validate_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("validate", "corner_peg", "--set", "contact.stiffness=[100,200]", "--duration", "1") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"corner_peg, contact.stiffness={value}: valid, 513 ticks at 512 Hz" for value in (100, 200)
+    ]
+    assert call("validate", "corner_peg", "--set", "contact.stiffness=x") == 2
+    assert capsys.readouterr().err == "haptics: contact.stiffness = x: must be a number\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_of_ours_is_one_line_and_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError("of ours\nin two lines")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(experiment, "load", fail)
+    assert call("validate", "corner_peg") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    (file,) = tmp_path.iterdir()
+    assert line == (
+        f"haptics: ZeroDivisionError: of ours in two lines; an error of haptics, not of yours; details: {file}"
+    )
+    text = file.read_text()
+    assert "Traceback" in text and "['validate', 'corner_peg']" in text
+    file.unlink()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert call("validate", "corner_peg") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no file of details could be written: No such file or directory" in line and "test_cli.py" in line
+
+
+def test_a_working_directory_that_is_gone_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert call("run", "corner_peg") == 2
+    assert "the working directory: No such file or directory" in capsys.readouterr().err
 
 
 def test_a_run_leaves_everything_in_its_directory(trial: Path) -> None:
@@ -104,7 +184,7 @@ def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "nothing"], "experiment 'nothing': unknown; known are: "),
+        (["run", "nothing"], "experiment nothing: unknown (known: arm_singularity, "),
         (
             ["run", "corner_peg", "--set", "contact.stiffness=-1"],
             "contact.stiffness = -1 N/m: must be > 0 N/m",
@@ -115,7 +195,18 @@ def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
         (["report", "nowhere"], "nowhere: is not the directory of a trial"),
         (["replay", "nowhere", "--verify"], "nowhere: is not the directory of a trial"),
         (["benchmark", "nothing"], "benchmark 'nothing': unknown; known are: "),
-        (["dance"], "invalid choice: 'dance'"),
+        (["dance"], "command dance: unknown (known: list, "),
+        (["rum"], "command rum: unknown; did you mean run? (known: list, "),
+        (["run", "corner_pag"], "experiment corner_pag: unknown; did you mean corner_peg? (known: arm_singularity, "),
+        (["run", "/nope.yaml"], "experiment /nope.yaml: cannot be read: No such file or directory"),
+        (["run", "nope.yml"], "experiment nope.yml: cannot be read: No such file or directory"),
+        (["run", "/"], "experiment /: must be a .yaml file, or the name of a known experiment"),
+        (["run", "corner_peg", "--composd"], "--composd: unknown option; did you mean --composed? (known: "),
+        (["run", "corner_peg", "--duration", ""], "duration = : must be a number"),
+        (["run", "corner_peg", "--duration", "1_0"], "duration = 1_0: must be a number"),
+        (["list", "nothing"], "experiment nothing: unknown (known: "),
+        (["--frob"], "--frob: unknown option (known: "),
+        (["run"], "the following arguments are required: experiment"),
     ],
 )
 def test_bad_input_is_exit_status_2(
@@ -171,8 +262,8 @@ def test_an_offline_run_can_be_interrupted(haptics: Callable[..., Haptics], tmp_
 
 def test_a_trial_that_diverges_fails_and_says_where(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    gains = "controller.stiffness=[1e9,1e9,1e9]"
-    run = haptics("run", "corner_peg", "--mode", "offline", "--set", gains, "--out", str(out))
+    stiff = ("--set", "operator.damping=1e4", "--set", "analysis=trial")  # a hand for which a tick is too long
+    run = haptics("run", "laparoscopic", "--mode", "offline", *stiff, "--out", str(out))
     assert run.wait() == 1
     assert "haptics: diverged: " in run.err and "is not finite from tick" in run.err and "Traceback" not in run.err
     summary = json.loads((out / "summary.json").read_text())
@@ -198,7 +289,7 @@ def test_a_sweep_names_its_values_as_in_yaml_and_takes_one(haptics: Callable[...
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--duration", "{"], "--duration {: must be a number of seconds"),
+        (["--duration", "{"], "duration = {: must be a number"),
         (["--set", "contact.restitution=[0.5,0.50]"], "contact.restitution: 0.5 is there twice"),
     ],
 )
@@ -221,3 +312,41 @@ def test_a_summary_that_is_not_json_is_named(haptics: Callable[..., Haptics], tm
     for command in (("report", str(out)), ("replay", str(out), "--verify")):
         again = haptics(*command)
         assert again.wait() == 2 and "summary.json: not JSON" in again.err
+
+
+@pytest.mark.parametrize("mode", ["offline", "lockstep"])
+def test_an_unstable_trial_fails_and_names_what_would_do(
+    haptics: Callable[..., Haptics], tmp_path: Path, mode: str
+) -> None:
+    """A peg that stores more in springs, within a step, than the hand has given it, and stays in them."""
+    out = tmp_path / "out"
+    settings = ("environment.method=penalty", "contact.stiffness=1e7", "contact.damping=1e5")
+    arguments = [argument for setting in settings for argument in ("--set", setting)]
+    run = haptics("run", "corner_peg", "--mode", mode, "--duration", "1", *arguments, "--out", str(out))
+    assert run.wait() == 1
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "failed"
+    assert summary["reason"].startswith("unstable: springs of penalties")
+    assert "contact.stiffness = 1e+07 N/m" in summary["reason"] and " N/m would do" in summary["reason"]
+    assert summary["reason"] in run.err and "Traceback" not in run.err
+    rows = (out / "samples.csv").read_text().splitlines()
+    assert 300 < len(rows) - 1 == summary["ticks"] < 500  # it meets the wall after 0.61 s
+    assert (out / "report.html").is_file()
+    if mode == "offline":
+        again = haptics("replay", str(out), "--verify")
+        assert again.wait() == 0, again.err
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "said"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_compilation_is_shown_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, quiet: bool, said: bool
+) -> None:
+    monkeypatch.setattr(kernel_cache, "report", None)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    cli._show_compilation(quiet)
+    if kernel_cache.report is not None:
+        kernel_cache.report(3, "haptic_sim.contact.step")
+    shown = capsys.readouterr().err
+    assert shown == ("haptics: compiling kernels, which is done once and can take minutes: 3 so far\n" if said else "")

@@ -26,7 +26,7 @@ from haptic_sim.constraints.systems import link_energies
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.energy import TERMS
 from haptic_sim.environment import EnvironmentParameters
-from haptic_sim.messages import FREE, ToolCommand
+from haptic_sim.messages import FREE, ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.scene import NoToolParameters
 from haptic_sim.tool_side import build_tool_side, hand_of, is_constrained, tool_sizes, world_of
@@ -73,7 +73,7 @@ def stepped(core, ticks, wrench=WRENCH):
     state, command = core.tool_state(), ToolCommand()
     states = [core.tool_state()]
     for tick in range(ticks):
-        command.tick = tick
+        command.stamp(tick, tick_time(tick, core.rate))
         command.wrench[:] = wrench
         core.step(command, state)
         states.append(core.tool_state())

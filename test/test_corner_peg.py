@@ -365,5 +365,5 @@ def test_the_asynchronous_architecture_is_compared_with_itself():
 
 def test_analysis_does_not_depend_on_a_label(default):
     chosen, analysis = default
-    labelled = replace(chosen, label="seed=0")
+    labelled = replace(chosen, varied=(("seed", "0"),))
     assert corner_peg.analyse(labelled, simulated(labelled)).summary() == analysis.summary()

@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
+from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import ConstantParameters, SineParameters
@@ -18,6 +22,7 @@ from haptic_sim.scene import NoToolParameters, PegParameters
 RATE = 512.0  # [Hz]
 T = 1.0 / RATE
 MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]
+LIMIT = np.array([15.0, 15.0, 15.0, 1.0, 1.0, 1.0])  # [N, N m], unless given
 WRENCH = (0.32, -0.4, 0.0, 0.0, 0.0, 0.003)
 
 
@@ -45,6 +50,16 @@ def render(one: Driver, tick: int, wrench: Any, mode: int = FORCE) -> np.ndarray
     sensed(one, tick)
     one.actuate(command(tick, wrench, mode))
     return sensed(one, tick + 1).rendered_wrench.copy()
+
+
+def test_a_state_has_the_stamp_that_it_is_given() -> None:
+    """Of a clock; the operator acts at the time of the tick all the same."""
+    states = DeviceState(), DeviceState()
+    one = driver()
+    one.sense(3, states[0])
+    one.sense(3, states[1], 1_790_000_000_123_456_789)
+    assert [state.nanoseconds for state in states] == [3 * 1_953_125, 1_790_000_000_123_456_789]
+    np.testing.assert_array_equal(states[0].operator_wrench, states[1].operator_wrench)
 
 
 def test_device_under_a_constant_wrench_follows_the_closed_form() -> None:
@@ -162,6 +177,73 @@ def test_old_commands_are_not_rendered() -> None:
     one.actuate(command(-1, np.ones(6)))
     np.testing.assert_array_equal(sensed(one, 1).rendered_wrench, np.zeros(6))
     assert (one.expired, one.refused) == (3, 0)
+
+
+def test_commands_of_ticks_to_come_are_not_rendered() -> None:
+    """An age below zero is no age: a driver that starts again at an earlier tick does not follow its last command."""
+    one = driver()
+    np.testing.assert_array_equal(render(one, 2561, np.ones(6)), np.ones(6))
+    for tick in (512, 2560):
+        sensed(one, tick)
+        one.actuate(command(2561, np.ones(6)))
+        np.testing.assert_array_equal(sensed(one, tick + 1).rendered_wrench, np.zeros(6))
+    assert one.expired == 2
+
+
+def test_an_activation_starts_from_zero_force_and_grows_to_the_whole() -> None:
+    """0.5 s are 256 ticks; the part that is rendered is the time since the activation over these."""
+    one = driver(bound={"rate": (1e4, 1e4, 1e4)})
+    assert render(one, 5, np.ones(6))[0] == 1.0  # the start of a trial has none
+    one.activate(7)
+    np.testing.assert_array_equal(sensed(one, 7).rendered_wrench, np.zeros(6))
+    one.actuate(command(6, np.ones(6)))  # of the activation before, however fresh
+    np.testing.assert_array_equal(sensed(one, 8).rendered_wrench, np.zeros(6))
+    assert one.expired == 1
+    for tick in (7, 8, 7 + 128, 7 + 255, 7 + 256, 1000):
+        part = min(1.0, (tick - 7) / 256)
+        np.testing.assert_array_equal(render(one, tick, np.ones(6))[[0, 1, 5]], np.full(3, part))
+    given = driver(soft_start=0.25)
+    for tick in (0, 64, 128):
+        np.testing.assert_array_equal(render(given, tick, np.ones(6)), np.full(6, tick / 128))
+
+
+@given(
+    wrenches=arrays(float, (20, 6), elements=st.floats(-1e3, 1e3) | st.sampled_from([np.nan, np.inf, -np.inf])),
+    wrench=arrays(float, 6, elements=st.just(0.0) | st.floats(1e-3, 100.0)),
+    rate=arrays(float, 6, elements=st.floats(1.0, 1e5)),
+    old=arrays(bool, 20),
+    rendering=st.sampled_from(["full", "saturated", "scaled", "spread"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_nothing_passes_the_last_bound(
+    wrenches: np.ndarray, wrench: np.ndarray, rate: np.ndarray, old: np.ndarray, rendering: str
+) -> None:
+    """Whatever is commanded and however it is rendered; zero force for want of a command comes at once."""
+    one = driver(impulse_rendering=rendering, bound={"wrench": tuple(wrench), "rate": tuple(rate)})
+    before = np.zeros(6)
+    for k, wanted in enumerate(wrenches):
+        sensed(one, k)
+        bounded = one.bounded
+        one.actuate(command(-1 if old[k] else k, wanted))
+        rendered = sensed(one, k + 1).rendered_wrench.copy()
+        assert (np.abs(rendered) <= wrench).all()
+        if old[k] or not np.isfinite(wanted).all():
+            np.testing.assert_array_equal(rendered, np.zeros(6))
+            assert one.bounded == bounded
+        else:
+            assert (np.abs(rendered - before) <= rate * T * (1 + 1e-12) + 1e-12).all()
+            asked = np.clip(wanted, *((-np.inf, np.inf) if rendering == "full" else (-LIMIT, LIMIT)))
+            assert one.bounded - bounded == (rendered != asked).any()
+        before = rendered
+
+
+def test_ticks_at_the_bound_are_counted_in_what_was_recorded() -> None:
+    parameters = BoundParameters(wrench=(5.0, 4.0, 1.0), rate=(512.0, 1e9, 1e9))
+    rendered = np.zeros((6, 6))
+    rendered[:, 0] = (1.0, 2.0, 2.5, 2.5, 3.5, 3.5)  # at most 1 N a tick: reached in the first, second and fifth
+    rendered[3, 1] = -4.0
+    assert count_bounded(parameters, rendered, T) == 4
+    assert count_bounded(BoundParameters(), rendered, T) == 0
 
 
 def test_device_has_the_inertia_of_the_tool_unless_it_has_its_own() -> None:

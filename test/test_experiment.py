@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from haptic_bench import experiment
+from haptic_bench.experiment import catalogue, load, read_document, read_resolved, write_resolved
+from haptic_bench.samples import simulated
 from haptic_sim.parameters import ParameterError
 
 
@@ -59,7 +61,7 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
             "contact.stiffness",
             "--set contact.stiffness: must be KEY=VALUE, as in --set contact.stiffness=2000",
         ),
-        ("contact.stiffness=[1", "--set contact.stiffness=[1: the value is not YAML"),
+        ("contact.stiffness=[1", "--set contact.stiffness=[1: the value is no YAML: did not find expected ',' or ']'"),
         ("name=../evil", "name = ../evil: String should match pattern '^[A-Za-z][A-Za-z0-9_.-]*$'"),
     ],
 )
@@ -91,6 +93,7 @@ def test_bad_settings_name_key_value_and_rule(setting: str, said: str) -> None:
             "contact.friction.kinetic=0.4",
             "contact.friction.kinetic = 0.4: must be <= static = 0.25; lower it or raise static",
         ),
+        ("incline", "scene.size=[0, 0.1, 0.05]", "scene.size[0] = 0: must be > 0"),
         ("incline", "scene.angle=95", "scene.angle = 95 deg: must be < 90 deg"),
         (
             "corner_peg",
@@ -149,7 +152,7 @@ def test_worlds_that_cannot_be_are_refused(tmp_path: Path, bodies: dict[str, Any
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:
     known = ", ".join(experiment.catalogue())
-    assert problem("corner_pig") == f"experiment 'corner_pig': unknown; known are: {known}"
+    assert problem("corner_pig") == f"experiment corner_pig: unknown; did you mean corner_peg? (known: {known})"
 
 
 def test_too_many_ticks_are_refused() -> None:
@@ -194,6 +197,8 @@ def test_a_new_type_drops_the_keys_that_it_does_not_have() -> None:
     assert trial.experiment.operator.model_dump() == {
         "type": "sine",
         "release": None,
+        "tremor": (0.0,) * 6,
+        "tremor_band": (8.0, 12.0),
         "amplitude": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
         "frequency": 2.0,
         "phase": 0.0,
@@ -203,7 +208,7 @@ def test_a_new_type_drops_the_keys_that_it_does_not_have() -> None:
 
 def test_a_new_type_does_not_excuse_a_key_that_was_set() -> None:
     message = problem("corner_peg", "operator.type=file", "operator.path=x.csv", "operator.wrench=[0, 0, 0, 0, 0, 0]")
-    assert message == "operator.wrench: unknown key (known: release, type, path)"
+    assert message == "operator.wrench: unknown key (known: release, tremor, tremor_band, type, path)"
 
 
 def test_a_list_for_one_value_sweeps() -> None:
@@ -259,3 +264,52 @@ def test_a_bad_operator_file_is_named_with_its_line(tmp_path: Path) -> None:
 def test_every_experiment_of_the_catalogue_is_valid(name: str) -> None:
     (trial,) = experiment.load(name)
     assert trial.experiment.title and trial.experiment.source
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "rendering"),
+    [
+        ("corner_peg", ["device.type=inertial"], "full"),  # its file asks for it
+        ("door", ["device.impulse_rendering=spread"], "spread"),  # asked for, with penalties
+    ],
+)
+def test_how_impulses_are_rendered_is_as_asked(name: str, settings: list[str], rendering: str) -> None:
+    (trial,) = load(name, settings)
+    assert trial.experiment.device.impulse_rendering == rendering
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "rendering"),
+    [
+        ("corner_peg", "impulse_augmented", "spread"),
+        ("corner_peg", "frictional_impulses", "spread"),
+        ("corner_peg", "penalty", "saturated"),
+        ("corner_peg", "constraint", "saturated"),
+        ("linkage_topology", "impulse_augmented", "saturated"),  # a linkage
+    ],
+)
+def test_a_device_that_is_not_asked_keeps_its_limit(tmp_path: Path, name: str, method: str, rendering: str) -> None:
+    """By spreading impulses where there are some on a tool of one body, else by clipping; the resolved file says so."""
+    document = read_document(catalogue()[name])
+    document["device"].pop("impulse_rendering")
+    document["environment"] = {"method": method}
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(document))
+    (trial,) = load(str(path), duration=0.1)
+    assert trial.experiment.device.impulse_rendering == rendering
+    write_resolved(trial, tmp_path)
+    again = read_resolved(tmp_path / "experiment.yaml").experiment
+    assert again == trial.experiment
+    rendered = np.abs(simulated(trial).wrench("rendered")).max(axis=0)
+    assert (rendered <= again.device.limit()).all()
+
+
+def test_three_limits_of_a_device_in_space_bound_all_directions() -> None:
+    changes = ["device.wrench_limit=[4, 3, 0.5]", "device.bound.wrench=[5, 6, 0.7]", "device.bound.rate=[1, 2, 3]"]
+    (trial,) = load("door", changes)
+    device = trial.experiment.device
+    assert device.wrench_limit == (4, 3, 3, 0.5, 0.5, 0.5)
+    assert device.bound.wrench == (5, 6, 5, 0.7, 0.7, 0.7)
+    assert device.bound.rate == (1, 2, 1, 3, 3, 3)
+    (trial,) = load("corner_peg", changes)
+    assert trial.experiment.device.wrench_limit == (4, 3, 0.5), "in the plane they are x, y and rotation about z"

@@ -62,7 +62,7 @@ def test_a_trial_leaves_nothing_in_shared_memory(
         "run", "corner_peg", "--mode", "lockstep", "--duration", "0.05", *flags, "--out", str(tmp_path / "out")
     )
     assert run.wait() == 0, run.err
-    assert shared_memory() <= before
+    wait_until(lambda: shared_memory() <= before, "the segments to go")  # others may be starting meanwhile
 
 
 @pytest.fixture
@@ -88,11 +88,12 @@ def test_the_graph_shows_topics_states_and_parameters(
 
 @pytest.mark.parametrize("node", graph.NODES)
 def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path: Path, node: str) -> None:
-    out = tmp_path / "out"
+    out, before = tmp_path / "out", shared_memory()
     run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
     wait_until(started(out), "the first chunk")
     graph.kill(out, node)
     assert run.wait() == 1
+    wait_until(lambda: shared_memory() <= before, "the runner to remove what the killed node has left")
     assert f"{node} ended early (killed by SIGKILL); its last lines:" in run.err
     graph.check_failed(out, node)
 
@@ -152,3 +153,49 @@ def test_a_recorded_trial_is_played_back(haptics: Callable[..., Haptics], tmp_pa
     assert play.wait() == 0, play.err
     count = sum(len(topic.messages) for topic in topics(out).values())
     assert play.out == f"{count} messages\n"
+
+
+def test_a_part_is_played_to_a_subscriber_in_the_namespace_of_the_trial(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
+    out, name = tmp_path / "out", "lab/of_this_test"
+    run = haptics(
+        "run", "corner_peg", "--mode", "lockstep", "--duration", "0.5", "--namespace", name, "--out", str(out)
+    )
+    assert run.wait() == 0, run.err
+    assert set(bag.read(out / "bag")) >= {f"/{name}/device_state", f"/{name}/tool_state"}
+    assert json.loads((out / "summary.json").read_text())["namespace"] == f"/{name}"
+    from haptics.msg import DeviceState
+
+    ticks: list[int] = []
+    with graph.observer() as observer:
+        observer.create_subscription(
+            DeviceState, f"/{name}/device_state", lambda message: ticks.append(message.tick), 1000
+        )
+        part = ("--wait", "1", "--rate", "2", "--from", "0.125", "--to", "0.25")
+        play = haptics("replay", str(out), *part)
+        assert play.wait() == 0, play.err
+        wait_until(lambda: len(ticks) == 65, "all messages of the part")
+        assert ticks == list(range(64, 129))  # at 512 Hz
+        ticks.clear()
+        again = haptics("replay", str(out), "--wait", "1", "--to", "0.1", "--loop", "--rate", "10")
+        wait_until(lambda: ticks.count(0) > 2, "the third time")
+        again.interrupt()
+        assert again.wait() == 130, again.err
+
+
+def test_a_trial_has_the_name_of_its_experiment_and_the_next_a_number(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
+    runs = [
+        haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(tmp_path / name))
+        for name in ("one", "two")
+    ]
+    for name in ("one", "two"):
+        wait_until(started(tmp_path / name), "the first chunk")
+    for run in runs:
+        run.interrupt()
+        assert run.wait() == 130, run.err
+    found = {json.loads((tmp_path / name / "summary.json").read_text())["namespace"] for name in ("one", "two")}
+    assert found == {"/corner_peg", "/corner_peg_2"}
+    assert all(set(bag.read(tmp_path / name / "bag")) >= {"/corner_peg/tool_state"} for name in ("one", "two"))

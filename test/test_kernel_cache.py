@@ -1,73 +1,216 @@
-"""What a changed source makes stale: the kernels of its file, and those that have compiled it in."""
+"""Kept kernels: found while nothing of theirs has changed, compiled again when anything has, wherever it is."""
 
 from __future__ import annotations
 
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
-from haptic_bench.kernel_cache import refresh
+from haptic_sim import kernel_cache
+
+SOURCES = {
+    "__init__": Path(kernel_cache.__file__).with_name("__init__.py").read_text(),
+    "kernel_cache": Path(kernel_cache.__file__).read_text(),
+    "constants": "FACTOR = 2.0\n",
+    "records": """
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    first: float
+    second: float
+""",
+    "low": """
+import numba
+from numba.extending import overload, register_jitable
+from haptic_sim.constants import FACTOR
+
+
+@numba.njit(cache=True)
+def scaled(x):
+    "Documented."
+    return FACTOR * x
+
+
+@register_jitable
+def shifted(x):
+    return x + 100.0
+
+
+def chosen(x):
+    pass
+
+
+@overload(chosen)
+def _chosen(x):
+    return lambda x: x + 1000.0
+""",
+    "top": """
+import numba
+from haptic_sim import low
+from haptic_sim.low import chosen, scaled, shifted
+
+
+@numba.njit(cache=True)
+def through(x):
+    return scaled(x)
+
+
+@numba.njit(cache=True)
+def plain(x):
+    return chosen(shifted(x)) + low.scaled(x)
+
+
+@numba.njit(cache=True)
+def read(pair):
+    return pair.first
+
+
+@numba.njit(cache=True)
+def alone(x):
+    return x - 1.0
+""",
+}
+PROGRAM = """
+import json
+from haptic_sim import kernel_cache, records, top
+missed = []
+kernel_cache.report = lambda count, name: missed.append(name.rpartition(".")[2])
+values = [top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), top.alone(3.0)]
+print(json.dumps([values, sorted(set(missed))]))
+"""
+VALUES = [6.0, 1109.0, 1.0, 2.0]
+ALL = ["alone", "plain", "read", "scaled", "through"]
+
+
+class Package:
+    """A package in a folder of its own, whose kernels are kept beside it."""
+
+    def __init__(self, folder: Path):
+        self._sources = folder / "haptic_sim"
+        self._sources.mkdir()
+        for name, text in SOURCES.items():
+            (self._sources / f"{name}.py").write_text(text)
+        self.environment = os.environ | {"PYTHONPATH": str(folder), "HAPTICS_CACHE_DIR": str(folder / "cache")}
+        self.kept = folder / "cache" / "kernels"
+
+    def change(self, name: str, old: str, new: str) -> None:
+        """Replace a text in a source."""
+        path = self._sources / f"{name}.py"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def run(self, program: str = PROGRAM) -> tuple[list[float], list[str]]:
+        """What the kernels return, and which were compiled."""
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program], env=self.environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        values, missed = json.loads(done.stdout)
+        return values, missed
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    """With all its kernels compiled."""
+    package = Package(tmp_path_factory.mktemp("package"))
+    assert package.run() == (VALUES, ALL)
+    return package
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A calls b, b calls c; d calls none of them; plain.py has no kernels."""
-    package = tmp_path / "haptic_sim"
-    package.mkdir()
-    for name, text in {
-        "a": "from haptic_sim.b import f\n@numba.njit\n",
-        "b": "from .c import g\n@numba.njit\n",
-        "c": "@numba.njit\n",
-        "d": "from haptic_sim.plain import h\n@numba.njit\n",
-        "plain": "from haptic_sim.c import g\n",
-    }.items():
-        (package / f"{name}.py").write_text(text)
-    folder = tmp_path / "cache" / "haptic_sim_0"
-    folder.mkdir(parents=True)
-    for name in "abcd":
-        for kind in ("nbi", "nbc"):
-            (folder / f"{name}.kernel-3.py311.{kind}").write_text("")
-    return tmp_path
+def changed(package: Package) -> Callable[[str, str, str], tuple[list[float], list[str]]]:
+    """Change a source, run, change it back: which finds what was kept before."""
+
+    def run(name: str, old: str, new: str, program: str = PROGRAM) -> tuple[list[float], list[str]]:
+        package.change(name, old, new)
+        answer = package.run(program)
+        package.change(name, new, old)
+        return answer
+
+    return run
 
 
-def kept(root: Path) -> str:
-    return "".join(sorted(path.name[0] for path in (root / "cache").glob("*/*.nbi")))
+def test_while_nothing_changes_nothing_is_compiled(package: Package) -> None:
+    assert package.run() == (VALUES, [])
 
 
-def test_nothing_is_forgotten_while_nothing_changes(root: Path) -> None:
-    for _ in range(3):
-        assert refresh(root, root / "cache") == []
-    assert kept(root) == "abcd"
+@pytest.mark.parametrize(
+    ("name", "old", "new", "values", "compiled"),
+    [
+        ("low", "FACTOR * x", "0.5 * FACTOR * x", [3.0, 1106.0, 1.0, 2.0], ["plain", "scaled", "through"]),
+        ("constants", "2.0", "4.0", [12.0, 1115.0, 1.0, 2.0], ["plain", "scaled", "through"]),
+        ("low", "x + 100.0", "x + 200.0", [6.0, 1209.0, 1.0, 2.0], ["plain"]),
+        ("low", "x + 1000.0", "x + 2000.0", [6.0, 2109.0, 1.0, 2.0], ["plain"]),
+        ("records", "first: float\n    second: float", "second: float\n    first: float", [6, 1109, 2, 2], ["read"]),
+        ("top", "cache=True)\ndef alone", "cache=True, fastmath=True)\ndef alone", VALUES, ["alone"]),
+        ("low", '"Documented."', '"Documented better."\n', VALUES, []),
+        ("top", "import numba\n", "import numba  # noqa\n\n\n\n", VALUES, []),
+    ],
+)
+def test_what_depends_on_a_change_is_compiled_again(
+    changed: Callable[..., tuple[list[float], list[str]]],
+    name: str,
+    old: str,
+    new: str,
+    values: list[float],
+    compiled: list[str],
+) -> None:
+    assert changed(name, old, new) == (values, compiled)
 
 
-@pytest.mark.parametrize(("changed", "left"), [("a", "bcd"), ("b", "cd"), ("c", "d"), ("d", "abc"), ("plain", "abcd")])
-def test_a_change_reaches_all_that_compiled_it_in(root: Path, changed: str, left: str) -> None:
-    refresh(root, root / "cache")
-    path = root / "haptic_sim" / f"{changed}.py"
-    path.write_text(path.read_text() + "# other\n")
-    stale = refresh(root, root / "cache")
-    assert kept(root) == left
-    assert stale == sorted(f"haptic_sim.{name}" for name in "abcd" if name not in left)
-    assert refresh(root, root / "cache") == []
+def test_a_record_that_has_gone_is_forgotten(changed: Callable[..., tuple[list[float], list[str]]]) -> None:
+    program = PROGRAM.replace("records.Pair", "records.Couple")
+    assert changed("records", "Pair", "Couple", program) == (VALUES, ["read"])
 
 
-def test_a_kernel_for_arguments_of_a_changed_module_is_forgotten(root: Path) -> None:
-    """Its own module need not know that one: the signature in the index does, which is unreadable without the type."""
-    (root / "cache" / "haptic_sim_0" / "c.kernel-3.py311.nbi").write_bytes(b"\x8c\x0chaptic_sim.d\x94\x8c\x06Arrays")
-    refresh(root, root / "cache")
-    path = root / "haptic_sim" / "d.py"
-    path.write_text(path.read_text() + "# other\n")
-    refresh(root, root / "cache")
-    assert kept(root) == "ab"
+def test_a_damaged_file_is_compiled_again(package: Package) -> None:
+    kept = {path: path.read_bytes() for path in package.kept.glob("haptic_sim.top.alone-*")}
+    for damage in (lambda whole: whole[:-100], lambda whole: b"", lambda whole: whole[:50] + whole[51:]):
+        for path, whole in kept.items():
+            path.write_bytes(damage(whole))
+        assert package.run() == (VALUES, ["alone"])
+    assert package.run() == (VALUES, [])
 
 
-def test_a_record_that_was_cut_short_forgets_all(root: Path) -> None:
-    refresh(root, root / "cache")
-    (root / "cache" / "sources.json").write_text('{"haptic_sim.a": ')
-    refresh(root, root / "cache")
-    assert kept(root) == ""
+def test_without_a_folder_kernels_run_and_it_is_said(tmp_path: Path) -> None:
+    package = Package(tmp_path)
+    (tmp_path / "file").touch()
+    package.environment["HAPTICS_CACHE_DIR"] = str(tmp_path / "file")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=package.environment, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == [VALUES, ALL]
+    assert f"compiled kernels cannot be kept in {tmp_path / 'file' / 'kernels'}" in done.stderr
 
 
-def test_without_a_cache_nothing_is_done(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    assert refresh(root) == []
+def test_versions_of_a_source_do_not_pile_up(tmp_path: Path) -> None:
+    package = Package(tmp_path)
+    package.change("kernel_cache", f"VERSIONS_KEPT = {kernel_cache.VERSIONS_KEPT}", "VERSIONS_KEPT = 2")
+    program = PROGRAM.replace("top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), ", "")
+    for number in range(1, 4):
+        package.change("top", f"x - {number}.0", f"x - {number + 1}.0")
+        assert package.run(program) == ([3.0 - (number + 1)], ["alone"])
+    assert len(list(package.kept.iterdir())) == 2
+
+
+def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
+    for name in kernel_cache.PACKAGES:
+        for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]
+    ours = [one for one in kernels if one.py_func.__module__.startswith(kernel_cache.PACKAGES)]
+    assert len(ours) > 100
+    for kernel in ours:
+        assert len(kernel_cache.stamp_of(kernel)) == 64

@@ -73,9 +73,9 @@ class Launch:
         """All that it printed."""
         return self._log.read_text(errors="replace")
 
-    def interrupt(self) -> None:
-        """As Ctrl-C does in a terminal, to launch and to all nodes."""
-        os.killpg(self.process.pid, signal.SIGINT)
+    def interrupt(self, alone: bool = False) -> None:
+        """As Ctrl-C does in a terminal, to launch and to all nodes; or as a supervisor does, to launch alone."""
+        (os.kill if alone else os.killpg)(self.process.pid, signal.SIGINT)
 
     def wait(self) -> int:
         """Wait for the end; the exit status."""
@@ -116,18 +116,21 @@ def test_arguments_reach_the_trial(bench: Callable[..., Launch]) -> None:
     assert not (launch.out / "bag").exists()
 
 
-KNOWN = "experiment, mode, composed, record, out, duration, set"
+KNOWN = "experiment, mode, composed, record, out, namespace, duration, set"
 
 
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
         ("expriment:=corner_peg", f"expriment: unknown argument; known are: {KNOWN}"),
-        ("experiment:=corner", "experiment 'corner': unknown; known are: "),
+        ("experiment:=corner", "experiment corner: unknown; did you mean corner_peg? (known: "),
         ("mode:=offline", "Valid options are: ['lockstep', 'realtime']"),
         ("duration:=soon", "duration = soon: must be a number"),
+        ("duration:=1_0", "duration = 1_0: must be a number"),
+        ("duration:=[1", "duration = [1: must be a number"),
         ("set:=contact.stifness=3", "contact.stifness: unknown key; did you mean stiffness?"),
         ("set:=contact.stiffness=[1e3,2e3]", "set: a list of values sweeps, one trial a value"),
+        ("namespace:=no-name", "namespace:=no-name: must be names of letters, digits and _"),
         ("set:=contact.stiffness=-3", "contact.stiffness = -3 N/m: must be > 0 N/m"),
     ],
 )
@@ -137,6 +140,39 @@ def test_bad_input_is_named_before_anything_starts(bench: Callable[..., Launch],
     assert said in launch.said
     assert "process started" not in launch.said and "Traceback" not in launch.said
     assert not launch.out.exists()
+
+
+def test_a_foreign_publisher_before_the_start_is_the_reason(bench: Callable[..., Launch]) -> None:
+    """What a node said of its end goes into the summary, as with the command line."""
+    need("launch_ros")
+    import graph_checks
+    from haptics import msg
+    from test_missed import flooding
+
+    with graph_checks.observer() as observer, flooding(observer, "/taken", device_command=msg.DeviceCommand):
+        launch = bench("namespace:=taken", "duration:=0.5")
+        assert launch.wait() == 1, launch.said
+    said = "not started: device_command has a foreign publisher"
+    assert said in launch.said
+    assert launch.summary()["status"] == "failed"
+    assert said in str(launch.summary()["reason"])
+
+
+@pytest.mark.parametrize("mark", ["the trial is in", "bag"])
+def test_a_signal_to_launch_alone_ends_the_trial(bench: Callable[..., Launch], mark: str) -> None:
+    """Launch would leave the nodes alone until it terminates them, sigterm_timeout later: here much later."""
+    launch = bench("mode:=lockstep", "duration:=3000", "sigterm_timeout:=3600", "namespace:=lab/arm")
+    recorded = launch.out / "bag" / "bag_0.mcap"
+    wait_until(
+        lambda: recorded.is_file() and recorded.stat().st_size > 100_000 if mark == "bag" else mark in launch.said,
+        "the moment to interrupt",
+    )
+    launch.interrupt(alone=True)
+    assert launch.wait() == 0, launch.said
+    summary = launch.summary()
+    assert summary["status"] == "interrupted"
+    assert summary["namespace"] == "/lab/arm"
+    assert (summary["ticks"] > 0) is (mark == "bag")
 
 
 @pytest.mark.parametrize("mark", ["the trial is in", "process started", "bag"])

@@ -15,6 +15,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from haptic_sim.messages import (
     COLLIDING,
     CONSTRAINT,
+    CONTACT,
     FORCE,
     FREE,
     MOTION,
@@ -27,6 +28,7 @@ from haptic_sim.messages import (
     MessageError,
     ToolCommand,
     ToolState,
+    WorldState,
     columns,
     tick_time,
 )
@@ -41,12 +43,22 @@ TYPES.register(
 )
 
 CLASSES = list(TOPICS.values())
-LENGTHS: dict[type[Message], dict[str, int]] = {  # of the sequences; of the last one its capacity
+LENGTHS: dict[type[Message], dict[str, Any]] = {  # of the sequences; of the last one its capacity
     DeviceState: {"buttons": 5},
     DeviceCommand: {},
     ToolCommand: {},
     ToolState: {"q": 4, "v": 3, "multipliers": 2, "constraint_directions": 18},
     LocalGeometry: {"q": 4, "v": 3, "inertia": 9, "gravity": 3, "constraints": 7},
+    WorldState: {
+        "bodies": ("floor", "b", "Kugel_ä"),
+        "poses": 3,
+        "twists": 3,
+        "q_names": ("b", "arm/joint.qx"),
+        "q": 2,
+        "v_names": (),
+        "v": 0,
+        "contacts": 7,
+    },
 }
 FRAMES = ["w" * n for n in range(1, 10)]  # every alignment of what follows the frame's name
 
@@ -56,8 +68,8 @@ def make(cls: type[Message], frame: str = "world") -> Any:
 
 
 def values_of(message: Message) -> dict[str, np.ndarray]:
-    """Name to view of every field; of the last sequence only what is in use."""
-    fields = {field.name: message._views[field.name] for field in message.FIELDS}
+    """Name to view of every field of numbers; of the last sequence only what is in use."""
+    fields = {field.name: message._views[field.name] for field in message.FIELDS if not field.is_text}
     last = message.FIELDS[-1]
     if last.sequence:
         fields[last.name] = fields[last.name][: len(message)]
@@ -94,6 +106,8 @@ def _take(node: Any, values: Iterator[Any]) -> Any:
     length = length or next(values)  # a sequence is preceded by its length
     if item_kind == Nodetype.NAME:
         return [build(item, values) for _ in range(length)]
+    if item[0] == "string":
+        return [next(values) for _ in range(length)]
     return np.array([next(values) for _ in range(length)], np.dtype(item[0]))
 
 
@@ -102,14 +116,11 @@ def as_rosbags(message: Message) -> Any:
     time = TYPES.types["builtin_interfaces/msg/Time"](*divmod(message.nanoseconds, 10**9))
     header = TYPES.types["std_msgs/msg/Header"](time, message.frame)
     flat: list[Any] = []
-    for field, view in zip(message.FIELDS, values_of(message).values(), strict=True):
+    for field in message.FIELDS:
+        view = LENGTHS[type(message)][field.name] if field.is_text else values_of(message)[field.name]
         if field.sequence:
             flat.append(len(view))
-        if view.dtype == CONSTRAINT:
-            for row in view:
-                flat += [n for name in view.dtype.names for n in np.atleast_1d(row[name]).tolist()]
-        else:
-            flat += view.tolist()
+        flat += flattened(view)
     rest = iter(flat)
     fields = TYPES.fielddefs[message.TYPE][1]
     assert fields[0][0] == "header"
@@ -118,8 +129,17 @@ def as_rosbags(message: Message) -> Any:
     return built
 
 
+def flattened(values: Any) -> list[Any]:
+    """All numbers, or strings, of a field."""
+    if not isinstance(values, np.ndarray):
+        return list(values)
+    if values.dtype.names:
+        return [n for row in values for name in values.dtype.names for n in np.atleast_1d(row[name]).tolist()]
+    return list(values.ravel().tolist())
+
+
 def numbers(value: Any) -> list[Any]:
-    """All numbers of a rosbags message in the order of its definition, without header and constants."""
+    """All numbers and strings of a rosbags message in the order of its definition, without header and constants."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, list):
@@ -135,23 +155,18 @@ def numbers(value: Any) -> list[Any]:
 def test_bytes_are_those_of_rosbags_and_are_read_back_by_it(cls: type[Message], frame: str) -> None:
     rng = np.random.default_rng(20260)
     message = make(cls, frame)
-    for count in [0, 1, *LENGTHS[cls].values()][-6:] if cls.FIELDS[-1].sequence else [None] * 4:
-        fill(message, rng, None if count is None else min(count, list(LENGTHS[cls].values())[-1]))
+    tail = list(LENGTHS[cls].values())[-1] if cls.FIELDS[-1].sequence else 0
+    for count in (0, 1, 2, tail // 2, tail - 1, tail) if cls.FIELDS[-1].sequence else (None,) * 4:
+        fill(message, rng, count)
         data = message.to_bytes()
         assert data == bytes(TYPES.serialize_cdr(as_rosbags(message), cls.TYPE))
         read = TYPES.deserialize_cdr(data, cls.TYPE)
         assert read.header.frame_id == frame
         assert read.header.stamp.sec * 10**9 + read.header.stamp.nanosec == message.nanoseconds
-        flat = [
-            n
-            for view in values_of(message).values()
-            for n in (
-                [x for row in view for name in view.dtype.names for x in np.atleast_1d(row[name]).tolist()]
-                if view.dtype == CONSTRAINT
-                else view.tolist()
-            )
-        ]
-        assert numbers(read) == flat
+        fields = {name: LENGTHS[cls].get(name, ()) for name in (field.name for field in cls.FIELDS)} | values_of(
+            message
+        )
+        assert numbers(read) == [n for values in fields.values() for n in flattened(values)]
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -167,7 +182,7 @@ def test_fields_are_those_of_the_definition_flattened(cls: type[Message]) -> Non
         while kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
             kind, detail = detail[0]
         if kind == Nodetype.NAME:
-            return CONSTRAINT if detail == "haptics/msg/LocalConstraint" else np.dtype("<f8")
+            return ELEMENTS.get(detail, np.dtype("<f8"))
         return np.dtype(detail[0])
 
     defined = TYPES.fielddefs[cls.TYPE][1][1:]  # without the header
@@ -175,15 +190,23 @@ def test_fields_are_those_of_the_definition_flattened(cls: type[Message]) -> Non
     for (_, node), field in zip(defined, cls.FIELDS, strict=True):
         assert field.sequence == (node[0] == Nodetype.SEQUENCE)
         assert field.sequence or field.count == count(node)
+        if field.is_text:
+            assert node[1][0] == (Nodetype.BASE, ("string", 0))
+            continue
         assert np.dtype(field.dtype) == scalar(node)
+        assert not field.sequence or np.dtype(field.dtype).names or field.width == count(node[1][0])
 
 
-def test_constraint_is_the_definition_flattened() -> None:
-    fields = TYPES.fielddefs["haptics/msg/LocalConstraint"][1]
-    assert [name for name, _ in fields] == list(CONSTRAINT.names or ())
+ELEMENTS = {"haptics/msg/LocalConstraint": CONSTRAINT, "haptics/msg/ContactState": CONTACT}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_are_the_definition_flattened(name: str) -> None:
+    fields, element = TYPES.fielddefs[name][1], ELEMENTS[name]
+    assert [name for name, _ in fields] == list(element.names or ())
     for name, (kind, detail) in fields:
         expected = ("<f8", 3) if kind == Nodetype.NAME else detail[0]
-        assert CONSTRAINT[name] == np.dtype(expected), name
+        assert element[name] == np.dtype(expected), name
 
 
 def test_constants_are_those_of_the_definitions() -> None:
@@ -197,8 +220,9 @@ def test_constants_are_those_of_the_definitions() -> None:
 
 
 def test_topics_are_in_the_order_of_the_tick() -> None:
-    assert list(TOPICS) == ["device_state", "tool_command", "tool_state", "device_command", "local_geometry"]
-    assert list(TOPICS.values()) == [DeviceState, ToolCommand, ToolState, DeviceCommand, LocalGeometry]
+    topics = ["device_state", "tool_command", "tool_state", "device_command", "local_geometry", "world_state"]
+    assert list(TOPICS) == topics
+    assert list(TOPICS.values()) == [DeviceState, ToolCommand, ToolState, DeviceCommand, LocalGeometry, WorldState]
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -315,10 +339,13 @@ def test_another_type_is_refused(sent: type[Message], received: type[Message]) -
         (ToolState, {"q": 4, "v": 2, "constraint_directions": 18}),
         (LocalGeometry, {"q": 3, "v": 4, "inertia": 9, "gravity": 3, "constraints": 7}),
         (LocalGeometry, {"q": 4, "v": 3, "inertia": 3, "gravity": 9, "constraints": 7}),
+        (WorldState, LENGTHS[WorldState] | {"bodies": ("floor", "c", "Kugel_ä")}),
+        (WorldState, LENGTHS[WorldState] | {"bodies": ("floor", "", "Kugel_ä")}),
+        (WorldState, LENGTHS[WorldState] | {"q_names": ("c", "arm/joint.qx")}),
     ],
 )
 def test_other_lengths_of_inner_sequences_are_refused(cls: type[Message], lengths: dict[str, int]) -> None:
-    """Also where the total size is the same: the values would be taken for those of another field."""
+    """Also where the total size is the same: the values would be taken for those of another field, or body."""
     rng = np.random.default_rng(20269)
     message, other = make(cls), cls(**lengths)
     fill(message, rng, 0)
@@ -337,7 +364,12 @@ def test_another_byte_order_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("cls", "name"),
-    [(DeviceState, "buttons"), (ToolState, "constraint_directions"), (LocalGeometry, "constraints")],
+    [
+        (DeviceState, "buttons"),
+        (ToolState, "constraint_directions"),
+        (LocalGeometry, "constraints"),
+        (WorldState, "contacts"),
+    ],
 )
 def test_more_than_the_capacity_is_refused(cls: type[Message], name: str) -> None:
     capacity = LENGTHS[cls][name]
@@ -380,17 +412,18 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
     assert message.is_finite()
     floats = {DeviceState: 25, DeviceCommand: 25, ToolCommand: 6, ToolState: 1 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18}
     floats[LocalGeometry] = 1 + 7 + 4 + 3 + 9 + 3 + 7 * 10
+    floats[WorldState] = 3 * 7 + 3 * 6 + 2 + 7 * 10
     assert checked == floats[cls]
 
 
-@pytest.mark.parametrize("cls", [ToolState, LocalGeometry])
+@pytest.mark.parametrize("cls", [ToolState, LocalGeometry, WorldState])
 def test_one_bad_message_does_not_spoil_the_next(cls: type[Message]) -> None:
     """What a refused message leaves behind the end of a later, shorter one is no value of the latter."""
     rng = np.random.default_rng(20271)
     sent, received = make(cls), make(cls)
     fill(sent, rng, 6)
     tail = values_of(sent)[cls.FIELDS[-1].name]
-    (tail["separation"] if tail.dtype.names else tail)[5] = np.nan
+    (tail[tail.dtype.names[-1]] if tail.dtype.names else tail)[5] = np.nan
     received.load(sent.to_bytes())
     assert not received.is_finite()
     fill(sent, rng, 2)
@@ -411,10 +444,11 @@ def test_columns_are_the_views_of_each_message(cls: type[Message]) -> None:
         )
     table = columns(make(cls), messages)
     fields = [field for field in cls.FIELDS if not (field.sequence and field is cls.FIELDS[-1])]
+    fields = [field for field in fields if not field.is_text and np.size(rows[0][field.name])]
     assert list(table.dtype.names) == ["sec", "nanosec", *(field.name for field in fields)]
     assert table.shape == (9,)
     for name in table.dtype.names:
-        expected = np.array([np.squeeze(row[name]) for row in rows])
+        expected = np.array([np.ravel(row[name]).squeeze() for row in rows])
         np.testing.assert_array_equal(table[name], expected, strict=False)
         assert table[name].shape == expected.shape
 
@@ -488,3 +522,43 @@ def test_a_length_of_no_sequence_is_refused() -> None:
     with pytest.raises(TypeError) as caught:
         ToolState(q=3, v=3, positions=2)
     assert str(caught.value) == "ToolState has no sequence named positions"
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_layout_is_read_from_bytes(cls: type[Message], frame: str) -> None:
+    """Names and lengths of a message that was recorded, without the world that it is of."""
+    rng = np.random.default_rng(20275)
+    sent = make(cls, frame)
+    for _ in range(5):
+        fill(sent, rng)
+        data = sent.to_bytes()
+        again = cls.of_layout(data, len(sent))
+        again.load(data)
+        assert again.to_bytes() == data
+        for field in cls.FIELDS:
+            if field.is_text:
+                assert getattr(again, field.name) == LENGTHS[cls][field.name]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_layout_is_not_read_from_bytes_that_are_no_message(cls: type[Message]) -> None:
+    """Whatever the bytes: a message of that layout does not take them, or they are refused; nothing else happens."""
+    rng = np.random.default_rng(20276)
+    sent = make(cls)
+    fill(sent, rng)
+    data = sent.to_bytes()
+    hostile = [data[:end] for end in range(0, len(data), 7)]
+    for _ in range(200):
+        changed = bytearray(data)
+        at = int(rng.integers(len(data) // 4)) * 4
+        changed[at : at + 4] = rng.choice([b"\xff\xff\xff\xff", b"\0\0\0\x40", b"\x01\0\0\0"])
+        hostile.append(bytes(changed))
+    for bad in hostile:
+        try:
+            layout = cls.of_layout(bad, 7)
+            layout.load(bad)
+        except MessageError as error:
+            assert cls.TYPE in str(error)
+        else:
+            assert layout.to_bytes()[:16] == bad[:16]

@@ -25,6 +25,7 @@ from haptic_bench.graph import node_specs, write_parameters  # noqa: E402
 from haptic_bench.nodes.recorder import RecorderNode  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
+from haptic_sim import kernel_cache  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 from haptic_sim.nodes.inbox import Inbox  # noqa: E402
@@ -170,6 +171,23 @@ def test_changed_gains_act_from_the_next_message_on(bench: Bench) -> None:
     assert force == pytest.approx([-0.1, -0.2], rel=1e-12)
 
 
+def test_changed_gains_with_which_the_loop_diverges_are_refused(bench: Bench) -> None:
+    """The same line as at the start, and the gains stay; the peg and its device have 0.005 kg m^2."""
+    node = configured(bench.node("controller"))
+    for name, values in (("stiffness", [100.0, 100.0, 1e4]), ("damping", [70.0, 70.0, 3.0])):
+        (result,) = node.set_parameters([rclpy.Parameter(f"controller.{name}", value=values)])
+        assert not result.successful
+        assert result.reason.startswith(f"controller.{name} = [")
+    assert result.reason == (
+        "controller.damping = [70, 70, 3]: the sampled coupling at rate = 512 Hz diverges in rotation about z, between "
+        "a device of 0.005 kg m^2 and a tool of 0.005 kg m^2 there; the largest gains that would do: "
+        "controller.damping=[70,70,2.55]; lower them, or raise the rate"
+    )
+    (result,) = node.set_parameters([rclpy.Parameter("controller.damping", value=[70.0, 70.0, 2.55])])
+    assert result.successful
+    assert node.config.controller.damping == (70.0, 70.0, 0.375), "it acts between messages only"
+
+
 def test_a_change_of_parameters_is_said_with_the_tick_from_which_it_acts(bench: Bench) -> None:
     controller = configured(bench.node("controller"))
     said: list[tuple[str, int, str]] = []
@@ -245,7 +263,11 @@ def test_the_environment_steps_once_for_a_repeated_command(bench: Bench) -> None
     node.take("tool_command", tool_command(1))
     assert node.idle() is True
     ticks = []
-    for _, data in bench.sent:
+    shown = [topic for topic, _ in bench.sent].index("world_state")
+    assert bench.sent[shown - 1][0] == "tool_state", "before the answer"
+    del bench.sent[shown]
+    for topic, data in bench.sent:
+        assert topic == "tool_state", "the world at tick 1 is not asked for"
         state = ToolState(q=3, v=3, constraint_directions=36)
         state.load(data)
         ticks.append((state.tick, float(state.v[0])))
@@ -284,9 +306,9 @@ def test_the_local_model_waits_for_the_survey_that_is_due(bench: Bench) -> None:
     assert all(data == bench.sent[0][1] for _, data in bench.sent)
     before = len(bench.sent)
     node.take("local_geometry", survey)
-    assert len(bench.sent) == before + 1  # the held command is answered
+    assert [topic for topic, _ in bench.sent[before:]] == ["tool_state", "world_state"]  # the held command is answered
     state = ToolState(q=3, v=3, constraint_directions=36)
-    state.load(bench.sent[-1][1])
+    state.load(bench.sent[before][1])
     assert state.tick == 0
 
 
@@ -340,3 +362,11 @@ def test_a_node_ends_well_however_often_it_is_told_to(tmp_path: Path, module: st
             assert node.returncode == 0
         finally:
             node.kill()
+
+
+def test_a_node_that_is_closed_does_not_report_compilation(bench: Bench) -> None:
+    """What is compiled in the same process afterwards is no affair of its publishers."""
+    configured(bench.node("controller"))
+    assert kernel_cache.report is not None
+    bench.close()
+    assert kernel_cache.report is None

@@ -14,7 +14,7 @@ from haptic_bench.experiment import Trial
 from haptic_bench.offline import simulate
 from haptic_bench.samples import MessageStore, of_trial, simulated
 from haptic_sim.environment import SurveySchedule
-from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState
+from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, WorldState
 from haptic_sim.spatial import planar_angle
 
 
@@ -164,6 +164,7 @@ def test_ticks_zero_to_n_are_executed(rate: float, duration: float, last: int) -
         "device_state": last + 2,
         "tool_command": last + 1,
         "device_command": last + 1,
+        "world_state": last // max(1, round(rate / 60)) + 1,
     }
     samples = of_trial(one, store.messages)
     assert samples["tick"].tolist() == list(range(last + 1))
@@ -175,7 +176,7 @@ def test_messages_come_in_the_order_of_the_tick() -> None:
     row = ["device_state", "tool_command", "tool_state", "device_command"]
     assert calls == [
         ("tool_state", -1),
-        *((topic, k) for k in range(6) for topic in row),
+        *((topic, k) for k in range(6) for topic in [*row, *(["world_state"] if k == 0 else [])]),
         ("device_state", 6),
     ]
 
@@ -202,12 +203,14 @@ def test_messages_carry_tick_and_time() -> None:
     }
 
     def sink(topic: str, tick: int, data: bytes) -> None:
+        if topic == "world_state":
+            layouts.setdefault(topic, WorldState.of_layout(data, 8))
         layouts[topic].load(data)
         assert layouts[topic].tick == tick
         seen.setdefault(topic, []).append((tick, layouts[topic].nanoseconds))
 
     simulate(trial(duration=0.05), sink)
-    for topic in ("device_state", "tool_command", "device_command"):
+    for topic in ("device_state", "tool_command", "device_command", "world_state"):
         assert all(time == tick * 1_953_125 for tick, time in seen[topic])
     assert all(time == (tick + 1) * 1_953_125 for tick, time in seen["tool_state"])  # of the state after the tick
 

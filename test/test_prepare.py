@@ -190,13 +190,48 @@ def test_repair_remakes_an_environment_that_looks_whole(whole, capfd):
     assert "haptics: remaking the environment: No module named 'scipy.linalg'\n" in capfd.readouterr().err
 
 
-def test_restart_happens_once(monkeypatch, capfd):
-    monkeypatch.setenv(prepare.REPAIRED, "1")
-    monkeypatch.setattr(prepare, "start", lambda *_: pytest.fail("started again"))
+def installed(preparation, name="numpy"):
+    """A package of two files as an installer leaves it; its folder."""
+    site = preparation.site_packages(preparation.venv)
+    write(site / name / "__init__.py", "x = 1\n")
+    write(site / name / "_core.so", "binary")
+    record = f"{name}/__init__.py,sha256=x,6\n{name}/_core.so,sha256=x,6\n{name}-1.dist-info/RECORD,,\n"
+    write(site / f"{name}-1.dist-info" / "RECORD", record)
+    return site / name
+
+
+def test_damage_is_a_file_of_a_package_that_is_gone_or_cut_short(whole):
+    folder = installed(whole)
+    write(folder / "__pycache__" / "x.pyc")
+    assert whole.damage() == ""
+    write(folder / "_core.so", "bin")
+    assert whole.damage() == f"{folder / '_core.so'} is cut short"
+    (folder / "_core.so").unlink()
+    assert whole.damage() == f"{folder / '_core.so'} is gone"
+
+
+def test_a_failed_import_remakes_a_damaged_environment_alone_and_once(whole, monkeypatch, capfd):
+    started = []
+    monkeypatch.setattr(prepare, "for_this_shell", lambda: whole)
+    monkeypatch.setattr(prepare, "start", lambda *arguments: started.append(arguments) or 5)
+    monkeypatch.setattr(sys, "argv", ["haptics", "list"])
+    monkeypatch.setenv(prepare.REPAIRED, "")
+    folder = installed(whole)
+    error = ImportError("libfoo.so: cannot open shared object file")
+    prepare.mend(error)  # not in this environment
+    monkeypatch.setattr(sys, "prefix", str(whole.venv))
+    prepare.mend(error)  # whole: the library is of someone else
+    assert not started
+    (folder / "_core.so").unlink()
     with pytest.raises(SystemExit) as stop:
-        prepare.restart(ImportError("libpinocchio.so"))
-    assert stop.value.code == 1
-    assert capfd.readouterr().err == ("haptics: the environment was remade and is broken still: libpinocchio.so\n")
+        prepare.mend(error)
+    damage = f"{folder / '_core.so'} is gone"
+    assert (stop.value.code, started) == (5, [(["list"], damage)])
+    with pytest.raises(SystemExit) as stop:
+        prepare.mend(error)
+    assert (stop.value.code, len(started)) == (1, 1)
+    said = f"haptics: the environment was remade and is broken still: {damage} ({error})\n"
+    assert capfd.readouterr().err == said
 
 
 # Starts a preparation whose environment stage runs the given shell command.
@@ -210,7 +245,7 @@ def make(self, lock):
     (self.venv / "bin").mkdir(parents=True, exist_ok=True)
     self._run("pip install", ["sh", "-c", sys.argv[2]], None, lock)
 prepare.Preparation._make_environment = make
-sys.exit(prepare.start([]))
+sys.exit(prepare.start(['benchmark']))
 """
 
 
@@ -235,7 +270,7 @@ def test_failed_command_shows_its_last_lines_and_its_log(checkout):
     assert log.read_text().startswith("1\n2\n")
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_interrupted_preparation_ends_its_children(checkout, number, status):
     held = checkout / "held"  # a pipe that the grandchild holds open as long as it lives
     os.mkfifo(held)
@@ -245,7 +280,8 @@ def test_interrupted_preparation_ends_its_children(checkout, number, status):
         start.send_signal(number)
         pipe.read()
     _, err = start.communicate(timeout=60)
-    assert (start.returncode, err.splitlines()[1:]) == (status, [])
+    said = {130: "haptics: interrupted", 143: "haptics: terminated", 129: "haptics: terminal closed"}[status]
+    assert (start.returncode, err.splitlines()[1:]) == (status, [said])
     assert not (checkout / ".haptics" / "environment.stamp").exists()
 
 
@@ -327,7 +363,7 @@ def test_missing_parts_of_python_are_said_in_one_line(tmp_path, monkeypatch):
 def test_unwritable_checkout_is_said_in_one_line(checkout, monkeypatch, capfd):
     write(checkout / ".haptics")  # a file where the folder should be: refused even to the superuser
     monkeypatch.setattr(prepare, "ROOT", checkout)
-    assert prepare.start([]) == 1
+    assert prepare.start(["benchmark"]) == 1
     message = f"haptics: cannot prepare the environment: File exists: {checkout / '.haptics'}\n"
     assert capfd.readouterr().err == message
 
@@ -365,7 +401,7 @@ def test_suitable_python_is_looked_for(tmp_path):
 
 def test_launcher_parses_under_old_pythons():
     text = LAUNCHER.read_text()
-    assert text.startswith("#!/usr/bin/env python3\n")
+    assert text.startswith('#!/bin/sh\n""":"\nexec python3 -I -S "$0" "$@"\n":"""\n')
     assert not any(mark in text for mark in ('f"', "f'", ":=", "->", "print "))
     assert os.access(LAUNCHER, os.X_OK)
 
@@ -390,6 +426,34 @@ def test_cmake_files_name_folders_of_this_machine(tmp_path):
         prepare.correct_cmake_files(tmp_path, **here)
         assert exported.read_text() == EXPORTED.format(**here)
     assert other.read_text() == "set(x /opt/ros)\n"
+
+
+def test_cmake_files_of_the_installers_cache_stay_as_they_are(tmp_path):
+    """Packages are installed as hard links into a cache that other environments share."""
+    built = EXPORTED.format(include=f"{BUILT}/include/python3.11", packages=f"{BUILT}/lib/python3.11/site-packages")
+    cached = write(tmp_path / "cache.cmake", built)
+    (tmp_path / "share" / "std_msgs" / "cmake").mkdir(parents=True)
+    installed = tmp_path / "share" / "std_msgs" / "cmake" / "export.cmake"
+    installed.hardlink_to(cached)
+    prepare.correct_cmake_files(tmp_path / "share", "/usr/include/python3.11", "/home/site-packages")
+    assert "/opt/python" not in installed.read_text()
+    assert cached.read_text() == built
+
+
+def test_pip_installs_where_uv_cannot(checkout, monkeypatch):
+    write(checkout / "requirements.lock", "numpy==2.4.6\nuv==0.13.9\n")
+    ran = []
+
+    def run(self, what, command, variables, lock):
+        ran.append((what, [str(part) for part in command]))
+        if what == "uv pip install":
+            raise prepare.PreparationError("no such index")
+
+    monkeypatch.setattr(prepare.Preparation, "_run", run)
+    prepare.Preparation(checkout)._make_environment(None)
+    assert [what for what, _ in ran] == ["venv", "installation of uv", "uv pip install", "pip install"]
+    assert ran[1][1][-1] == "uv==0.13.9"
+    assert ran[-1][1][-2:] == ["-r", str(checkout / "requirements.lock")]
 
 
 def test_environment_keeps_foreign_python_out_and_user_settings_in(whole, monkeypatch):

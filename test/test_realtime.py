@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,10 @@ from test_graph import ASYNCHRONOUS, LONG, observer, settings, started, topics  
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.resimulation import resimulate  # noqa: E402
 from haptic_bench.samples import MessageStore  # noqa: E402
-from haptic_bench.trial_bag import read_messages  # noqa: E402
+from haptic_bench.trial_bag import EVENTS, read_messages  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
-from haptic_sim.messages import DeviceState, columns  # noqa: E402
+from haptic_sim.messages import TOPICS, DeviceState, columns  # noqa: E402
 from haptic_sim.nodes import realtime  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 
@@ -117,9 +118,11 @@ def test_a_realtime_trial_has_all_its_ticks_and_simulates_again(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str], changes: tuple[str, ...]
 ) -> None:
     out = tmp_path / "out"
-    slow = settings("rate=200", *changes)
+    slow = settings("rate=200", "health.missed_share=1", *changes)  # on a machine that may stall
+    before = time.time_ns()
     run = haptics("run", "corner_peg", "--mode", "realtime", "--duration", "1", *flags, *slow, "--out", str(out))
     assert run.wait() == 0, run.err
+    check_stamps(out, before, time.time_ns())
     summary = json.loads((out / "summary.json").read_text())
     timing = summary["timing"]
     assert set(timing) >= {
@@ -139,6 +142,27 @@ def test_a_realtime_trial_has_all_its_ticks_and_simulates_again(
     assert verdict.compared > 400 or verdict.unverified
     verify = haptics("replay", str(out), "--verify")
     assert verify.wait() == 0, verify.out
+
+
+def check_stamps(out: Path, before: int, after: int) -> None:
+    """All messages of a trial at 200 Hz are stamped and stored with the time of the system's clock [ns]."""
+    period = 5_000_000  # [ns]
+    of_device: dict[int, int] = {}
+    for topic, stored in topics(out).items():
+        assert before <= stored.log_times.min() and stored.log_times.max() <= after, topic
+        if topic == EVENTS:
+            continue
+        messages = columns(TOPICS[topic].of_layout(stored.messages[0], 1000), stored.messages)
+        messages = messages[np.argsort(messages["tick"])]
+        stamps = messages["sec"].astype(np.int64) * SECOND + messages["nanosec"]
+        assert before <= stamps.min() and stamps.max() <= after + period, topic  # a tool's is that of the tick's end
+        if topic == "device_command":
+            np.testing.assert_array_equal(stamps, [of_device[tick] for tick in messages["device_tick"].tolist()])
+            continue
+        assert np.all(np.diff(stamps) > 0), topic
+        if topic == "device_state":
+            of_device = dict(zip(messages["tick"].tolist(), stamps.tolist(), strict=True))
+            assert stamps[-1] - stamps[0] >= (len(stamps) - 1) * period - period
 
 
 @pytest.mark.parametrize("changes", [(), ASYNCHRONOUS], ids=["synchronous", "asynchronous"])
@@ -161,7 +185,7 @@ def test_resimulation_finds_what_was_changed() -> None:
     simulate(trial, store)
     whole = resimulate(trial, store.messages)
     assert whole.difference == "" and not whole.unverified
-    assert whole.compared == 514 + 514 + 513 + 513
+    assert whole.compared == 514 + 514 + 513 + 513 + 57  # a world state every 9 ticks
     forged = bytearray(store.messages["tool_state"][100])
     at = 4 + trial_tool_offset("pose")
     forged[at] ^= 1

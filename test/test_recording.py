@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
@@ -14,18 +16,22 @@ Stored = tuple[str, int, bytes]
 ROW = ["device_state", "tool_command", "tool_state", "device_command"]  # within a tick, design of the tick
 
 
-def data(topic: str, tick: int) -> bytes:
-    return f"{topic} {tick}".encode()
+def data(topic: str, tick: int, start: int = 0) -> bytes:
+    """What a message begins with, its stamp; the state of the tool is that at the end of its tick."""
+    time = start + tick_time(tick + 1 if topic == "tool_state" else tick, RATE)
+    return struct.pack("<4xiI", *divmod(time, 10**9)) + f"{topic} {tick}".encode()
 
 
-def canonical(last: int, schedule: SurveySchedule | None = None) -> list[tuple[str, int, int]]:
-    """(topic, tick, time [ns]) of ticks 0 to `last`: initial state, then each tick, surveys before theirs."""
+def canonical(last: int, schedule: SurveySchedule | None = None, world_every: int = 0) -> list[tuple[str, int, int]]:
+    """(topic, tick, time [ns]) of ticks 0 to `last`: initial state, then ticks, surveys before, world states after."""
     rows = [("tool_state", -1, 0)]
     for k in range(last + 1):
         surveyed = schedule.due(k) if schedule is not None else None
         if surveyed is not None:
             rows.append(("local_geometry", surveyed, tick_time(k, RATE)))
         rows += [(topic, k, tick_time(k, RATE)) for topic in ROW]
+        if world_every and k % world_every == 0:
+            rows.append(("world_state", k, tick_time(k, RATE)))
     return rows
 
 
@@ -52,13 +58,14 @@ def shuffled(rng: np.random.Generator, rows: list[tuple[str, int, int]], window:
 
 @pytest.mark.parametrize("schedule", [None, SurveySchedule(9, 9), SurveySchedule(4, 0), SurveySchedule(3, 11)])
 @pytest.mark.parametrize("window", [1.0, 4.0, 30.0, 1e6])
+@pytest.mark.parametrize("world_every", [0, 1, 7])
 def test_any_order_of_arrival_is_stored_in_the_order_of_the_tick(
-    window: float, schedule: SurveySchedule | None
+    window: float, schedule: SurveySchedule | None, world_every: int
 ) -> None:
     rng = np.random.default_rng(20260)
-    rows = canonical(60, schedule)
+    rows = canonical(60, schedule, world_every)
     for _ in range(20):
-        store = Store(schedule)
+        store = Store(schedule, world_every=world_every)
         for topic, tick, _ in shuffled(rng, rows, window):
             store.add(topic, tick)
         assert store.written == as_stored(rows)
@@ -85,11 +92,12 @@ def test_repeated_messages_are_stored_once(schedule: SurveySchedule | None) -> N
 def test_the_first_of_two_messages_counts() -> None:
     store = Store()
     store.add("tool_state", -1)
-    store.recording.add("device_state", 0, b"first")
-    store.recording.add("device_state", 0, b"second")
+    first = data("device_state", 0)
+    store.recording.add("device_state", 0, first + b"first")
+    store.recording.add("device_state", 0, first + b"second")
     for topic in ROW[1:]:
         store.add(topic, 0)
-    assert store.written[1] == ("device_state", 0, b"first")
+    assert store.written[1] == ("device_state", 0, first + b"first")
     assert len(store.written) == 5
 
 
@@ -158,16 +166,21 @@ def test_the_survey_of_an_incomplete_tick_is_stored_before_it() -> None:
 
 
 def test_without_a_schedule_surveys_are_stored_when_they_come() -> None:
+    """The first of them with the first tick."""
     store = Store()
-    for topic, tick in (("local_geometry", 0), ("tool_state", -1), ("local_geometry", 3)):
+    rows = canonical(1)
+    for topic, tick, _ in [("local_geometry", 0, 0), *rows]:
         store.add(topic, tick)
-    assert store.written == as_stored([("local_geometry", 0, 0), ("local_geometry", 3, tick_time(3, RATE))])
+    store.add("local_geometry", 3)
+    surveys = [("local_geometry", 0, 0), ("local_geometry", 3, tick_time(3, RATE))]
+    assert store.written == as_stored([surveys[0], *rows, surveys[1]])
 
 
 def test_without_a_schedule_repeated_surveys_are_stored_once() -> None:
     store = Store()
     for tick in (0, 0, 3, 0, 3):
         store.add("local_geometry", tick)
+    store.recording.close()
     assert [message[2] for message in store.written] == [data("local_geometry", 0), data("local_geometry", 3)]
 
 
@@ -195,6 +208,25 @@ def test_what_is_absent_from_the_last_ticks_is_counted_at_the_end() -> None:
     assert store.recording.absent == 2
 
 
+def test_ticks_are_stored_with_the_time_of_a_clock() -> None:
+    """By its first message; the recorder waited for the first tick. Tick 7 was 3 ms late, of 9 one message is left."""
+    start, late = 1_790_000_000_123_456_789, 3_000_000
+    store = Store(patience=5)
+    store.recording.add("local_geometry", 0, data("local_geometry", 0, start - 10**9))
+    store.recording.add("tool_state", -1, data("tool_state", -1, start - 10**9))
+    expected = [start, start]
+    for k in range(20):
+        began = start + tick_time(k, RATE) + (late if k >= 7 else 0)
+        came = ["tool_state"] if k == 9 else ROW
+        for topic in came:
+            store.recording.add(topic, k, data(topic, k, start + (late if k >= 7 else 0)))
+        expected += [began] * len(came)
+    store.recording.close()
+    assert [time for _, time, _ in store.written] == expected
+    assert store.recording.time_of(25) == start + tick_time(25, RATE) + late
+    assert store.recording.absent == 3
+
+
 def test_without_patience_nothing_is_given_up() -> None:
     store = Store()
     rows = [row for row in canonical(400) if row[:2] != ("tool_state", 7)]
@@ -203,3 +235,17 @@ def test_without_patience_nothing_is_given_up() -> None:
     assert (store.recording.complete, store.recording.absent) == (7, 0)
     store.add("tool_state", 7)
     assert store.written == as_stored(canonical(400))
+
+
+def test_a_world_state_that_never_came_is_missing_and_at_last_given_up() -> None:
+    """In lockstep it is waited for; in realtime its tick is stored without."""
+    store = Store(world_every=5)
+    for topic, tick, _ in canonical(7, None):
+        store.add(topic, tick)
+    assert store.recording.complete == 0
+    assert store.recording.missing() == "world_state 0"
+    store.add("world_state", 0)
+    assert store.recording.complete == 5
+    store.recording.close()
+    assert store.written == as_stored([row for row in canonical(7, None, 5) if row[:2] != ("world_state", 5)])
+    assert store.recording.absent == 1

@@ -16,7 +16,8 @@ from haptic_bench.studies import study_of
 from haptic_sim.energy import TERMS
 from haptic_sim.parameters import ParameterError
 
-VOID = {"meta", "br", "hr", "img", "input", "link"}
+EMPTY = '{"experiment": "a", "mode": "offline", "status": "done", "sweep": {"runs": []}}'
+VOID = {"meta", "br", "wbr", "hr", "img", "input", "link"}
 
 
 def run(directory, *settings, rows=None, name="corner_peg", **summary):
@@ -49,7 +50,8 @@ def sweep(directory, key, values):
     for label in labels:
         run(directory / label, label)
     runs = [{"label": label, "directory": label} for label in labels]
-    (directory / "summary.json").write_text(json.dumps({"sweep": {"keys": [key], "runs": runs}}))
+    document = {"experiment": "corner_peg", "mode": "offline", "status": "done", "sweep": {"keys": [key], "runs": runs}}
+    (directory / "summary.json").write_text(json.dumps(document))
 
 
 class Page(HTMLParser):
@@ -136,9 +138,9 @@ def test_the_page_says_what_was_run_and_found(done):
 
 def test_figures_are_small_svg_files_without_dates(done):
     files = sorted((done[0] / "figures").glob("*.svg"))
-    assert {"trajectory_a.svg", "force_x.svg", "torque.svg", "kinetic_energy_a.svg", "renderings_b.svg"} <= {
-        file.name for file in files
-    }
+    names = {file.name for file in files}
+    assert {"trajectory_a.svg", "force_x.svg", "kinetic_energy_a.svg", "renderings_b.svg"} <= names
+    assert "torque.svg" not in names, "nothing turns the peg: that panel would show rounding errors alone"
     for file in files:
         root = ElementTree.parse(file).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -227,12 +229,12 @@ def test_a_sweep_of_the_scene_has_no_common_ideal(tmp_path):
 def test_any_trial_has_figures(tmp_path):
     run(tmp_path, "analysis=trial")
     report.write(tmp_path)
+    # nothing turns the peg
     assert {file.stem for file in (tmp_path / "figures").iterdir()} == {
         "trajectory_hand_xy",
         "trajectory_tool_xy",
         "wrench_fx",
         "wrench_fy",
-        "wrench_tz",
         "kinetic_energy",
         "energy_stack",
         "energy_numerical",
@@ -243,7 +245,7 @@ def test_any_trial_has_figures(tmp_path):
     ("name", "settings", "panels"),
     [
         ("incline", ["scene.angle=20"], {"trajectory_tool_xz", "wrench_fx", "wrench_fz", "wrench_ty"}),
-        ("stack", ["scene.boxes=3"], {"trajectory_tool_xz", "wrench_fz"}),
+        ("stack", ["scene.boxes=3"], {"wrench_fz"}),
         ("bounce_settle", [], {"trajectory_tool_xz", "wrench_fz"}),
     ],
 )
@@ -252,10 +254,11 @@ def test_a_trial_without_a_device_has_a_page(tmp_path, name, settings, panels):
     path = report.write(tmp_path)
     text = " ".join(read(path).text)
     assert "no device: the operator's wrench acts on the tool" in text
-    assert "Position of the tool." in text
+    at_rest = name == "stack"  # panels of what does not move are left out
+    assert ("Position of the tool." in text) == (not at_rest)
     assert "Wrench of the environment on the tool" in text
     files = {file.stem for file in (tmp_path / "figures").iterdir()}
-    assert panels | {"kinetic_energy", "energy_stack", "energy_numerical"} <= files
+    assert panels | (set() if at_rest else {"kinetic_energy", "energy_stack", "energy_numerical"}) <= files
     assert "trajectory_tool_xy" not in files  # it moves in a plane of x and z
     assert ("Wookho" in text or "W. Son" in text) == (name == "bounce_settle")
 
@@ -290,11 +293,11 @@ def test_the_page_names_the_method(tmp_path, settings, text):
     ("damage", "message"),
     [
         (lambda path: (path / "summary.json").unlink(), "is this a trial's directory?"),
-        (lambda path: (path / "summary.json").write_text("{"), "summary.json: not JSON"),
+        (lambda path: (path / "summary.json").write_text("{"), "summary.json: "),
         (lambda path: (path / "summary.json").write_text("[]"), "summary.json: must be a mapping"),
         (lambda path: (path / "experiment.yaml").unlink(), "experiment.yaml: cannot be read"),
         (lambda path: (path / "samples.csv").write_text("tick,time\n0,x\n"), "not the samples of a trial"),
-        (lambda path: (path / "summary.json").write_text('{"sweep": {"runs": []}}'), "the sweep has no runs"),
+        (lambda path: (path / "summary.json").write_text(EMPTY), "the sweep has no runs"),
     ],
 )
 def test_what_is_no_trial_is_refused(tmp_path, damage, message):
@@ -463,3 +466,37 @@ def test_labels_are_no_mathematics():
 def test_importing_the_report_does_not_import_matplotlib():
     code = "import sys, haptic_bench.report; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_a_panel_that_shows_nothing_is_left_out():
+    time = np.arange(100) / 1e3
+
+    def panel(values, **how):
+        line = figures.Line(time, np.asarray(values, float), "a", figures.Style())
+        return figures.draw("a", "A", [line], "x", "y", **how)
+
+    assert panel(np.zeros(100)).empty and panel(np.full(100, np.nan)).empty
+    assert panel(1e-12 * np.sin(time), least=0.2).empty
+    assert not panel(np.full(100, 5.0)).empty and not panel(1e-12 * np.sin(time)).empty
+    kept = figures.Figure("b", "", [panel(np.zeros(100)), panel(time)])
+    (figure,) = report.shown_of([figures.Figure("a", "", [panel(np.zeros(100))]), kept])
+    assert [one.empty for one in figure.panels] == [False]
+
+
+def test_a_legend_stays_within_its_panel():
+    lines = [figures.Line(np.arange(9.0), np.arange(9.0), f"{i}" * 48, figures.Style()) for i in range(9)]
+    svg = figures.draw("a", "A", lines, "x", "y").svg
+    height, width = (float(re.search(rf'{name}="([\d.]+)pt"', svg)[1]) for name in ("height", "width"))
+    assert (width, height) == (480.0, 330.0 + 4 * 14.0)
+    assert all(f">{f'{i}' * 48}<" in svg for i in range(9))
+
+
+def test_many_runs_have_a_row_each_and_some_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "DRAWN", 3)
+    monkeypatch.setattr(report, "COLUMNS", 3)
+    sweep(tmp_path, "contact.stiffness", [1000, 1500, 2000, 3000])
+    text = report.write(tmp_path).read_text(encoding="utf-8")
+    assert "The figures show 3 of the 4 runs, evenly chosen in their order." in text
+    assert '<th scope="col" class="">Run</th>' in text and "In 4 runs" in text
+    page = " ".join(Page(text).text)
+    assert all(f"{value}" in page for value in (1000, 1500, 2000, 3000))

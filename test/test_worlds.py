@@ -217,7 +217,7 @@ def test_a_urdf_has_the_dynamics_that_pinocchio_gives_it() -> None:
     alone = pin.buildModelFromUrdf(str(HERE / "arm.urdf"))
     for seed in range(3):
         q, v = randomised(alone, seed)
-        w = world(files={"arm": {"path": "arm.urdf", "q": list(q), "v": list(v)}}, tool="arm/lower")
+        w = world(files={"arm": {"path": "arm.urdf", "q": list(q), "v": list(v), "limits": "none"}}, tool="arm/lower")
         np.testing.assert_array_equal([*w.q, *w.v], [*q, *v])
         same_dynamics(w, alone, w.q, w.v)
     for name in ("lowerPositionLimit", "upperPositionLimit", "upperEffortLimit", "upperVelocityLimit", "damping"):
@@ -235,7 +235,7 @@ def test_shapes_of_a_urdf_are_where_pinocchio_has_them() -> None:
     )
     q, _ = randomised(alone, 5)
     pose = {"position": [0.4, 0.5, -0.2], "rotation": [0.3, 0.2, 0.9]}
-    w = world(files={"arm": {"path": "arm.urdf", "q": list(q), **pose}}, tool="arm/lower")
+    w = world(files={"arm": {"path": "arm.urdf", "q": list(q), "limits": "none", **pose}}, tool="arm/lower")
     X_WF = pin.SE3(Rotation.from_euler("xyz", pose["rotation"]).as_matrix(), np.array(pose["position"]))
     theirs, ours = geometry.createData(), w.geometry.createData()
     pin.updateGeometryPlacements(alone, alone.createData(), geometry, theirs, q)
@@ -248,7 +248,7 @@ def test_a_robot_of_the_library_has_its_dynamics_and_hold_point() -> None:
     path = ROBOTS / "panda_description" / "urdf" / "panda.urdf"
     alone = pin.buildModelFromUrdf(str(path))
     q, v = randomised(alone, 7)
-    file = {"path": str(path), "q": list(q), "v": list(v), "meshes": "hull"}
+    file = {"path": str(path), "q": list(q), "v": list(v), "meshes": "hull", "limits": "none"}
     w = world(files={"panda": file}, tool="panda/panda_hand", hold=[0, 0, 0.1], ignore=[["panda", "panda"]])
     same_dynamics(w, alone, w.q, w.v)
     data = alone.createData()
@@ -268,7 +268,8 @@ def test_a_free_base_moves_as_pinocchios_free_flyer() -> None:
     twist = np.concatenate([X_WB.rotation @ v[:3], X_WB.rotation @ v[3:6]])  # of the base's origin, world axes
     lever = X_WB.rotation @ np.array([0.01, 0, 0.05])
     centre_velocity = twist[:3] + np.cross(twist[3:], lever)
-    given = {"path": "arm.urdf", "base": "free", "q": list(q), "v": [*centre_velocity, *twist[3:], *v[6:]]}
+    given = {"path": "arm.urdf", "base": "free", "limits": "none", "q": list(q)}
+    given["v"] = [*centre_velocity, *twist[3:], *v[6:]]
     w = world(files={"arm": given}, tool="arm/tip")
     np.testing.assert_allclose(energies(w.model, w.q, w.v), energies(alone, q, v), rtol=1e-12)
     np.testing.assert_allclose(frame(w, "arm/base").homogeneous, X_WB.homogeneous, atol=1e-14)
@@ -293,7 +294,9 @@ def test_a_floating_joint_of_a_urdf_makes_a_free_body(tmp_path: Path) -> None:
     alone = pin.buildModelFromUrdf(str(tmp_path / "arm.urdf"))
     q, _ = randomised(alone, 3)
     v = np.array([0.1, 0.2, 0.3, 0, 0, 0, 0, 0])
-    w = world(tmp_path, files={"arm": {"path": "arm.urdf", "q": list(q), "v": list(v)}}, tool="arm/lower")
+    w = world(
+        tmp_path, files={"arm": {"path": "arm.urdf", "q": list(q), "v": list(v), "limits": "none"}}, tool="arm/lower"
+    )
     assert w.body_names == ("world", "arm/base", "arm/upper", "arm/lower")
     np.testing.assert_allclose(w.v, v)
     theirs, ours = alone.createData(), w.model.createData()
@@ -687,11 +690,11 @@ HINGED = {"joint": "revolute", "axis": [0, 0, 1], "mass": 1, "inertia": [1, 1, 1
         ),
         (
             {"bodies": {"ball": BALL}, "files": {"arm": {"path": "arm.urdf", "q": [1, 2, 3]}}},
-            "scene.files.arm.q has 3 values: must have 2",
+            "scene.files.arm.q has 3 values: must have 2: shoulder, slide",
         ),
         (
             {"bodies": {"ball": BALL}, "files": {"arm": {"path": "arm.urdf", "v": [1]}}},
-            "scene.files.arm.v has 1 values: must have 2",
+            "scene.files.arm.v has 1 values: must have 2: shoulder, slide",
         ),
         (
             {"bodies": {"ball": BALL}, "files": {"arm": {"path": "arm.urdf", "base": "free", "q": [0] * 9}}},
@@ -746,7 +749,7 @@ def one(content: str) -> str:
             f": link upper: {MOVES}\n: link lower: {MOVES}",
         ),
         (URDF.replace("0 0.6 0.8", "0 0 0"), ": joint slide: axis = 0 0 0: must not be zero"),
-        (URDF.replace('lower="-2"', 'lower="x"'), ": does not contain a valid URDF model."),
+        (URDF.replace('lower="-2"', 'lower="x"'), ": joint shoulder: lower = x: must be a number"),
         (URDF.replace("wedge.obj", "none.obj"), ": Mesh package://data/none.obj could not be found."),
     ],
 )

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, ClassVar
 
 from haptic_drivers.nodes.driver import table_of
 from haptic_drivers.operators import AnyOperatorParameters, build_operator
-from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import Message, ToolCommand, tick_time
+from haptic_sim.contact.response import UNLIMITED
+from haptic_sim.messages import Message, ToolCommand
 from haptic_sim.nodes.leader import LeaderNode, LeaderTrialParameters
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.tool import WorldTrialParameters
 from haptic_sim.nodes.trial import EVENTS
 from haptic_sim.parameters import quantity
 from haptic_sim.tool_side import build_tool_side
+from haptic_sim.world_state import WorldStates
 
 
 class AloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
     """What the environment needs to know of a trial without a device."""
 
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
+    seed: int = quantity(0, description="Seed of everything random", ge=0)
 
 
 class AloneNode(LeaderNode):
@@ -29,18 +32,25 @@ class AloneNode(LeaderNode):
     NAME: ClassVar[str] = "environment"
     Config: ClassVar[Any] = AloneTrialParameters
     SUBSCRIBES: ClassVar[tuple[str, ...]] = (EVENTS,)
-    PUBLISHES: ClassVar[tuple[str, ...]] = ("tool_command", "tool_state")
     config: AloneTrialParameters
+
+    def published(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        shown = ("world_state",) if self.config.environment.publish is not None else ()
+        return ("tool_command", "tool_state", *shown)
 
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
         table = table_of(config.operator)
-        self._operator = build_operator(config.operator, table)
-        build_tool_side(config, DeviceLimits(), config.rate).rehearse()
-        self._core = build_tool_side(config, DeviceLimits(), config.rate)
+        self._operator = build_operator(config.operator, table, config.seed)
+        build_tool_side(config, UNLIMITED, config.rate).rehearse()
+        self._core = build_tool_side(config, UNLIMITED, config.rate)
         self._command, self._state = ToolCommand(), self._core.tool_state()
         self._begun = -1
+        every = config.environment.publish_every(config.rate)
+        self._worlds = WorldStates(self._core.observer, every, config.rate, partial(self.send, "world_state"))
+        self._worlds.rehearse()
         self.open_trial()
 
     def reconfigure(self) -> None:
@@ -58,6 +68,7 @@ class AloneNode(LeaderNode):
     def idle(self) -> bool:
         """Repeat the initial state until the first tick."""
         if self._begun < 0:
+            self._state.stamp(-1, self.time_of(0))
             self.send("tool_state", self._state)
         return self._begun >= 0
 
@@ -66,7 +77,7 @@ class AloneNode(LeaderNode):
         self.apply_changes()
         rate, command = self.config.rate, self._command
         started = time.monotonic_ns()
-        command.stamp(tick, tick_time(tick, rate))
+        command.stamp(tick, self.time_of(tick))
         command.tool_tick = tick - 1
         self._operator.wrench(tick / rate, self._state.pose, self._state.twist, command.wrench)
         self.send("tool_command", command)
@@ -77,6 +88,7 @@ class AloneNode(LeaderNode):
 
     def complete(self) -> None:
         """See LeaderNode."""
+        self._worlds.conclude(self._state)
         self._core.prepare()
 
     def answered(self) -> int:

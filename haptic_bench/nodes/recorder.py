@@ -15,14 +15,15 @@ from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
 from haptic_bench.recording import ALONE, ROW
-from haptic_bench.trial_bag import TrialBag
+from haptic_bench.trial_bag import TrialBag, cannot_record
 from haptic_sim.environment import EnvironmentParameters
 from haptic_sim.messages import TOPICS, Message, MessageError
+from haptic_sim.nodes.inbox import Inbox
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import PRIORITY, prioritise_delivery
-from haptic_sim.nodes.servo import ServoNode
-from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
-from haptic_sim.parameters import quantity
+from haptic_sim.nodes.servo import UNKNOWN_NODE, ServoNode
+from haptic_sim.nodes.trial import EVENTS, POLL, ServoError, TrialParameters
+from haptic_sim.parameters import ParameterError, quantity
 
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
@@ -49,8 +50,8 @@ class RecorderNode(ServoNode):
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
         asynchronous = "local_model" in self.config.nodes
-        topics = ALONE if self._alone else ROW
-        return (*topics, *(("local_geometry",) if asynchronous else ()), EVENTS)
+        topics = [*(ALONE if self._alone else ROW), *(["local_geometry"] if asynchronous else [])]
+        return (*topics, *(["world_state"] if self.config.environment.publish is not None else []), EVENTS)
 
     @property
     def _alone(self) -> bool:
@@ -62,9 +63,19 @@ class RecorderNode(ServoNode):
         config = self.config
         asynchronous = "local_model" in config.nodes
         schedule = config.environment.schedule(config.rate) if asynchronous else None
-        self._bag = TrialBag(
-            Path(config.directory), config.name, config.rate, schedule, realtime=config.realtime, alone=self._alone
-        )
+        directory = Path(config.directory)
+        try:
+            self._bag = TrialBag(
+                directory,
+                config.name,
+                config.rate,
+                schedule,
+                realtime=config.realtime,
+                alone=self._alone,
+                world_every=config.environment.publish_every(config.rate),
+            )
+        except OSError as error:
+            raise ParameterError([cannot_record(error, directory)]) from error
         # The tick follows the header, whose length is that of the frame's name.
         self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
         # What is sent before the first tick, again and again, until everybody has it.
@@ -72,6 +83,32 @@ class RecorderNode(ServoNode):
         if asynchronous and not config.realtime:
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
+
+    def open_inbox(self) -> Inbox:
+        """See ServoNode: whatever else is published, what the trial's nodes say is recorded."""
+        self._told_apart: dict[tuple[str, bytes], bool] = {}  # whether a topic is of a publisher
+        try:
+            return Inbox(self.context, self.subscriptions_of, self._is_of_the_trial)
+        except (OSError, AttributeError) as error:
+            self.get_logger().warning(f"a topic with a foreign publisher is not recorded: {error}")
+            return super().open_inbox()
+
+    def _is_of_the_trial(self, topic: str, gid: bytes) -> bool:
+        """Whether a publisher is the one that a topic shall have: the first of that name, as long as it is there."""
+        known = self._told_apart.get((topic, gid))
+        if known is not None:
+            return known
+        names, namespace = self.config.publishers(topic), self.get_namespace()
+        infos = self.get_publishers_info_by_topic(topic)
+        name_of = {bytes(info.endpoint_gid)[: len(gid)]: (info.node_namespace, info.node_name) for info in infos}
+        where, name = name_of.get(gid, ("", UNKNOWN_NODE))
+        if name == UNKNOWN_NODE:
+            return False  # the graph does not know it yet; what is said before the start is said again
+        rivals = [one for one, named in name_of.items() if named == (where, name) and one != gid]
+        accepted = where == namespace and name in names
+        accepted &= not any(self._told_apart.get((topic, one), True) for one in rivals)
+        self._told_apart[topic, gid] = accepted
+        return accepted
 
     def prepared(self) -> bool:
         """See ServoNode."""
@@ -96,18 +133,23 @@ class RecorderNode(ServoNode):
 
     def serve(self) -> None:
         """Record until the trial ends."""
+        try:
+            self._record()
+        except OSError as error:  # a full disk, say
+            raise ServoError(cannot_record(error, Path(self.config.directory) / "bag")) from error
+
+    def _record(self) -> None:
         if self.realtime:
             # Above whatever else runs, or the middleware's own queue overflows; below the servo threads, or each
             # message interrupts the tick that it is of. The recorder's own thread has time: its queues are deep.
             prioritise_delivery(PRIORITY - 1)
         announced = False
-        deadline = time.monotonic() + READY_TIMEOUT
         acknowledged = 0
         try:
             while not self.stopping and self._end is None:
                 self.listen(None if announced else POLL)
                 time.sleep(GATHER)
-                announced = announced or self.announce_if_ready(deadline)
+                announced = announced or self.announce_if_ready()
                 if not self.realtime and self._bag.complete >= acknowledged + ACKNOWLEDGE:
                     acknowledged = self._bag.complete
                     self.tell("recorded", acknowledged)
@@ -129,10 +171,11 @@ class RecorderNode(ServoNode):
         Where the middleware does not number its messages, all count as lost.
         """
         absent, lost = self._bag.absent, self.inbox.lost if self.inbox is not None else {}
+        foreign = {"foreign_messages": self.contested}
         if lost is None:
-            return {"lost_messages": absent, "unsent_messages": 0}
-        of_ticks = sum(count for topic, count in lost.items() if topic in ROW)
-        return {"lost_messages": sum(lost.values()), "unsent_messages": max(0, absent - of_ticks)}
+            return foreign | {"lost_messages": absent, "unsent_messages": 0}
+        of_ticks = sum(count for topic, count in lost.items() if topic != "local_geometry")
+        return foreign | {"lost_messages": sum(lost.values()), "unsent_messages": max(0, absent - of_ticks)}
 
     def _drain(self) -> None:
         """Take what is still under way: up to the trial's end, or for a moment when stopped first."""

@@ -21,7 +21,7 @@ from haptic_bench.offline import Sink
 from haptic_bench.samples import MessageStore, Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_drivers.operators import build_operator, wrench_at_rest
-from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import ToolCommand, columns, tick_time
 from haptic_sim.scene import TwoLinksParameters
 from haptic_sim.tool_side import build_environment
@@ -106,7 +106,7 @@ class LinkageImpact(Study):
                 return i
             contact = experiment.contact.model_copy(update={"restitution": restitution})
             world = experiment.model_copy(update={"contact": contact}).world()
-            environment = build_environment(world, contact, experiment.environment, DeviceLimits(), 1.0 / INSTANT)
+            environment = build_environment(world, contact, experiment.environment, UNLIMITED, 1.0 / INSTANT)
             state = environment.tool_state()
             if i == 0:
                 sink("tool_state", -1, state.to_bytes())

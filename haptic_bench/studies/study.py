@@ -72,7 +72,7 @@ def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
 
 
 class Study:
-    """A trial by itself: no metrics, no claims, the figures that every trial has."""
+    """What all studies have: no metrics, no claims, the figures of any trial."""
 
     METRICS: ClassVar[Mapping[str, Quantity]] = {}
     CLAIMS: ClassVar[Mapping[str, Quantity]] = {}
@@ -93,6 +93,10 @@ class Study:
     def last_tick(self, experiment: Experiment) -> int:
         """N: ticks 0 to N are executed."""
         return experiment.last_tick
+
+    def world_every(self, experiment: Experiment) -> int:
+        """Ticks from one world state to the next; 0: there are none, as of what is no trial in time."""
+        return 0 if self.OFFLINE_ONLY else experiment.environment.publish_every(experiment.rate)
 
     def simulate(
         self,
@@ -134,15 +138,19 @@ class Study:
         """The figures of several trials."""
         return trial_figures(curves)
 
+    def quantity(self, name: str) -> Quantity | None:
+        """What a metric is; None if it is none of this study."""
+        return self.METRICS.get(name)
+
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
         """What theory says of metrics: the value and where it is from, by name."""
         return {}
 
 
 def names() -> list[str]:
-    """All studies; `trial` is the one without a module."""
-    modules = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
-    return ["trial", *(name for name in modules if name not in ("__init__", "study"))]
+    """All studies; `trial` is for any experiment, and comes first."""
+    modules = {path.stem for path in Path(__file__).parent.glob("*.py")} - {"__init__", "study", "trial"}
+    return ["trial", *sorted(modules)]
 
 
 def study_of(experiment: Experiment) -> Study:
@@ -154,7 +162,5 @@ def study_of(experiment: Experiment) -> Study:
     name = experiment.analysis
     if name not in names():
         raise ParameterError([f"analysis = {name}: must be one of {', '.join(names())}"])
-    if name == "trial":
-        return Study()
     study: Study = importlib.import_module(f"haptic_bench.studies.{name}").STUDY
     return study

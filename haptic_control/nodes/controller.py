@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from haptic_control.controllers import AnyControllerParameters, build_controller
+from pydantic import model_validator
+
+from haptic_control.controllers import AnyControllerParameters, build_controller, stability_problem
+from haptic_control.stability import CoupledInertias
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.servo import ServoNode
@@ -23,6 +26,15 @@ class ControllerTrialParameters(TrialParameters):
     tool_sizes: tuple[int, int, int] = quantity(
         description="Sizes of the tool's configuration and velocity, and number of its exact constraints"
     )
+    inertias: CoupledInertias = quantity(CoupledInertias(), description="What the controller couples, at the start")
+
+    @model_validator(mode="after")
+    def _loop_is_stable(self) -> ControllerTrialParameters:
+        """Refuse gains, also changed ones, with which the sampled loop diverges."""
+        problem = stability_problem(self.controller, self.inertias, self.rate)
+        if problem:
+            raise ValueError(f".{problem}")
+        return self
 
 
 class ControllerNode(ServoNode):
@@ -38,8 +50,9 @@ class ControllerNode(ServoNode):
     def build(self) -> None:
         """See ServoNode."""
         sizes = ToolSizes(*self.config.tool_sizes)
-        build_controller(self.config.controller).rehearse(sizes)
-        self._core: Any = build_controller(self.config.controller)  # each kind takes parameters of its own
+        controller, rate = self.config.controller, self.config.rate
+        build_controller(controller, rate).rehearse(sizes)
+        self._core: Any = build_controller(controller, rate)  # each kind takes parameters of its own
         self._received = DeviceState()
         self._tool, self._answered = (sizes.tool_state() for _ in range(2))
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()

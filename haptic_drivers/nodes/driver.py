@@ -6,18 +6,18 @@ Asks again where an answer is late, and renders what is commanded.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
+from haptic_sim import inputs
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError
 from haptic_sim.nodes.leader import LeaderNode, LeaderTrialParameters
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.trial import EVENTS
-from haptic_sim.parameters import quantity
+from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.scene import AnyToolParameters
 
 
@@ -51,6 +51,10 @@ class DriverNode(LeaderNode):
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
         self.open_trial()
 
+    def next_tick(self) -> int:
+        """See ServoNode."""
+        return self._sensed + 1
+
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
         if topic == EVENTS:
@@ -69,9 +73,14 @@ class DriverNode(LeaderNode):
             raise MessageError(f"device_command {tick}: not finite")
         self._command, self._received, self._commanded = received, self._command, tick
 
+    def resume(self, tick: int) -> None:
+        """See LeaderNode: from zero force; a command of an earlier tick is of the activation before."""
+        self._core.activate(tick)
+        self._command.tick, self._commanded = -1, tick - 1
+
     def begin(self, tick: int) -> int:
         """See LeaderNode."""
-        self._core.sense(tick, self._state)
+        self._core.sense(tick, self._state, self.time_of(tick))
         self._sensed = tick
         sent = time.monotonic_ns()
         self.send("device_state", self._state)
@@ -96,7 +105,12 @@ class DriverNode(LeaderNode):
     def counts(self) -> dict[str, int]:
         """See LeaderNode."""
         core = self._core
-        return {"saturations": core.saturations, "expired": core.expired, "refused": self.refused + core.refused}
+        return {
+            "saturations": core.saturations,
+            "bounded": core.bounded,
+            "expired": core.expired,
+            "refused": self.refused + core.refused,
+        }
 
     def health(self) -> tuple[str, dict[str, object]]:
         """See ServoNode."""
@@ -104,18 +118,25 @@ class DriverNode(LeaderNode):
         core = self._core
         if core.expired:
             trouble = f"{core.expired} ticks without force: the last command was too old"
-        return trouble, values | {"saturations": core.saturations, "ticks without force": core.expired}
+        return trouble, values | {
+            "saturations": core.saturations,
+            "bounded ticks": core.bounded,
+            "ticks without force": core.expired,
+        }
 
 
 def table_of(operator: AnyOperatorParameters) -> np.ndarray | None:
     """The rows of a `file` operator's file, None for the others.
 
     Raises:
-        ParameterError: as `read_table`; OSError: the file cannot be read.
+        ParameterError: the file cannot be read, or as `read_table`.
     """
     if not isinstance(operator, FileParameters):
         return None
-    return read_table(Path(operator.path).read_text(encoding="utf-8").splitlines(), operator.path)
+    try:
+        return read_table(inputs.read_text(operator.path, inputs.DATA).splitlines(), operator.path)
+    except inputs.InputError as error:
+        raise ParameterError([f"operator.path = {inputs.shown(operator.path)}: {error}"]) from error
 
 
 def main() -> None:

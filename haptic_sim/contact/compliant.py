@@ -37,6 +37,7 @@ from haptic_sim.contact.impulses import (
     resolve_non_pulling,
     take_back,
 )
+from haptic_sim.contact.penalties import LIMIT, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
     BONDED,
     BONDS,
@@ -58,6 +59,7 @@ from haptic_sim.contact.response import (
     set_up,
 )
 from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, contact_velocity
+from haptic_sim.joints import after_impact
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.multibody import Multibody
 from haptic_sim.parameters import ParameterError
@@ -121,6 +123,7 @@ class CompliantArrays(NamedTuple):
         old: identities of the contacts that overlapped in the step before, (C,) int64.
         group: union-find forest of the trees, (trees,) int64; colliding: of its roots, (trees,) bool.
         numbers: normal velocity, 1 where it collides, and two more of each contact, (4, C).
+        ratios: see `find_ratios`, (2, trees).
         chosen, column: work space, (C,) and (trees,) int64.
         W, c, G, H, small, vectors, order: of an `ImpulseWorkspace`.
         wrench_limit: (6,); wrenches: work space, (3, 6).
@@ -137,6 +140,7 @@ class CompliantArrays(NamedTuple):
     group: np.ndarray
     colliding: np.ndarray
     numbers: np.ndarray
+    ratios: np.ndarray
     chosen: np.ndarray
     column: np.ndarray
     W: np.ndarray
@@ -202,6 +206,7 @@ class CompliantContact(ContactResponse):
             group=np.zeros(trees, np.int64),
             colliding=np.zeros(trees, np.bool_),
             numbers=np.zeros((4, capacity)),
+            ratios=np.zeros((2, trees)),
             chosen=np.zeros(capacity, np.int64),
             column=np.zeros(trees, np.int64),
             W=work.W,
@@ -233,6 +238,18 @@ class CompliantContact(ContactResponse):
             sweeps=Sweeps.allocate(capacity if method == "impulse_augmented" else 0, body),
         )
 
+    @property
+    def remedy(self) -> str:
+        """See ContactResponse."""
+        if not self._arrays.impulsive:
+            return ""
+        if self._arrays.limited:
+            return (
+                "impulses beyond device.wrench_limit take many steps; choose a larger device.wrench_limit, "
+                "device.impulse_rendering = saturated, or environment.method = penalty or constraint"
+            )
+        return "choose environment.method = penalty or constraint, or a smaller contact.stiffness"
+
     def _memory(self) -> CompliantArrays:
         return self._arrays
 
@@ -256,7 +273,7 @@ def _step_with_friction(packed, count, wrench, potential, period):
 @numba.njit(cache=True, nogil=True)
 def _respond(packed, count, period):
     """See ContactResponse."""
-    set_up(packed, count)
+    set_up(packed, count, period)
     collide = _penalize(packed, count, period, packed.arrays.method.impulsive)
     if collide:
         packed.arrays.counts[UNRESOLVED] += _collide_without_friction(packed, count)
@@ -266,7 +283,7 @@ def _respond(packed, count, period):
 @numba.njit(cache=True, nogil=True)
 def _respond_with_friction(packed, count, period):
     """See ContactResponse."""
-    set_up(packed, count)
+    set_up(packed, count, period)
     collide = _penalize(packed, count, period, True)
     if collide:
         packed.arrays.counts[UNRESOLVED] += _collide_with_friction(packed, count)
@@ -284,6 +301,8 @@ def _settle(packed, count, period, collide):
         if part == 0.0:  # the device renders nothing in a direction that is needed
             collide = False
             _penalize(packed, count, period, False)
+    if collide and a.body.joints.damped:
+        _damp_joints(packed, count, period)
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
     counts[SLIDING] = 0
     a.amounts[BONDED] = 0.0
@@ -292,6 +311,20 @@ def _settle(packed, count, period, collide):
     else:
         counts[BONDS] = 0
     add_up(packed, count, period)
+
+
+@numba.njit(cache=True, nogil=True)
+def _damp_joints(packed, count, period):
+    """Let damping of joints begin after the impacts."""
+    a = packed.arrays
+    u, impulses = a.method.u, a.impulses
+    for j in range(u.shape[0]):
+        u[j] = a.body.u[j]
+    for i in range(count):
+        if impulses.impact[i]:
+            for d in range(3):
+                apply_impulse(a.scaled, i, d, impulses.p[i, d], u)
+    after_impact(a.body.joints, a.body, u, period, a.external)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -320,7 +353,66 @@ def _penalize(packed, count, period, impulsive):
         a.impulses,
     )
     counts[PENDING] = 0
+    if _are_beyond(packed, count, period):
+        for g in range(m.group.shape[0]):
+            if m.ratios[0, g] > LIMIT * m.ratios[1, g]:
+                counts[UNRESOLVED] += not _penalize_implicitly(packed, g, count, period)
     return collide
+
+
+@numba.njit(cache=True, nogil=True)
+def _are_beyond(packed, count, period):
+    """Whether the explicit penalties of some group are beyond what is stable; fills the ratios of all."""
+    a = packed.arrays
+    m, gain = a.method, a.method.numbers[3]
+    some = False
+    for i in range(count):
+        gain[i] = 0.0
+        if m.numbers[2, i] > 0.0:
+            damping = a.material.damping
+            if not m.normal_force[i] > 0.0:  # its damper takes no more than its spring gives
+                damping = -a.material.stiffness * a.rows.separation[i] / m.numbers[0, i]
+            gain[i] = period * (damping + 0.5 * period * a.material.stiffness) / m.numbers[2, i]
+            some = True
+    if not some:
+        return False
+    for tree in range(m.group.shape[0]):
+        m.group[tree] = _root(m.group, tree)
+    return find_ratios(count, a.scaled, gain, m.group, a.body.u, m.u, m.ratios)
+
+
+@numba.njit(cache=True, nogil=True)
+def _penalize_implicitly(packed, g, count, period):
+    """Replace the penalties of a group that is beyond what is stable; whether they converged."""
+    a = packed.arrays
+    m, p, spring = a.method, a.impulses.p, a.impulses.spring
+    v_free, p0, v, q = m.vectors[0], m.vectors[1], m.vectors[2], m.vectors[3]
+    explicit = LIMIT * m.ratios[1, g] / m.ratios[0, g]
+    for j in range(m.u.shape[0]):
+        m.u[j] = a.body.u[j] + a.external[j]
+    n = 0
+    for i in range(count):
+        if m.numbers[2, i] > 0.0 and _group_of(a.scaled, i, m.group) == g:
+            stiffness, damping = a.material.stiffness / m.numbers[2, i], a.material.damping / m.numbers[2, i]
+            m.chosen[n] = i
+            v_free[n] = contact_velocity(a.scaled, i, 0, m.u)
+            p0[n] = -period * stiffness * a.rows.separation[i]
+            if m.normal_force[i] > 0.0:
+                p0[n] -= period * explicit * damping * m.numbers[0, i]
+            else:
+                p0[n] *= 1.0 - explicit
+            m.c[n] = period * (1.0 - explicit) * (damping + period * stiffness)
+            n += 1
+    W = m.W[: n * _number_columns(packed, g)].reshape((n, -1))
+    _gather(packed, n, W)
+    ended = push_implicitly(n, W, v_free, p0, m.c, m.H, m.small[0], m.small[1], v, m.numbers[3], m.order[0], q)
+    for k in range(n):
+        i = m.chosen[k]
+        p[i, 0], m.normal_force[i], spring[i] = q[k], q[k] / period, 0.0
+        if q[k] > 0.0:
+            end = a.rows.separation[i] + (1.0 - explicit) * period * v[k]
+            spring[i] = -a.material.stiffness / m.numbers[2, i] * min(end, 0.0) * period
+    return ended
 
 
 @numba.njit(cache=True, nogil=True)
@@ -446,6 +538,7 @@ def _limit_all(packed, count, period):
         m.group,
         a.body.hand,
         a.body.hand_tree,
+        a.body.J_W,
         a.body.p_WH,
         period,
         m.wrench_limit,
@@ -545,16 +638,17 @@ def _penalties(
 ):
     """Say which groups collide, and fill in the penalties of the others.
 
-    numbers[0]: normal velocity of each contact; numbers[1]: 1 where it collides.
+    numbers[0]: normal velocity of each contact; numbers[1]: 1 where it collides; numbers[2]: how many contacts share
+    the stiffness of one with a penalty, else 0.
     """
     p, spring, impact = impulses.p, impulses.spring, impulses.impact
-    v_n, collides = numbers[0], numbers[1]
+    v_n, collides, shared_by = numbers[0], numbers[1], numbers[2]
     for tree in range(group.shape[0]):
         group[tree] = tree
         colliding[tree] = False
     touching = 0
     for i in range(count):
-        p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = normal_force[i] = collides[i] = 0.0
+        p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = normal_force[i] = collides[i] = shared_by[i] = 0.0
         impact[i] = False
         v_n[i] = contact_velocity(contacts, i, 0, u)
         if rows.separation[i] < 0.0:
@@ -597,6 +691,8 @@ def _penalties(
             continue
         old[m] = rows.id[i]
         m += 1
+        if rows.coordinate[i] >= 0:
+            continue  # a limit that rests is a law of its joint, see `haptic_sim.joints`
         if per_wall:
             share = 0.0
             for k in range(count):
@@ -606,6 +702,7 @@ def _penalties(
         g = _group_of(contacts, i, group)
         if collisions and g >= 0 and colliding[g]:
             continue
+        shared_by[i] = share
         # THESIS (4.5) has no clamp, so a point that leaves quickly would be pulled back (errata 7)
         push = -(stiffness * s + damping * v_n[i]) / share
         if push > 0.0:
@@ -616,7 +713,7 @@ def _penalties(
 
 
 @numba.njit(cache=True, nogil=True)
-def _limit(count, rows, contacts, tangent, impulses, group, hand, hand_tree, p_WH, period, limit, work):
+def _limit(count, rows, contacts, tangent, impulses, group, hand, hand_tree, J_W, p_WH, period, limit, work):
     """Scale all impulses of the hand's group so that the device can render them (THESIS 4.5.2); returns by how much.
 
     Scaling keeps them passive: the change of energy is convex in the factor and zero at 0.
@@ -627,6 +724,15 @@ def _limit(count, rows, contacts, tangent, impulses, group, hand, hand_tree, p_W
         wrench[j] = gross[j] = 0.0
     for i in range(count):
         if not impulses.impact[i]:
+            continue
+        if rows.coordinate[i] >= 0:
+            if contacts.tree[i, 1] == hand_tree:
+                # a couple about the axis of a hinge, a force along that of a slide
+                j, s = rows.coordinate[i], p[i, 0] * rows.direction[i] / period
+                first = 3 if J_W[3, j] != 0.0 or J_W[4, j] != 0.0 or J_W[5, j] != 0.0 else 0
+                for d in range(first, first + 3):
+                    wrench[d] += s * J_W[d, j]
+                    gross[d] += abs(s * J_W[d, j])
             continue
         sign = 0.0
         if rows.body[i, 1] == hand:

@@ -23,7 +23,23 @@ import numpy as np
 from haptic_sim.contact.friction import FrictionParameters
 from haptic_sim.contact.rows import ContactRows, RowArrays
 from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
-from haptic_sim.energy import DAMPING, FRICTION, IMPACT, INJECTED, EnergyBalance, open_balance
+from haptic_sim.energy import (
+    BY_MOTION,
+    CHANGED,
+    DAMPING,
+    ELASTIC,
+    EXCEEDED,
+    FRICTION,
+    IMPACT,
+    INJECTED,
+    NUMERICAL,
+    PENALTIES,
+    SUPPLIED,
+    EnergyBalance,
+    open_balance,
+    watch_balance,
+)
+from haptic_sim.joints import DAMPED, RUBBED, STOPPED, begin_joints, end_joints, settle_joints
 from haptic_sim.messages import FREE
 from haptic_sim.multibody import BodyArrays, Multibody, find_velocity, push_scaled
 from haptic_sim.packed import Packed
@@ -98,12 +114,17 @@ class DeviceLimits(Parameters):
     """What a device can render, and what is done about impulses that exceed it (THESIS 4.5.2)."""
 
     impulse_rendering: ImpulseRendering = quantity(
-        "full",
-        description="full: the device renders any wrench; saturated: it clips to its limit; scaled, spread: impulses "
-        "are scaled to its limit where they arise",
+        "spread",
+        description="full: device limitations are ignored, any wrench is rendered; saturated: the device clips to "
+        "wrench_limit; scaled: impulses are scaled to it where they arise; spread: and what they lack is given in the "
+        "steps that follow. All but full clip what is left. Where it is left out and there are no impulses to spread, "
+        "or the tool is a linkage, which spread is not made for, it is saturated",
     )
     wrench_limit: Gains = quantity(
-        (15.0, 15.0, 1.0), unit="N, N m", description="What the device can render, in each direction"
+        (15.0, 15.0, 15.0, 1.0, 1.0, 1.0),
+        unit="N, N m",
+        description="What the device can render, in each direction: all six, or x, y and rotation about z; in space, "
+        "such three also bound the force along z by the smaller force, and all torques by the torque",
     )
 
     def limit(self) -> np.ndarray:
@@ -111,6 +132,13 @@ class DeviceLimits(Parameters):
         if self.impulse_rendering == "full":
             return np.full(6, np.inf)
         return np.array(six(self.wrench_limit))
+
+
+WELL_SAMPLED = 0.1
+"""h^2 k a up to which springs that are held over a step are not what adds much energy; they are unstable from 4 on."""
+
+UNLIMITED = DeviceLimits(impulse_rendering="full")
+"""Of no device, or of one that is moved."""
 
 
 class Impulses(NamedTuple):
@@ -182,7 +210,7 @@ class ResponseArrays(NamedTuple):
             REMEMBERED: contacts of the step before, BONDS: how many of these have friction's, NOW: which of two
             memories holds them, PENDING: whether impulses are still to be spread.
         amounts: (2,). STORED: see `ContactResponse`; BONDED: by how much the energy of bonds grew [J].
-        energy: as of the beginning of the step, (8,); flows: `EnergyBalance.values`; start: its sum at the start, (1,).
+        energy: as of the beginning of the step, (8,); flows, start, watch: of the `EnergyBalance`.
         method: memory of the method.
     """
 
@@ -201,6 +229,7 @@ class ResponseArrays(NamedTuple):
     energy: np.ndarray
     flows: np.ndarray
     start: np.ndarray
+    watch: np.ndarray
     method: Any
 
 
@@ -291,10 +320,60 @@ class ContactResponse:
         """After `respond`: book what was done, and find how the bodies move, as in `step`."""
         end_step(self._pack(rows, body), rows.count, wrench, body.potential_energy, period)
 
+    def explain_excess(self, rows: ContactRows, period: float) -> str:
+        """What added more energy than was supplied by the beginning of the last step, and what would do.
+
+        Of penalties only springs do: dampers only take. With h^2 k a <= 1 a step of springs adds at most the kinetic
+        energy that there is (see `penalties`), where a is the largest eigenvalue of W W^T, each row shared as its
+        stiffness is; what overlaps add meanwhile is in proportion to k.
+        """
+        watch, stiffness, rate = self.balance.watch, self.parameters.stiffness, 1.0 / period
+        supplied, numerical = watch[SUPPLIED], self.balance.values[NUMERICAL]
+        beyond = f"more than the {supplied:.3g} J that were supplied"
+        if watch[EXCEEDED] == BY_MOTION:
+            return (
+                f"unstable: integrating the bodies' motion by steps added {numerical:.3g} J, {beyond}: rate = {rate:g} "
+                "Hz is too low for motion as fast as this; choose a higher one"
+            )
+        a, most = self._mobility(rows), stiffness * supplied / numerical
+        if self.remedy and period * period * stiffness * a < WELL_SAMPLED:
+            return (
+                f"unstable: overlaps that grew while impulses replaced penalties stored {numerical:.3g} J in springs, "
+                f"{beyond}: {self.remedy}"
+            )
+        if a > 0.0:
+            most = min(most, 1.0 / (period * period * a))
+        faster = f", or a rate of {rate * (stiffness / most) ** 0.5:.0f} Hz" if most > 0.0 else ""
+        return (
+            f"unstable: springs of penalties, held over a step, added {numerical:.3g} J, {beyond}: contact.stiffness = "
+            f"{stiffness:g} N/m is too large for these bodies at rate = {rate:g} Hz; at most {most:.3g} N/m would do"
+            f"{faster}"
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What to do about overlaps that grow while impulses replace penalties; empty if there are no such impulses."""
+        return ""
+
+    def _mobility(self, rows: ContactRows) -> float:
+        """Largest eigenvalue of W W^T over the normal rows of contacts that overlap [1/kg]."""
+        touching = [i for i in range(rows.count) if rows.separation[i] < 0.0]
+        W = np.zeros((len(touching), self.u.size))
+        for k, i in enumerate(touching):
+            for side in range(2):
+                tree = self.scaled.tree[i, side]
+                if tree >= 0:
+                    first, size = self.scaled.start[tree], self.scaled.size[tree]
+                    W[k, first : first + size] += self.scaled.W[i, 0, side, :size]
+            if self.parameters.per == "wall":
+                W[k] /= np.sqrt(sum(rows.wall[j] == rows.wall[i] for j in touching))
+        return float(np.linalg.norm(W, 2) ** 2) if touching else 0.0
+
     def _pack(self, rows: ContactRows, body: Multibody) -> Packed:
         """What kernels work on."""
         packed, of = self._packed, self._packed_of
         if packed is None or rows is not of[0] or body is not of[1] or self.parameters is not of[2]:
+            self.balance.watch[CHANGED] = 1.0
             self._packed_of = rows, body, self.parameters
             packed = self._packed = Packed(
                 ResponseArrays(
@@ -313,6 +392,7 @@ class ContactResponse:
                     energy=self.energy,
                     flows=self.balance.values,
                     start=self.balance.start,
+                    watch=self.balance.watch,
                     method=self._memory(),
                 )
             )
@@ -336,18 +416,25 @@ def end_step(packed, count, wrench, potential, period):
     """Enter what was done during the step, in which `wrench` acted at the hand, and find v after it."""
     a = packed.arrays
     body = a.body
-    open_balance(a.flows, a.start, body.kinetic_energy[0], potential, a.amounts[STORED])
+    open_balance(a.flows, a.start, body.kinetic_energy[0], potential, a.amounts[STORED] + body.joints.stored[0])
+    watch_balance(a.flows, a.watch)
     for i in range(a.energy.shape[0]):
         a.energy[i] = a.flows[i]
     _book(packed, count, wrench, period)
+    if body.joints.damped or body.joints.ruled:
+        a.flows[DAMPING] += body.joints.work[DAMPED]
+        a.flows[FRICTION] += body.joints.work[RUBBED]
+        a.flows[IMPACT] += body.joints.work[STOPPED]
     find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, a.u, period, body.v, body.step)
 
 
 @numba.njit(cache=True, nogil=True)
-def set_up(packed, count):
-    """Put the contacts of `ResponseArrays` into scaled coordinates."""
+def set_up(packed, count, period):
+    """Put the contacts of `ResponseArrays` into scaled coordinates, and begin with the laws of the joints."""
     a = packed.arrays
     body = a.body
+    if body.joints.damped or body.joints.ruled:
+        begin_joints(body.joints, body.v, period)
     for j in range(a.u.shape[0]):
         a.u[j] = body.u[j] + a.external[j]
     free = body.ahead if body.rank[1] > body.rank[0] else a.u
@@ -358,11 +445,13 @@ def set_up(packed, count):
 
 @numba.njit(cache=True, nogil=True)
 def add_up(packed, count, period):
-    """Find what the impulses of `ResponseArrays` do to u and at the hand."""
+    """Find what the impulses of `ResponseArrays` do to u and at the hand, and let the joints obey their laws."""
     a = packed.arrays
     _collect(count, a.rows, a.scaled, a.tangent, a.impulses.p, a.body.hand, a.body.p_WH, period, a.du, a.wrench)
     for j in range(a.u.shape[0]):
-        a.u[j] += a.du[j]
+        a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
+    settle_joints(a.body.joints, a.body, period, a.u)
+    end_joints(a.body.joints, a.body, period, a.u, a.du)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -378,6 +467,8 @@ def _collect(count, rows, contacts, tangent, p, hand, p_WH, period, du, wrench):
         for d in range(3):
             apply_impulse(contacts, i, d, p[i, d], du)
         sign = 0.0
+        if rows.coordinate[i] >= 0:
+            continue
         if rows.body[i, 1] == hand:
             sign += 1.0
         if rows.body[i, 0] == hand:
@@ -412,15 +503,19 @@ def _book(packed, count, wrench, period):
             s += W_H[i, j] * 0.5 * (before[j] + after[j])
         energy[INJECTED] += period * wrench[i] * s
     friction = -a.amounts[BONDED]
+    added = friction - energy[ELASTIC]  # by penalties, with the elastic energy after the step
     for i in range(count):
         n = 0.5 * (contact_velocity(contacts, i, 0, before) + contact_velocity(contacts, i, 0, after))
         energy[INJECTED] -= p[i, 0] * contacts.offset[i, 0]  # surroundings that move
         if impulses.impact[i]:
             energy[IMPACT] -= p[i, 0] * n
         else:
-            energy[DAMPING] -= (p[i, 0] - spring[i]) * n
+            damped = max(0.0, -(p[i, 0] - spring[i]) * n)  # a damper that drives does so by sampling
+            energy[DAMPING] += damped
+            added += p[i, 0] * n + damped
         if p[i, 1] != 0.0 or p[i, 2] != 0.0:
             for d in range(1, 3):
                 t = 0.5 * (contact_velocity(contacts, i, d, before) + contact_velocity(contacts, i, d, after))
                 friction -= p[i, d] * t
     energy[FRICTION] += friction
+    a.watch[PENALTIES] += added

@@ -51,6 +51,7 @@ from haptic_sim.contact.response import (
 )
 from haptic_sim.contact.scaled import contact_velocity
 from haptic_sim.contact.stewart_trinkle import ContactProblem, stewart_trinkle
+from haptic_sim.joints import after_impact, correct_guess, expect_friction, settle_joints
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.multibody import Multibody
 
@@ -59,6 +60,7 @@ SLOP = 1e-5  # [m] overlap that is left alone
 FASTEST_RECOVERY = 0.1  # [m/s]
 _TOUCHING = 1e-6  # [m] separation of a contact through which an impact is handed on
 _ROUNDS = 8  # of impacts in a step: one may drive other contacts together that had been at rest or apart
+_TURNS = 10  # in which contacts and the laws of joints are solved one after the other
 _SLIDES = 1e-7  # [m/s] slip of a contact that slides
 
 
@@ -199,7 +201,7 @@ def _respond_one_by_one(packed, count, period):
 def _begin(packed, count, period, always):
     """Set up the contacts; then as `_bounce`."""
     a = packed.arrays
-    set_up(packed, count)
+    set_up(packed, count, period)
     u, p = a.method.u, a.impulses.p
     for j in range(u.shape[0]):
         u[j] = a.body.u[j]
@@ -233,12 +235,26 @@ def _end(packed, count, period, collide):
     """The complementarity problem, and what all impulses do."""
     a = packed.arrays
     counts, material = a.counts, a.material
+    joints = a.body.joints
     lemke = count <= min(material.lemke, a.method.problem.scale.shape[0])
-    overlapping = _pose(packed, count, period)
-    failures = _solve(packed, count, lemke)
-    if overlapping and _adds_energy(packed, count):
-        failures += _solve(packed, count, lemke)
-    _make_passive(packed, count)
+    if collide:
+        after_impact(joints, a.body, a.method.u, period, a.external)
+    elif count > 0:
+        expect_friction(joints, a.body, period, a.external)
+    failures = 0
+    for turn in range(_TURNS):
+        overlapping = _pose(packed, count, period)
+        failures = _solve(packed, count, lemke)
+        if overlapping and _adds_energy(packed, count):
+            failures += _solve(packed, count, lemke)
+        _make_passive(packed, count)
+        if count == 0 or not joints.ruled or turn == _TURNS - 1:
+            break
+        for j in range(a.u.shape[0]):
+            a.u[j] = a.method.after[j]
+        settle_joints(joints, a.body, period, a.u)
+        if not correct_guess(joints, a.external):
+            break
     counts[NOW] = 1 - counts[NOW]
     counts[REMEMBERED] = count
     counts[CONTACTS], counts[SLIDING] = _take_over(packed, count)

@@ -27,6 +27,9 @@ class RowArrays(NamedTuple):
         wall: number of the pair of shapes that touch, (C,) int64.
         restitution: coefficient, (C,).
         friction: static and kinetic coefficients, (C, 2).
+        coordinate: of a limit of a joint, the coordinate that it limits, (C,) int64; -1 for a contact. A limit has no
+            bodies, point and tangents, and its normal has no meaning.
+        direction: +1 for a lower limit, -1 for an upper one: its normal velocity is so many times the coordinate's.
     """
 
     id: np.ndarray
@@ -38,13 +41,20 @@ class RowArrays(NamedTuple):
     wall: np.ndarray
     restitution: np.ndarray
     friction: np.ndarray
+    coordinate: np.ndarray
+    direction: np.ndarray
 
 
 class ContactRows:
-    """Preallocated rows of contacts; the first `count` are in use. The arrays are those of `RowArrays`."""
+    """Preallocated rows of contacts; the first `count` are in use. The arrays are those of `RowArrays`.
 
-    def __init__(self, capacity: int = CAPACITY):
+    Args:
+        limits: rows beyond the capacity for contacts, for `haptic_sim.joints.append_limits`.
+    """
+
+    def __init__(self, capacity: int = CAPACITY, limits: int = 0):
         self.capacity, self.count = capacity, 0
+        capacity += limits
         self.arrays = RowArrays(
             id=np.zeros(capacity, np.int64),
             body=np.zeros((capacity, 2), np.int64),
@@ -55,6 +65,8 @@ class ContactRows:
             wall=np.zeros(capacity, np.int64),
             restitution=np.zeros(capacity),
             friction=np.zeros((capacity, 2)),
+            coordinate=np.full(capacity, -1, np.int64),
+            direction=np.zeros(capacity),
         )
         self.id, self.body, self.point, self.normal, self.separation = self.arrays[:5]
-        self.velocity, self.wall, self.restitution, self.friction = self.arrays[5:]
+        self.velocity, self.wall, self.restitution, self.friction = self.arrays[5:9]

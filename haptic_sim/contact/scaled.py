@@ -102,6 +102,9 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
     """
     W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
     for i in range(count):
+        if rows.coordinate[i] >= 0:
+            _assemble_limit(i, rows.coordinate[i], rows.direction[i], L, contacts, tangent)
+            continue
         a, b = rows.body[i, 0], rows.body[i, 1]
         tree[i, 0] = tree_of[a]
         tree[i, 1] = tree_of[b]
@@ -163,6 +166,26 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
         contacts.offset[i, 0] = -rows.velocity[i]
         contacts.offset[i, 1] = 0.0
         contacts.offset[i, 2] = 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _assemble_limit(i, coordinate, direction, L, contacts, tangent):
+    """Make row i that of a limit: direction times L^-1 e_j along the normal, and no tangents."""
+    W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
+    t = 0
+    while t + 1 < start.shape[0] and start[t + 1] <= coordinate:
+        t += 1
+    first, own = start[t], coordinate - start[t]
+    tree[i, 0], tree[i, 1] = -1, t
+    for k in range(size[t]):
+        s = direction if k == own else 0.0
+        for m in range(own, k):
+            s -= L[first + k, first + m] * W[i, 0, 1, m]
+        W[i, 0, 1, k] = s / L[first + k, first + k] if k >= own else 0.0
+        W[i, 1, 1, k] = W[i, 2, 1, k] = 0.0
+    for d in range(3):
+        tangent[i, d] = 1.0 if d == 1 else 0.0
+        contacts.offset[i, d] = 0.0
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,12 +1,11 @@
 """Environment node: answers the controller, or surveys for a local model.
 
-Synchronous: subscribes tool_command, publishes tool_state. Asynchronous (a local model is among the trial's nodes):
-subscribes tool_state, publishes local_geometry.
+Synchronous: subscribes tool_command, publishes tool_state and world_state. Asynchronous (a local model is among the
+trial's nodes): subscribes tool_state, publishes local_geometry.
 """
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import Deadlines
 from haptic_sim.nodes.tool import ToolNode
-from haptic_sim.nodes.trial import POLL, READY_TIMEOUT
+from haptic_sim.nodes.trial import POLL
 from haptic_sim.tool_side import build_tool_side
 
 
@@ -36,7 +35,7 @@ class EnvironmentNode(ToolNode):
 
     def published(self) -> tuple[str, ...]:
         """See ServoNode."""
-        return ("local_geometry",) if self.asynchronous else ("tool_state",)
+        return ("local_geometry",) if self.asynchronous else super().published()
 
     def build(self) -> None:
         """See ServoNode."""
@@ -44,7 +43,7 @@ class EnvironmentNode(ToolNode):
         if self.asynchronous:
             world = config.world()
             self._schedule = config.environment.schedule(config.rate)
-            self._surveyor = Surveyor(world, config.contact, config.local_model.epsilon, config.rate)
+            self._surveyor = Surveyor(world, config.contact, config.local_model.epsilon)
             self._surveyor.rehearse()
             self._geometry = self._surveyor.local_geometry()
             self._surveyed = world.tool_sizes().tool_state()
@@ -72,12 +71,12 @@ class EnvironmentNode(ToolNode):
             super().serve()
             return
         deadlines = Deadlines(self.config.environment.rate or self.config.rate)
-        announced, limit = False, time.monotonic() + READY_TIMEOUT
+        announced = False
         step = 0
         while not self.stopping:
             while (left := deadlines.until(step)) > 0 and not self.stopping:
                 self.listen(left * 1e-9 if announced else POLL)
-                announced = announced or self.announce_if_ready(limit)
+                announced = announced or self.announce_if_ready()
             deadlines.settle(step)
             step += 1
             if self._newest and self._surveyed.is_finite():

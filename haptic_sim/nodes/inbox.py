@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,6 +10,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.guard_condition import GuardCondition
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 
+from haptic_sim.nodes.sender import Taker
 from haptic_sim.nodes.trial import EVENTS
 
 
@@ -29,11 +30,14 @@ class ServoGroup(CallbackGroup):
 class Inbox:
     """Blocks on subscriptions until one has a message; gives serialised messages by topic.
 
-    A servo topic has one publisher. While there is another, nobody can tell whose a message is, so none is given:
-    what waits for them goes to zero force.
+    A servo topic has one publisher. While there is another, none of its messages is given: what waits for them goes to
+    zero force. With `accept`, which takes a topic and the identity (GID) of a publisher, messages are told apart by
+    their publisher instead, and those that it accepts are given.
     """
 
-    def __init__(self, context: Any, subscriptions: dict[str, Any]):
+    def __init__(self, context: Any, subscriptions: dict[str, Any], accept: Callable[[str, bytes], bool] | None = None):
+        self._accept = accept
+        self._take = Taker().take if accept is not None else None
         self._guard = GuardCondition(callback=None, callback_group=None, context=context)
         self._in_use = ExitStack()  # of the handles, from now until `close`: entering them at each wait costs 4 us
         self._in_use.enter_context(self._guard.handle)
@@ -44,7 +48,7 @@ class Inbox:
             for topic, sub in subscriptions.items()
         ]
         self._wait_set = _rclpy.WaitSet(len(subscriptions), 1, 0, 0, 0, 0, context.handle)
-        self.contested: dict[str, int] = {}  # messages refused on topics with a publisher too many
+        self.contested: dict[str, int] = {}  # messages refused, by topic, because of a foreign publisher
         # Messages of deep queues that were sent after the first that came, but did not come themselves, by topic;
         # None if the middleware does not number messages.
         self.lost: dict[str, int] | None = {}
@@ -72,14 +76,28 @@ class Inbox:
         ready = wait_set.get_ready_entities("subscription")
         for topic, handle, kind, pointer, deep in self._subscriptions:
             more = pointer in ready
-            while more and (taken := handle.take_message(kind, True)) is not None:
-                if topic == EVENTS or handle.get_publisher_count() <= 1:
-                    yield topic, taken[0]
+            while more and (taken := self._next_of(handle, kind)) is not None:
+                data, number, gid = taken
+                if self._is_ours(topic, handle, gid):
+                    yield topic, data
                     if deep and topic != EVENTS:
-                        self._count(topic, taken[1]["publication_sequence_number"])
+                        self._count(topic, number)
                 else:
                     self.contested[topic] = self.contested.get(topic, 0) + 1
                 more = deep
+
+    def _next_of(self, handle: Any, kind: Any) -> tuple[bytes, int | None, bytes] | None:
+        """A message, its number, and its publisher's GID (empty if nobody asks)."""
+        if self._take is not None:
+            return self._take(handle)
+        taken = handle.take_message(kind, True)
+        return None if taken is None else (taken[0], taken[1]["publication_sequence_number"], b"")
+
+    def _is_ours(self, topic: str, handle: Any, gid: bytes) -> bool:
+        """Whether a message is of the trial."""
+        if self._accept is not None:
+            return self._accept(topic, gid)
+        return topic == EVENTS or bool(handle.get_publisher_count() <= 1)
 
     def _count(self, topic: str, number: int | None) -> None:
         """Count the messages that are missing before the one that came."""

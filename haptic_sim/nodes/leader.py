@@ -12,18 +12,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from haptics.msg import TrialEvent
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.serialization import deserialize_message
 
-from haptic_sim.messages import Message
+from haptic_sim.messages import TOPICS, Message
 from haptic_sim.nodes.realtime import Deadlines, Stopwatch
 from haptic_sim.nodes.servo import ServoNode
-from haptic_sim.nodes.trial import POLL, READY_TIMEOUT, ServoError, TrialParameters
+from haptic_sim.nodes.trial import DEACTIVATED, POLL, READY_TIMEOUT, ServoError, TrialParameters
 from haptic_sim.parameters import quantity
 
 RESEND = 0.05  # [s] without an answer after which a tick is begun again
 # Ticks that the leader may be ahead of the recorder: four messages each, of which the middleware's shared memory
 # holds 512 for a reader whose process does not get to run.
 LEAD, LOOK = 64, 16  # it looks every LOOK ticks
+LOOK_AROUND = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
 
 
@@ -31,7 +33,10 @@ class LeaderTrialParameters(TrialParameters):
     """What the leader needs to know of a trial."""
 
     directory: str = quantity("", description="Of the trial: receives what is measured in realtime")
-    progress: bool = quantity(False, description="Write the number of ticks done, and the end, to the standard output")
+    progress: bool = quantity(
+        False,
+        description="Write the number of ticks done, what the user shall know, and the end, to the standard output",
+    )
 
 
 class LeaderNode(ServoNode):
@@ -42,6 +47,9 @@ class LeaderNode(ServoNode):
     config: LeaderTrialParameters
 
     # What derived classes provide
+
+    def resume(self, tick: int) -> None:
+        """An activation begins; its first tick is `tick`."""
 
     def begin(self, tick: int) -> int:
         """Publish what begins a tick; returns when [ns, monotonic]."""
@@ -70,15 +78,18 @@ class LeaderNode(ServoNode):
         """Prepare to lead; to be called by `build`."""
         config = self.config
         self._watch, self._done = Stopwatch(config.last_tick + 1, config.rate), 0
+        self._first = 0  # tick of this activation
+        self._broken = ""  # why the trial cannot go on
         self._told = self._missed = 0  # ticks that /diagnostics has spoken of, and how many of them were missed
         self._ready: set[str] = set()
-        self._recorded, self._closed = 0, "recorder" not in config.nodes
+        self._recorded, self._closed = 0, not config.recorded
         self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
     def hear(self, data: bytes | Message) -> None:
         """Take a TrialEvent."""
         assert isinstance(data, bytes)  # it comes from outside
         event = deserialize_message(data, TrialEvent)
+        self._heard = time.monotonic()
         if event.name == "ready":
             self._ready.add(event.node)
         elif event.name == "recorded":
@@ -86,18 +97,44 @@ class LeaderNode(ServoNode):
         elif event.name == "closed":
             self._closed = True
             self._lacking |= json.loads(event.detail or "{}")
+        elif event.name == DEACTIVATED and self.config.recorded:
+            self._broken = f"{event.node} was deactivated"
+
+    @property
+    def stopping(self) -> bool:
+        """See ServoNode: also when the trial cannot go on."""
+        return self._stopping or bool(self._broken)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """See ServoNode. The ticks of a graph that is not recorded go on where they were when it is activated again."""
+        if self.config.recorded and not self.finished.is_set():
+            self._broken = f"{self.get_name()} was deactivated"
+        deactivated = super().on_deactivate(state)
+        if self._broken and not self.finished.is_set():
+            self._fail(self._broken)
+        return deactivated
+
+    def _fail(self, reason: str) -> None:
+        """End the trial with an error."""
+        self.get_logger().error(f"the trial has ended: {reason}")
+        self.end(1)
 
     def serve(self) -> None:
         """Run the trial."""
         self.hurry()
+        first = self._first
+        self.resume(first)
         if not self._gather():
+            if self._broken:
+                self._fail(self._broken)
             return
-        self._report(0)
-        tick = self._run_on_the_clock() if self.realtime else self._run_in_lockstep()
+        self._report(first)
+        tick = self._run_on_the_clock(first) if self.realtime else self._run_in_lockstep(first)
+        self._first = tick + 1  # what is sent below is answered for this activation
         self.conclude(tick)
         self._report(tick)
         finished = tick > self.config.last_tick
-        self.tell("finished" if finished else "interrupted", tick)
+        self.tell("finished" if finished else "interrupted", tick, self._broken)
         if finished:
             self._await(lambda: self._closed, "recorder: the bag was not closed")
         else:
@@ -108,13 +145,14 @@ class LeaderNode(ServoNode):
             self._save_timing(tick)
         if self.config.progress:
             print("end", flush=True)
-        if finished:
+        if self._broken:
+            self._fail(self._broken)
+        elif finished:
             self.end(0)
 
-    def _run_in_lockstep(self) -> int:
-        """Execute the ticks, each when the one before is answered; returns the first that was not executed."""
-        tick = 0
-        recorded = "recorder" in self.config.nodes
+    def _run_in_lockstep(self, tick: int) -> int:
+        """Execute the ticks from `tick` on, each when the one before is answered; the first that was not executed."""
+        recorded = self.config.recorded
         while tick <= self.config.last_tick and not self.stopping:
             if not self._tick(tick):
                 break
@@ -125,13 +163,13 @@ class LeaderNode(ServoNode):
                 self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
         return tick
 
-    def _run_on_the_clock(self) -> int:
-        """Execute the ticks at their times with the latest command; returns the first that was not executed."""
+    def _run_on_the_clock(self, first: int) -> int:
+        """Execute the ticks from `first` on at their times with the latest command; the first that was not executed."""
         last, watch = self.config.last_tick, self._watch
         second = round(self.config.rate)
-        deadlines = Deadlines(self.config.rate)
+        deadlines = Deadlines(self.config.rate, first)
         started = time.monotonic_ns()
-        for tick in range(last + 1):
+        for tick in range(first, last + 1):
             self._pause(deadlines, tick)
             if self.stopping:
                 return tick
@@ -147,7 +185,7 @@ class LeaderNode(ServoNode):
             if last_answered >= 0:
                 watch.command_age[tick] = tick - last_answered
             self._rest()
-            if tick == second:
+            if tick == first + second:
                 self._complain(tick)
             if not tick & 63:
                 self._report(tick)
@@ -178,19 +216,23 @@ class LeaderNode(ServoNode):
         """Leave what was measured beside the bag."""
         watch = self._watch
         folder = Path(self.config.directory)
-        np.savez_compressed(
-            folder / "timing.npz",
-            begun=watch.begun[:ticks],
-            round_trip=watch.round_trip[:ticks],
-            command_age=watch.command_age[:ticks],
-        )
         figures = watch.summary(ticks) | {
+            "executed": ticks,
             **self._lacking,
             "scheduler": self.scheduler,
             "refused": self.refused,
             **self.counts(),
         }
-        (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
+        try:
+            np.savez_compressed(
+                folder / "timing.npz",
+                begun=watch.begun[:ticks],
+                round_trip=watch.round_trip[:ticks],
+                command_age=watch.command_age[:ticks],
+            )
+            (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
+        except OSError as error:  # a full disk, say
+            self.get_logger().error(f"the timing cannot be recorded: {error.filename or folder}: {error.strerror}")
 
     def health(self) -> tuple[str, dict[str, object]]:
         """See ServoNode."""
@@ -209,23 +251,46 @@ class LeaderNode(ServoNode):
         return trouble, values
 
     def _gather(self) -> bool:
-        """Wait until all nodes of the trial are ready; False if interrupted."""
-        deadline = time.monotonic() + READY_TIMEOUT
+        """Wait until all nodes of the trial are ready, for long if they say that they compile; False if interrupted."""
+        self._heard = time.monotonic()
         ours: list[ServoNode] = [self] if self.composition is None else list(self.composition.nodes)
         waiting = list(ours)
         others = set(self.config.nodes) - {node.get_name() for node in ours}
-        while waiting or not others <= self._ready:
+        looked = contested_since = time.monotonic()
+        ready, contested = False, ""
+        while contested or not ready:
             if self.stopping:
                 return False
             self.listen(POLL)
             for node in ours:
                 node.idle()
-            waiting = [node for node in waiting if not node.announce_if_ready(deadline)]
-            if time.monotonic() > deadline:
-                missing = ", ".join(sorted(others - self._ready))
-                raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {missing}")
+            waiting = [node for node in waiting if not node.announce_if_ready()]
+            ready, now = not waiting and others <= self._ready, time.monotonic()
+            if ready or now > looked + LOOK_AROUND:
+                looked, before, contested = now, contested, self._contested()
+                if contested and not before:
+                    contested_since = self._heard = now
+                    self.say(f"{contested}; waiting up to {self.config.patience:g} s for its end")
+                elif contested and now > contested_since + self.config.patience:
+                    raise ServoError(f"not started: {contested}; end it, or run in another namespace or ROS_DOMAIN_ID")
+            if now > self._heard + READY_TIMEOUT:
+                missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.unmatched()]
+                raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing)}")
         self.tell("started", 0)
         return True
+
+    def _contested(self) -> str:
+        """Which servo topics have a foreign publisher; empty if none has."""
+        found = {topic: self.foreign(topic) for topic in TOPICS}
+        return ", ".join(
+            f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
+        )
+
+    def say(self, text: str) -> None:
+        """Say something to the user: in the log, and to whoever reads the progress."""
+        self.get_logger().error(text)
+        if self.config.progress:
+            print(f"say {text}", flush=True)
 
     def _tick(self, tick: int) -> bool:
         """Execute a tick; False if interrupted before its command came."""
@@ -247,6 +312,7 @@ class LeaderNode(ServoNode):
         if self.composition is not None:
             self.composition.flush()
             self.composition.look_ahead()
+            self.composition.flush()  # world states
 
     def _report(self, tick: int) -> None:
         if self.config.progress:

@@ -17,7 +17,6 @@ class LocalModelNode(ToolNode):
 
     NAME: ClassVar[str] = "local_model"
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("tool_command", "local_geometry")
-    PUBLISHES: ClassVar[tuple[str, ...]] = ("tool_state",)
     DEPTH: ClassVar[int] = 64  # several surveys may be under way
     core: LocalModel
 
@@ -27,7 +26,7 @@ class LocalModelNode(ToolNode):
         world = config.world()
         self.open_tool(lambda: build_tool_side(config, config.device, config.rate, local=True, world=world))
         self._schedule = config.environment.schedule(config.rate)
-        surveyor = Surveyor(world, config.contact, config.local_model.epsilon, config.rate)
+        surveyor = Surveyor(world, config.contact, config.local_model.epsilon)
         self._geometry, self._received = surveyor.local_geometry(), surveyor.local_geometry()
         self._known: dict[int, bytes | Message] = {}
         self._surveyed_states: dict[int, bytes] = {0: self._state.to_bytes()}  # sent for a survey that is not back yet

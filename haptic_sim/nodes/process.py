@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
-import re
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 import rclpy
@@ -19,10 +17,13 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 
 from haptic_sim.messages import Message
+from haptic_sim.nodes import shared_memory
 from haptic_sim.nodes.inbox import Inbox
 from haptic_sim.nodes.servo import ServoNode
 
 GRACE = 10  # [s] for a process that is told to end
+TEARDOWN = 2  # [s] of that for the middleware
+STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
 
 
 class Composition:
@@ -85,24 +86,39 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         executor.add_node(node)
     spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
     spinner.start()
+    starter = threading.Thread(target=_start, args=(nodes,), name="start", daemon=True)
     if first.get_parameter("autostart").value:
-        _start(nodes)
+        starter.start()
     # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
     while not told and not first.finished.wait(0.2):
         pass
     signal.alarm(GRACE)  # whatever hangs from here on, the middleware's own destructors too: the process ends
+    if starter.is_alive():
+        starter.join(STARTING)
+    if starter.is_alive():
+        _leave(first)  # of what was begun, nothing is at work yet
     first.stop_servo()
     first.close_inbox()
+    # Nothing of the trial is open any more. The middleware's destructors may wait for a lock that a peer holds.
+    leaving = threading.Timer(TEARDOWN, _leave, (first,))
+    leaving.daemon = True
+    leaving.start()
     executor.shutdown(timeout_sec=1.0)
     spinner.join(timeout=1.0)
     for node in nodes:
         node.destroy_node()
     rclpy.try_shutdown()
+    _leave(first)
+
+
+def _leave(first: ServoNode) -> NoReturn:
+    """End the process. The interpreter would take apart what was imported first.
+
+    That outlasts GRACE on a busy machine, and meanwhile the process would die of the next signal.
+    """
     _remove_shared_memory()
     sys.stdout.flush()
     sys.stderr.flush()
-    # All is closed. The interpreter would take apart what was imported first, which outlasts GRACE on a busy machine,
-    # and meanwhile die of the next signal.
     os._exit(first.exit_code)
 
 
@@ -111,14 +127,18 @@ def _start(nodes: Sequence[ServoNode]) -> None:
     composition = Composition(nodes) if len(nodes) > 1 else None
     for node in nodes:
         node.composition = composition
-    for node in reversed(nodes):  # the topics of the tool's side, the last, depend on its parameters
-        if node.trigger_configure() != TransitionCallbackReturn.SUCCESS:
-            nodes[0].end(1)
-            return
-    if composition is not None:
-        composition.open()
-    for node in reversed(nodes):
-        node.trigger_activate()
+    try:
+        for node in reversed(nodes):  # the topics of the tool's side, the last, depend on its parameters
+            if node.trigger_configure() != TransitionCallbackReturn.SUCCESS:
+                nodes[0].end(1)
+                return
+        if composition is not None:
+            composition.open()
+        for node in reversed(nodes):
+            node.trigger_activate()
+    except Exception:  # nobody waits for this thread
+        nodes[0].get_logger().error(f"cannot be started:\n{traceback.format_exc()}")
+        nodes[0].end(1)
 
 
 def _spin(executor: SingleThreadedExecutor) -> None:
@@ -134,12 +154,7 @@ def _remove_shared_memory() -> None:
     Only a destructor of the middleware would. It is not asked: it may wait for ever for a lock in there, held by a
     peer that was killed.
     """
-    for descriptor in Path("/proc/self/fd").glob("*"):
-        with contextlib.suppress(OSError):  # closed meanwhile, or removed already
-            lock = os.readlink(descriptor)
-            if segment := re.fullmatch(r"(/dev/shm/fastrtps_[0-9a-f]+)_el", lock):
-                os.unlink(lock)
-                os.unlink(segment[1])
+    shared_memory.remove(shared_memory.segments("self"))
 
 
 def _die_with_parent() -> None:

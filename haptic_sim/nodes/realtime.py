@@ -100,15 +100,15 @@ def without_collector() -> Iterator[None]:
 
 
 class Deadlines:
-    """Absolute deadlines t_0 + k T on the monotonic clock.
+    """Absolute deadlines t_0 + k T on the monotonic clock; `first` is the tick that begins now.
 
     A loop that is a whole period late or more is not asked to catch up: the deadlines move on by whole periods, which
     are counted. So ticks are late together rather than rushed.
     """
 
-    def __init__(self, rate: float):
+    def __init__(self, rate: float, first: int = 0):
         self._period = 1e9 / rate  # [ns]
-        self._start = time.monotonic_ns()
+        self._start = time.monotonic_ns() - round(first * self._period)
         self.skipped = 0
 
     def until(self, tick: int) -> int:

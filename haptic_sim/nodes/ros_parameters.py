@@ -14,6 +14,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, Parameters, explain, variant_of
 
 Config = TypeVar("Config", bound=Parameters)
@@ -182,5 +183,13 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
         else:
             value = changed[key] if key in changed else node.get_parameter(key).value
             if value is not None:
-                values[name] = json.loads(value) if _as_text(field.annotation) else value
+                values[name] = _parsed(key, value) if _as_text(field.annotation) else value
     return values
+
+
+def _parsed(key: str, value: str) -> Any:
+    """What a parameter holds as JSON, see `encode`."""
+    try:
+        return inputs.read_json(value)
+    except inputs.InputError as error:
+        raise ParameterError([f"{key} = {inputs.shown(value)}: {error}"]) from error

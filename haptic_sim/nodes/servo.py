@@ -10,10 +10,10 @@ subscriptions and the other way round; the driver starts the first tick when all
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 import threading
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable
@@ -24,21 +24,27 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from haptics import msg
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.exceptions import ParameterNotDeclaredException
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from haptic_sim.messages import TOPICS, Message, MessageError
+from haptic_sim import kernel_cache
+from haptic_sim.energy import UnstableError
+from haptic_sim.messages import TOPICS, Message, MessageError, tick_time
 from haptic_sim.nodes.inbox import Inbox, ServoGroup
 from haptic_sim.nodes.realtime import prioritise, without_collector
 from haptic_sim.nodes.ros_parameters import declare, read
-from haptic_sim.nodes.trial import EVENTS, POLL, READY_TIMEOUT, ServoError, TrialParameters
+from haptic_sim.nodes.trial import COMPILING, DEACTIVATED, EVENTS, POLL, ServoError, TrialParameters
 from haptic_sim.parameters import ParameterError
 
 if TYPE_CHECKING:
     from haptic_sim.nodes.process import Composition
 
 GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
+_WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+"""Reaches whoever looks on, whatever they ask for; deeper than the leader is ahead of the recorder in lockstep."""
+UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"  # of a publisher whose node the graph does not know, or not yet
 _EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -80,7 +86,9 @@ class ServoNode(LifecycleNode):
         self._publish: dict[str, Callable[[bytes], None]] = {}
         self._changes: deque[tuple[Any, dict[str, Any]]] = deque()  # new configurations, and what is new in them
         self._declared = False
+        self._reporting: kernel_cache.Report | None = None
         self.refused = 0
+        self.contested = 0  # messages that were refused because of a foreign publisher
         self.scheduler = ""
 
     # What derived classes provide
@@ -121,11 +129,10 @@ class ServoNode(LifecycleNode):
         """The servo thread's work: wait for messages and answer them until stopped."""
         self.hurry()
         announced = settled = False
-        deadline = time.monotonic() + READY_TIMEOUT
         while not self.stopping:
             self.listen(None if announced and settled else POLL)
             if not announced:
-                announced = self.announce_if_ready(deadline)
+                announced = self.announce_if_ready()
             if not settled:
                 settled = self.idle()
 
@@ -165,12 +172,28 @@ class ServoNode(LifecycleNode):
     def _refuse_contested(self, contested: dict[str, int]) -> None:
         """Say and count that messages were refused because a topic has a foreign publisher."""
         self.refused += sum(contested.values())
+        self.contested += sum(contested.values())
         self.get_logger().error(
             f"refused: {', '.join(contested)} has a foreign publisher; a servo topic must have one, find it with "
             "`ros2 topic info --verbose`",
             throttle_duration_sec=1.0,
         )
         contested.clear()
+
+    def foreign(self, topic: str) -> list[str]:
+        """Nodes that publish a topic of the trial and are not of it, or are there twice."""
+        ours = {(self.get_namespace(), name) for name in self.config.publishers(topic)}
+        publishers = [(info.node_namespace, info.node_name) for info in self.get_publishers_info_by_topic(topic)]
+        found = []
+        for where, name in dict.fromkeys(publishers):
+            full, times = f"{where.rstrip('/')}/{name}", publishers.count((where, name))
+            if name == UNKNOWN_NODE:  # it was just found, or is of no ROS node
+                found += ["no ROS node"] if len(publishers) > 1 else []
+            elif (where, name) not in ours:
+                found.append(full)
+            elif times > 1:
+                found.append(f"another {full}")
+        return found
 
     def flush(self) -> None:
         """Publish what a composition has held back."""
@@ -179,6 +202,8 @@ class ServoNode(LifecycleNode):
 
     def take(self, topic: str, data: bytes | Message) -> None:
         """Hand a message to `receive`; say so when it is refused, and go on."""
+        if self._stopping:
+            return  # of a composition, in which other nodes are still active
         if self._changes:
             self.apply_changes()
         try:
@@ -207,6 +232,10 @@ class ServoNode(LifecycleNode):
         else:
             self.composition.send(self._publish[topic], topic, data, message)
 
+    def time_of(self, tick: int) -> int:
+        """The stamp of a tick that begins now [ns]: ROS time; in lockstep the trial's time, whatever the clock says."""
+        return self.get_clock().now().nanoseconds if self.realtime else tick_time(tick, self.config.rate)
+
     def tell(self, name: str, tick: int = -1, detail: str = "") -> None:
         """Publish a TrialEvent."""
         event = msg.TrialEvent(tick=tick, node=self.get_name(), name=name, detail=detail)
@@ -231,23 +260,12 @@ class ServoNode(LifecycleNode):
         inside = 0 if self.composition is None else len(self.composition.takers(topic))
         return self.config.listeners(topic) - inside
 
-    def announce_if_ready(self, deadline: float) -> bool:
-        """Say `ready` once all peers are found and this node is prepared.
-
-        Raises:
-            ServoError: not before `deadline`.
-        """
-        missing = self.unmatched()
-        if not missing and self.prepared():
-            self.tell("ready")
-            return True
-        if time.monotonic() > deadline:
-            raise ServoError(
-                f"not ready after {READY_TIMEOUT:g} s: no peer on {', '.join(missing)}"
-                if missing
-                else f"not ready after {READY_TIMEOUT:g} s: no initial message"
-            )
-        return False
+    def announce_if_ready(self) -> bool:
+        """Say `ready` if all peers are found and this node is prepared; whether they are and it is."""
+        if self.unmatched() or not self.prepared():
+            return False
+        self.tell("ready")
+        return True
 
     def end(self, exit_code: int = 0) -> None:
         """End the process with an exit code; the first one counts."""
@@ -263,6 +281,10 @@ class ServoNode(LifecycleNode):
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5.0)
             self._thread = None
+
+    def open_inbox(self) -> Inbox:
+        """What takes the messages of the subscriptions."""
+        return Inbox(self.context, self.subscriptions_of)
 
     def close_inbox(self) -> None:
         """Let go of the subscriptions; the servo thread has ended."""
@@ -280,21 +302,21 @@ class ServoNode(LifecycleNode):
                 self._declared = True
             self.config = read(self, self.Config)
             self.realtime = self.config.realtime
+            self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
+            self._report_compilation()
             self.build()
         except (ParameterError, rclpy.exceptions.ParameterException) as error:
-            self.get_logger().error(f"cannot be configured: {error}")
-            return TransitionCallbackReturn.FAILURE
+            return self._not_configured(str(error))
         except Exception:  # rclpy would say nothing of it
-            self.get_logger().error(f"cannot be configured:\n{traceback.format_exc()}")
-            return TransitionCallbackReturn.FAILURE
+            return self._not_configured(f"\n{traceback.format_exc()}")
         self.add_on_set_parameters_callback(self._on_set_parameters)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._diagnosis = self.create_timer(1.0, self._diagnose)
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
-            publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), topic, servo_qos)
+            qos = _WORLD_QOS if topic == "world_state" else servo_qos
+            publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), topic, qos)
             self._publish[topic] = publisher.handle.publish_raw
-        self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
         group = ServoGroup()
         listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         inside = set() if self.composition is None else self.composition.published()
@@ -305,12 +327,12 @@ class ServoNode(LifecycleNode):
                 _type(topic),
                 topic,
                 _taken_elsewhere,
-                _EVENT_QOS if topic == EVENTS else listen_qos,
+                {EVENTS: _EVENT_QOS, "world_state": _WORLD_QOS}.get(topic, listen_qos),
                 callback_group=group,
                 raw=True,
             )
         if self.composition is None:
-            self.inbox = Inbox(self.context, self.subscriptions_of)
+            self.inbox = self.open_inbox()
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -323,7 +345,9 @@ class ServoNode(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """End the servo thread."""
+        """End the servo thread, and with it the trial, if there is one."""
+        if not self.finished.is_set():
+            self.tell(DEACTIVATED, self.next_tick())
         self.stop_servo()
         return TransitionCallbackReturn.SUCCESS
 
@@ -349,6 +373,30 @@ class ServoNode(LifecycleNode):
         self.end()
         return TransitionCallbackReturn.SUCCESS
 
+    def _not_configured(self, reason: str) -> TransitionCallbackReturn:
+        """Say why, and close what is open."""
+        self.get_logger().error(f"cannot be configured: {reason}")
+        if EVENTS in self._publishers_of:
+            self.destroy_publisher(self._publishers_of.pop(EVENTS))
+        return TransitionCallbackReturn.FAILURE
+
+    def _report_compilation(self) -> None:
+        """From here on, say when kernels are compiled: to people, and to the leader, who then waits."""
+        say = kernel_cache.Progress(self.get_logger().info)
+
+        def report(compiled: int, name: str) -> None:
+            say(compiled, name)
+            if EVENTS in self._publishers_of:
+                self.tell(COMPILING, detail=name)
+
+        kernel_cache.report = self._reporting = report
+
+    def destroy_node(self) -> None:
+        """Close all that is of this node; nothing says any more through it that kernels are compiled."""
+        if kernel_cache.report is self._reporting:
+            kernel_cache.report = None
+        super().destroy_node()
+
     def _diagnose(self) -> None:
         """Say on /diagnostics how this node is; in the executor's thread."""
         trouble, values = self.health()
@@ -363,6 +411,18 @@ class ServoNode(LifecycleNode):
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(message)
 
+    def set_parameters_atomically(self, parameter_list: list[Parameter]) -> SetParametersResult:
+        """As of rclpy; a name that is not known is named, with the one that may be meant."""
+        try:
+            return super().set_parameters_atomically(parameter_list)
+        except ParameterNotDeclaredException:
+            unknown = [one.name for one in parameter_list if not self.has_parameter(one.name)]
+            known = sorted(self.list_parameters([], 0).result.names)
+            near = [difflib.get_close_matches(name, known, n=1) for name in unknown]
+            hints = [f"; did you mean {names[0]}?" if names else "" for names in near]
+            reasons = [f"{name}: unknown parameter{hint}" for name, hint in zip(unknown, hints, strict=True)]
+            return SetParametersResult(successful=False, reason="; ".join(reasons))
+
     def _on_set_parameters(self, changes: list[Parameter]) -> SetParametersResult:
         try:
             config = read(self, self.Config, changes)
@@ -375,7 +435,7 @@ class ServoNode(LifecycleNode):
         try:
             with without_collector() if self.realtime else nullcontext():
                 self.serve()
-        except ServoError as error:
+        except (ServoError, UnstableError) as error:
             self.get_logger().error(str(error))
             self.end(1)
         except Exception:

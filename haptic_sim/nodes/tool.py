@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from haptic_sim.constrained_scene import ConstraintParameters
@@ -15,6 +16,7 @@ from haptic_sim.nodes.trial import TrialParameters
 from haptic_sim.parameters import quantity
 from haptic_sim.scene import AnySceneParameters, AnyToolParameters
 from haptic_sim.tool_side import ToolSide, world_of
+from haptic_sim.world_state import WorldStates
 from haptic_sim.worlds import World
 
 
@@ -52,6 +54,14 @@ class ToolNode(ServoNode):
         self.core = core = make()
         self._command = ToolCommand()
         self._state = core.tool_state()
+        every = self.config.environment.publish_every(self.config.rate)
+        self._worlds = WorldStates(core.observer, every, self.config.rate, partial(self.send, "world_state"))
+        self._worlds.rehearse()
+        self._concluded = -1  # the last tick whose world state was sent, where it has one
+
+    def published(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return ("tool_state", "world_state") if self.config.environment.publish is not None else ("tool_state",)
 
     def reconfigure(self) -> None:
         """See ServoNode."""
@@ -64,11 +74,15 @@ class ToolNode(ServoNode):
     def idle(self) -> bool:
         """Repeat the initial state until the first command."""
         if self._state.tick < 0:
+            self._state.stamp(-1, self.time_of(0))
             self.send("tool_state", self._state)
         return self._state.tick >= 0
 
     def look_ahead(self) -> None:
         """See ServoNode."""
+        if self._concluded < (tick := self._state.tick):
+            self._concluded = tick
+            self._worlds.conclude(self._state)
         self.core.prepare()
 
     def command(self, data: bytes | Message) -> None:
@@ -84,7 +98,9 @@ class ToolNode(ServoNode):
         if not command.is_finite():
             raise MessageError(f"tool_command {last}: not finite")
         # A command that was lost is replaced by the next, so that the tool's time is the trial's.
-        for _ in range(expected, last + 1):
+        for tick in range(expected, last + 1):
+            if tick > expected:
+                self.look_ahead()
             self.core.step(command, state)
             self.send("tool_state", state)
         if self.composition is None:  # which does so when the driver has the answer

@@ -7,8 +7,10 @@ from typing import Literal
 from haptic_sim.parameters import Parameters, quantity
 
 EVENTS = "trial_events"
+DEACTIVATED = "deactivated"  # the event that a node says when it is deactivated in the course of a trial
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
-READY_TIMEOUT = 300.0  # [s] for all nodes to find each other; kernels that were never compiled take minutes of it
+COMPILING = "compiling"  # the event that a node says before and after each kernel that it compiles
+READY_TIMEOUT = 300.0  # [s] without a sign of a node that is missing, after which a trial is given up before it starts
 
 SUBSCRIBERS: dict[str, tuple[str, ...]] = {
     "device_state": ("controller", "recorder"),
@@ -16,8 +18,9 @@ SUBSCRIBERS: dict[str, tuple[str, ...]] = {
     "tool_state": ("controller", "environment", "recorder"),
     "device_command": ("driver", "recorder"),
     "local_geometry": ("local_model", "recorder"),
+    "world_state": ("recorder",),
 }
-"""Who listens to a servo topic; `tool` is the local model if there is one, else the environment."""
+"""Who of a trial listens to a topic; `tool` is the local model if there is one, else the environment."""
 
 
 class TrialParameters(Parameters):
@@ -39,6 +42,11 @@ class TrialParameters(Parameters):
         """Whether the trial runs on the wall clock."""
         return self.mode == "realtime"
 
+    @property
+    def recorded(self) -> bool:
+        """Whether this is a trial that is recorded, and not only a graph that runs."""
+        return "recorder" in self.nodes
+
     def listeners(self, topic: str) -> int:
         """How many of the trial's nodes listen to a topic."""
         tool = "local_model" if "local_model" in self.nodes else "environment"
@@ -49,6 +57,21 @@ class TrialParameters(Parameters):
                 continue
             count += (tool if name == "tool" else name) in self.nodes
         return count
+
+    def publishers(self, topic: str) -> tuple[str, ...]:
+        """The nodes of the trial that may publish a topic: one of a servo topic, all of others."""
+        names = self.nodes
+        tool = "local_model" if "local_model" in names else "environment"
+        commands = "controller" if "driver" in names else "environment"
+        one = {
+            "device_state": "driver",
+            "tool_command": commands,
+            "tool_state": tool,
+            "device_command": commands,
+            "local_geometry": "environment",
+            "world_state": tool,
+        }.get(topic)
+        return names if one is None else (one,)
 
 
 class ServoError(RuntimeError):

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import graph_checks as graph
 from conftest import DEADLINE, ROOT
 
-from haptic_bench import cli
+from haptic_bench import command_line
 
 
 @launch_testing.parametrize("composed", ["false", "true"])
@@ -44,5 +44,5 @@ class TestTrial(unittest.TestCase):
     def test_bits(self, out):
         offline = out.with_name("offline")
         arguments = ["run", "corner_peg", "--mode", "offline", "--duration", "1.5", "--out", str(offline)]
-        self.assertEqual(cli.main(arguments), 0)
+        self.assertEqual(command_line.main(arguments), 0)
         graph.check_same_bits(out, offline)

@@ -1,0 +1,76 @@
+"""How a program of haptics ends that does not come to its end: by a signal, or by an error of our own.
+
+Standard library only, since it is the first to be imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+ENDING = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminal closed"}
+"""The signals that end a program, whose exit status is then 128 and their number, and how that is said."""
+
+
+def end_at_signals() -> None:
+    """From now on the ending signals end this process at once, whatever it is at.
+
+    For a program that has not begun anything. What was held back until now counts too.
+    """
+    for number in heeded():
+        signal.signal(number, _end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def heeded() -> list[signal.Signals]:
+    """The ending signals that end this program: after nohup not that of the terminal."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in ENDING if not (ignored and number == signal.SIGHUP)]
+
+
+def hold_signals() -> None:
+    """Let the ending signals wait until a program calls `end_at_signals`, this one or the one that it becomes."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """Not by an exception: an import that one cuts short may look like a broken package, or swallow it."""
+    with contextlib.suppress(Exception):  # a second signal within it, or a stream that is closed
+        sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, f"haptics: {ENDING[signal.Signals(number)]}\n".encode())
+    os._exit(128 + number)
+
+
+def report(error: BaseException, arguments: Any = ()) -> str:
+    """Write the details of an error that should not have been to a file; the line that tells the user."""
+    import platform
+    import tempfile
+    import time
+    import traceback
+
+    kind = type(error).__name__
+    reason = " ".join(f"{kind}: {error}".split())[:300]
+    reason = "".join(c if c.isprintable() else "?" for c in reason).encode("utf-8", "replace").decode()
+    frames = traceback.format_exception(type(error), error, error.__traceback__, limit=-40)
+    details = [
+        f"time: {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
+        f"arguments: {[str(argument)[:1000] for argument in list(arguments)[:100]]!r}",
+        f"python: {sys.version} ({sys.executable})",
+        f"system: {platform.platform()}",
+        "",
+        *(frame.rstrip()[:4000] for frame in frames),
+        "",
+    ]
+    try:
+        handle, path = tempfile.mkstemp(prefix="haptics-error-", suffix=".txt")
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write("\n".join(details))
+    except OSError as full:
+        last = traceback.extract_tb(error.__traceback__)[-1:]
+        place = f" in {last[0].filename}, line {last[0].lineno}" if last else ""
+        return f"{reason}{place}; no file of details could be written: {full.strerror}"
+    return f"{reason}; an error of haptics, not of yours; details: {path}"

@@ -1,0 +1,59 @@
+"""Namespaces of running trials: each has its own, so that two trials on one machine do not meet."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+from collections.abc import Iterator
+
+from haptic_sim.parameters import ParameterError
+
+_PATTERN = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
+_LONGEST = 80  # characters; a socket's address has room for 107 bytes
+_MOST = 1000  # trials of one name at once
+
+
+def checked(name: str) -> str:
+    """A namespace as it is used, without the slash in front.
+
+    Raises:
+        ParameterError: it is no ROS namespace.
+    """
+    if not _PATTERN.fullmatch(name) or len(name) > _LONGEST:
+        raise ParameterError(
+            [
+                f"--namespace {name[:_LONGEST]}: must be names of letters, digits and _ with / between them, as in "
+                f"lab/arm, at most {_LONGEST} characters"
+            ]
+        )
+    return name.removeprefix("/")
+
+
+@contextlib.contextmanager
+def claim(name: str, *, exactly: bool = False) -> Iterator[str]:
+    """Have a namespace while the context is open; yields it with the slash in front, as in `/corner_peg`.
+
+    A claim is an abstract Unix socket of that name: it belongs to the network namespace, as the loopback does over
+    which the nodes meet, and to the ROS domain, and the kernel ends it with the last process that holds it. Processes
+    that are forked meanwhile hold it too. Trials on other machines are not seen.
+
+    Args:
+        name: without the slash in front.
+        exactly: this one and no other; else a number is put behind a name that is taken: `/corner_peg_2`.
+
+    Raises:
+        ParameterError: it is taken.
+    """
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
+        for number in range(1, 2 if exactly else _MOST):
+            candidate = name[:_LONGEST] if number == 1 else f"{name[: _LONGEST - 4]}_{number}"
+            try:
+                held.bind(f"\0haptics {domain[:3]} {candidate}")
+            except OSError:
+                continue
+            yield f"/{candidate}"
+            return
+    raise ParameterError([f"namespace /{name}: is taken by a trial that runs; end it, or choose another --namespace"])

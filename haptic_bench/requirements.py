@@ -1,0 +1,91 @@
+"""Which versions of other packages this one needs, and what of them is not there.
+
+Standard library only: it is asked before anything is imported.
+"""
+
+import importlib
+import re
+import sys
+from importlib import metadata
+from typing import NamedTuple
+
+DISTRIBUTION = "jazzy"
+
+
+class Bounds(NamedTuple):
+    """Which versions of a package we can use: from `lowest` on, before `end`."""
+
+    module: str
+    lowest: str
+    end: str = ""
+    remedy: str = ""  # if pip is not to install it
+
+    def __str__(self):
+        return f">={self.lowest}" + (f",<{self.end}" if self.end else "")
+
+    def allow(self, version):
+        """Whether a version is within."""
+        return number(self.lowest) <= number(version) and not (self.end and number(version) >= number(self.end))
+
+
+# What runs, by the name of its distribution; the bounds are those of setup.py.
+PACKAGES = {
+    "numpy": Bounds("numpy", "1.26", remedy="apt install python3-numpy"),
+    "rclpy": Bounds("rclpy", "7.0", remedy=f"apt install ros-{DISTRIBUTION}-rclpy"),
+    "pin": Bounds("pinocchio", "3.4", "5", remedy=f"apt install ros-{DISTRIBUTION}-pinocchio"),
+    "coal": Bounds("coal", "3.0", remedy=f"apt install ros-{DISTRIBUTION}-coal"),
+    "llvmlite": Bounds("llvmlite", "0.43"),
+    "matplotlib": Bounds("matplotlib", "3.8"),
+    "mcap": Bounds("mcap", "1.1"),
+    "numba": Bounds("numba", "0.60"),
+    "pydantic": Bounds("pydantic", "2.6"),
+    "pyyaml": Bounds("yaml", "6.0"),
+    "rosbags": Bounds("rosbags", "0.10"),
+    "scipy": Bounds("scipy", "1.11"),
+    "setproctitle": Bounds("setproctitle", "1.3"),
+    "tqdm": Bounds("tqdm", "4.60"),
+    "transforms3d": Bounds("transforms3d", "0.4.1"),
+    "trimesh": Bounds("trimesh", "4.0"),
+    "zstandard": Bounds("zstandard", "0.21"),
+}
+LATER = ("transforms3d",)  # wanted, not imported yet
+
+
+def number(version):
+    """A version as numbers, to compare."""
+    return [int(digits) for digits in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])]
+
+
+def unmet():
+    """A line for each package that is not there, or not in a version that we can use."""
+    lines = []
+    for name, bounds in PACKAGES.items():
+        if name in LATER:
+            continue
+        remedy = bounds.remedy or f"python3 -m pip install '{name}{bounds}'"
+        version, place = _found(name, bounds.module)
+        if version is None:
+            lines.append(f"{name} {bounds} is needed and not there: {remedy}")
+        elif version and not bounds.allow(version):
+            lines.append(f"{name} {version} found ({place}), {bounds} needed: {remedy}")
+    return lines
+
+
+def check():
+    """End the program if anything is lacking, with a line for each."""
+    lines = unmet()
+    if lines:
+        sys.exit("\n".join(f"haptics: {line}" for line in lines))
+
+
+def _found(name, module):
+    """Version of a package, None if it is not there, and where it is; without a version if it tells none."""
+    try:
+        found = metadata.distribution(name)
+        return found.version, found.locate_file("")
+    except metadata.PackageNotFoundError:  # ROS 2 packages that CMake installs have no record
+        try:
+            imported = importlib.import_module(module)
+        except ImportError:
+            return None, ""
+        return getattr(imported, "__version__", ""), imported.__file__ or ""

@@ -1,0 +1,120 @@
+"""Any trial: what is felt, how deep bodies overlap, how contacts stick and slip, and what the hand does.
+
+Metrics of forces, contacts and the hand are of every tick. Depths are of the ticks of world states: all of them with
+`environment.publish` at the servo rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from haptic_bench import tracking
+from haptic_bench.experiment import Trial
+from haptic_bench.samples import Samples
+from haptic_bench.studies.study import Analysis, Quantity, Study
+from haptic_bench.world_record import WorldRecord
+
+DEPTH = "max_depth"
+METRICS = {
+    "max_force": Quantity("Largest force of contacts on the tool", "N"),
+    "rms_force": Quantity("The same force, root of the mean square", "N"),
+    "max_torque": Quantity("Largest torque of contacts on the tool, about the hand point", "N m"),
+    "rms_torque": Quantity("The same torque, root of the mean square", "N m"),
+    "max_rendered_force": Quantity("Largest force rendered by the device", "N"),
+    "rms_rendered_force": Quantity("The same force, root of the mean square", "N"),
+    "contacts": Quantity("Most contacts at once, limits of joints included"),
+    "contact_time": Quantity("Time in contact", "s"),
+    "stick_time": Quantity("Time in contact in which nothing slides", "s"),
+    "slip_time": Quantity("Time in which a contact slides", "s"),
+    "impulses": Quantity("Ticks in which impulses acted"),
+    "hand_work": Quantity("Work of the operator's hand", "J"),
+    "max_hand_tool_distance": Quantity("Largest distance of hand and tool", "m"),
+    DEPTH: Quantity("Largest overlap of two bodies in the published states", "m"),
+}
+
+
+class TrialStudy(Study):
+    """See the module."""
+
+    METRICS = METRICS
+
+    def quantity(self, name: str) -> Quantity | None:
+        """See Study."""
+        if name.startswith(f"{DEPTH}["):
+            return Quantity(f"Largest overlap of {name[len(DEPTH) + 1 : -1]} in the published states", "m")
+        return super().quantity(name)
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study."""
+        return Analysis(dict(_measure(trial, samples)) | dict(_depths(samples.world)))
+
+
+def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]]:
+    """What the samples say."""
+    experiment = trial.experiment
+    period = 1.0 / experiment.rate
+    force, torque = (np.linalg.norm(part, axis=1) for part in np.split(samples.wrench("env"), 2, axis=1))
+    yield from _size("force", force)
+    yield from _size("torque", torque)
+    if not experiment.alone:
+        yield from _size("rendered_force", np.linalg.norm(samples.wrench("rendered")[:, :3], axis=1))
+    touching, sliding = samples["contacts"] > 0, samples["sliding_contacts"] > 0
+    yield "contacts", float(samples["contacts"].max())
+    yield "contact_time", period * float(touching.sum())
+    yield "stick_time", period * float((touching & ~sliding).sum()) if _rubs(trial) else None
+    yield "slip_time", period * float(sliding.sum()) if _rubs(trial) else None
+    yield "impulses", float(samples["colliding"].sum())
+    yield "hand_work", _work(trial, samples, period)
+    if not experiment.alone:
+        distance = samples.pose("hand")[:, :3] - samples.pose("tool")[:, :3]
+        yield "max_hand_tool_distance", float(np.linalg.norm(distance, axis=1).max())
+
+
+def _size(name: str, values: np.ndarray) -> Iterator[tuple[str, float]]:
+    yield f"max_{name}", float(values.max())
+    yield f"rms_{name}", float(np.sqrt(np.mean(values**2)))
+
+
+def _rubs(trial: Trial) -> bool:
+    """Whether there is friction of which a contact could stick."""
+    return trial.experiment.contact.friction.model != "none"
+
+
+def _work(trial: Trial, samples: Samples, period: float) -> float | None:
+    """Work of what the operator applies on what it holds [J]; None where ticks are missing.
+
+    The wrench is held over a tick, in which the velocity changes from one row to the next. At the mean of the two, the
+    work of all wrenches on a body is exactly the change of its kinetic energy.
+    """
+    ticks = samples["tick"]
+    if len(ticks) < 2 or ticks[-1] - ticks[0] != len(ticks) - 1:
+        return None
+    alone = trial.experiment.alone
+    wrench = samples.wrench("operator")
+    if tracking.is_tracked(trial.experiment):
+        applied = tracking.operator_wrench(trial, samples)  # the samples have what the sensor tells
+        if applied is None:
+            return None
+        wrench = applied
+    twist = samples.twist("tool" if alone else "hand")
+    return float(period * np.sum(wrench[:-1] * 0.5 * (twist[:-1] + twist[1:])))
+
+
+def _depths(world: WorldRecord | None) -> Iterator[tuple[str, float | None]]:
+    """Largest overlap of all, and of each pair of bodies that overlap at some time."""
+    if world is None:
+        yield DEPTH, None
+        return
+    deepest: dict[str, float] = {}
+    contacts = world.contacts
+    for a, b in sorted(set(zip(contacts["body_a"].tolist(), contacts["body_b"].tolist(), strict=True))):
+        depth = float(contacts["depth"][(contacts["body_a"] == a) & (contacts["body_b"] == b)].max())
+        if depth > 0.0:
+            deepest[f"{DEPTH}[{world.bodies[a]}/{world.bodies[b]}]"] = depth
+    yield DEPTH, max(deepest.values(), default=0.0)
+    yield from deepest.items()
+
+
+STUDY: Study = TrialStudy()

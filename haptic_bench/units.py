@@ -1,0 +1,45 @@
+"""Units in which numbers are fit to read."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
+_PREFIXED = re.compile(r"(m|N|J|s|W|Hz|rad|Pa)(?![A-Za-z²³^])")  # units that take a prefix, alone or before others
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SHORT = 1e-2, 1e4  # numbers in between read well
+
+
+def fitting(largest: float, unit: str, scale: float) -> tuple[str, float]:
+    """A unit for numbers up to `largest` in SI units, and how many of it are one of the SI unit.
+
+    Args:
+        largest: absolute value.
+        unit: the usual one, kept where the numbers read well in it.
+        scale: of the usual one.
+    """
+    shown = largest * scale
+    if not unit or shown == 0.0 or not math.isfinite(shown) or SHORT[0] <= shown < SHORT[1]:
+        return unit, scale
+    for prefix, factor in _PREFIXES.items():
+        base = unit.removeprefix(prefix)
+        if unit.startswith(prefix) and math.isclose(scale * factor, 1.0) and _PREFIXED.match(base):
+            for other, size in _PREFIXES.items():
+                if largest >= size:
+                    return f"{other}{base}", 1.0 / size
+            return base, 1.0  # a rounding error, say
+    return unit, scale
+
+
+def text(value: float, digits: int) -> str:
+    """A number with so many digits, and a power of ten where it is very small or large."""
+    if not math.isfinite(value) or value == 0.0:
+        return f"{value:g}"
+    exponent = math.floor(math.log10(abs(value)))
+    if -4 <= exponent < 7:
+        shown = f"{value:#.{digits}g}" if exponent < digits else f"{value:.0f}"
+    else:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        shown = f"{mantissa}·10{str(int(power)).translate(_SUPERSCRIPT)}"
+    return shown.replace("-", "\N{MINUS SIGN}")

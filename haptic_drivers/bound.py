@@ -1,0 +1,100 @@
+"""The last bound of what a device renders: nothing passes it, whatever was commanded.
+
+It acts after everything else, on what the drive is about to give: a soft start scales it, a wrench and a rate of change
+bound it. What is not finite becomes zero. Zero force (or brakes) for want of a command comes at once: the rate of
+change does not delay it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.parameters import Gains, Parameters, quantity, six
+
+
+class BoundParameters(Parameters):
+    """What a device renders at most, and how fast that changes at most, whatever is commanded."""
+
+    wrench: Gains | None = quantity(
+        None,
+        unit="N, N m",
+        description="The device renders at most this, in each direction (x, y, rotation about z, or all six), whatever "
+        "is commanded and however impulses are rendered; null: no bound, for simulated devices only",
+    )
+    rate: Gains | None = quantity(
+        None,
+        unit="N/s, N m/s",
+        description="What the device renders changes at most so fast, in each direction; zero force for want of a "
+        "command comes at once; null: no bound, for simulated devices only",
+    )
+
+
+class Bound(NamedTuple):
+    """The bound for kernels; all (6,), but `scale` and `cut` (1,).
+
+    Attributes:
+        wrench: [N, N m]; rate: [N/s, N m/s]; infinite where there is none.
+        before: what was rendered in the tick before [N, N m].
+        scale: of the soft start, 0 to 1.
+        cut: whether the last wrench was beyond the bound, 0 or 1.
+    """
+
+    wrench: np.ndarray
+    rate: np.ndarray
+    before: np.ndarray
+    scale: np.ndarray
+    cut: np.ndarray
+
+    @classmethod
+    def of(cls, parameters: BoundParameters) -> Bound:
+        """The bound of parameters; nothing was rendered yet."""
+
+        def spread(values: tuple[float, ...] | None) -> np.ndarray:
+            return np.full(6, np.inf) if values is None else np.array(six(values))
+
+        return cls(spread(parameters.wrench), spread(parameters.rate), np.zeros(6), np.ones(1), np.zeros(1, np.int64))
+
+
+def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: float) -> int:
+    """In how many of consecutive ticks what was rendered (n, 6) [N, N m] was at the bound; `period` in s."""
+    bound = Bound.of(parameters)
+    change = np.abs(np.diff(rendered, axis=0, prepend=0.0))
+    at = (np.abs(rendered) >= bound.wrench) & (bound.wrench > 0.0)
+    at |= (change >= (1.0 - 1e-9) * period * bound.rate) & (bound.rate > 0.0)
+    return int(np.count_nonzero(at.any(axis=1)))
+
+
+@numba.njit(cache=True, nogil=True)
+def bound_wrench(bound, wrench, period):
+    """Scale and bound what is about to be rendered for a `period` [s], in place."""
+    finite = True
+    for i in range(6):
+        finite &= math.isfinite(wrench[i])
+    cut = 0 if finite else 1
+    for i in range(6):
+        wanted = bound.scale[0] * wrench[i] if finite else 0.0
+        allowed = min(max(wanted, -bound.wrench[i]), bound.wrench[i])
+        if finite:  # zero force comes at once
+            step = bound.rate[i] * period
+            allowed = min(max(allowed, bound.before[i] - step), bound.before[i] + step)
+        if allowed != wanted:
+            cut = 1
+        wrench[i] = bound.before[i] = allowed
+    bound.cut[0] = cut
+
+
+@numba.njit(cache=True, nogil=True)
+def bound_passive(bound, wrench):
+    """Bound what is rendered without a command, zero force or brakes, in place: as fast as it wants to."""
+    cut = 0
+    for i in range(6):
+        wanted = wrench[i] if math.isfinite(wrench[i]) else 0.0
+        allowed = min(max(wanted, -bound.wrench[i]), bound.wrench[i])
+        if allowed != wrench[i]:
+            cut = 1
+        wrench[i] = bound.before[i] = allowed
+    bound.cut[0] = cut

@@ -1,0 +1,380 @@
+"""Compiled kernels are kept on disk, each under a digest of all that it was compiled from.
+
+Numba's own cache looks at the file of a kernel only. But a kernel has compiled into it the kernels that it calls, the
+constants that it names, from whichever file, and the places of the fields of the records that it is given. Here the
+name of a kept kernel is made from
+
+ - its bytecode, options and defaults, the values of the globals that it names, and the same of all kernels and
+   functions that it reaches through them;
+ - the types of its arguments, with the names of the fields of records (NamedTuple);
+ - Python, Numba, llvmlite and the processor.
+
+So what is found was compiled from the same, wherever it lies, whatever has changed, and however the program was
+started; after a change that only is compiled again which depends on it.
+
+So one folder serves all checkouts and installations of a user: `kernels` in HAPTICS_CACHE_DIR, which is `haptics` in
+the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, or names a class that has gone, is
+forgotten.
+
+`haptic_sim` registers this when it is imported, which is before any kernel is defined. Kernels of other packages are
+Numba's own affair: one that calls a kernel of ours has to be declared without `cache=True`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import itertools
+import os
+import pickle
+import re
+import sys
+import tempfile
+import time
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import compiler, sigutils
+from numba.core import types as numba_types
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
+from numba.core.typing.templates import builtin_registry
+from numba.extending import _Intrinsic
+
+PACKAGES = ("haptic_sim", "haptic_control", "haptic_drivers", "haptic_bench")
+VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
+
+_TOOLS = (sys.version, numba.__version__, llvmlite.__version__)
+_DIGEST = hashlib.sha256().digest_size
+
+Report = Callable[[int, str], object]
+report: Report | None = None
+"""Called before and after each kernel that is compiled: how many have been by this process, and the kernel's name."""
+
+SAY_EVERY = 10.0  # [s]
+
+_compiled = 0
+
+
+class Progress:
+    """A `report` that says now and then how far compilation is."""
+
+    def __init__(self, say: Callable[[str], object]):
+        self._say = say
+        self._next = 0.0
+
+    def __call__(self, compiled: int, name: str) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + SAY_EVERY
+            self._say(f"compiling kernels, which is done once and can take minutes: {compiled} so far")
+
+
+class Unknown(Exception):
+    """Something of which it cannot be told whether it has changed: what was compiled from it is not kept."""
+
+
+def register() -> None:
+    """Let the kernels of our packages be kept by this module."""
+    numbas_own = Dispatcher.enable_caching
+
+    def enable_caching(self: Any) -> None:
+        if _is_ours(self.py_func.__module__):
+            self._cache = KernelCache(self)
+        else:
+            numbas_own(self)
+
+    Dispatcher.enable_caching = enable_caching  # type: ignore[method-assign]  # Numba has no other place for it
+
+
+def folder() -> Path:
+    """Where compiled kernels are kept."""
+    given = os.environ.get("HAPTICS_CACHE_DIR")
+    users = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return (Path(given) if given else Path(users, "haptics")) / "kernels"
+
+
+class KernelCache:
+    """What Numba asks for the compiled versions of one kernel, one for each tuple of argument types."""
+
+    def __init__(self, kernel: Any):
+        self._kernel = kernel
+        self.name = _name(kernel.py_func)
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str:
+        """Where they are."""
+        return str(folder())
+
+    def enable(self) -> None:
+        """Keep them."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Do not keep them, and do not use what is kept."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Forget them all."""
+        for path in self._kept():
+            path.unlink(missing_ok=True)
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The compiled version for a signature; None if it has to be compiled."""
+        context.refresh()
+        path = self._path(signature, context.codegen())
+        result = None if path is None else _load(path, context)
+        if result is None and report is not None:
+            report(_compiled, self.name)
+        return result
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep a version that was compiled."""
+        global _compiled
+        _compiled += 1
+        if report is not None:
+            report(_compiled, self.name)
+        dynamic = any(not part.can_cache for part in result.lifted) or result.library.has_dynamic_globals
+        path = None if dynamic else self._path(signature, result.codegen)
+        if path is None:
+            return
+        try:
+            _save(path, dumps(result._reduce()))
+            self._forget_old_versions()
+        except OSError as error:
+            warnings.warn(
+                f"compiled kernels cannot be kept in {path.parent} ({error.strerror}), so that each start compiles "
+                "them: let HAPTICS_CACHE_DIR name a folder that can be written",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _path(self, signature: Any, codegen: Any) -> Path | None:
+        """Where the version for a signature is, or will be; None if it cannot be kept."""
+        if not self._enabled:
+            return None
+        try:
+            stamp = stamp_of(self._kernel)
+            arguments, result = sigutils.normalize_signature(signature)
+            key = [*map(_of_type, arguments), str(result), codegen.magic_tuple(), _TOOLS]
+        except Unknown:
+            return None
+        return folder() / f"{self.name}-{stamp[:24]}-{_hash(repr(key))[:24]}.nbc"
+
+    def _kept(self) -> list[Path]:
+        pattern = re.compile(re.escape(self.name) + r"-([0-9a-f]{24})-[0-9a-f]{24}\.nbc")
+        with contextlib.suppress(OSError):
+            return [path for path in folder().iterdir() if pattern.fullmatch(path.name)]
+        return []
+
+    def _forget_old_versions(self) -> None:
+        """Of the versions of the source, keep those that were used last."""
+        latest: dict[str, float] = {}
+        kept = self._kept()
+        for path in kept:
+            with contextlib.suppress(OSError):
+                stamp = path.name.split("-")[-2]
+                latest[stamp] = max(latest.get(stamp, 0.0), path.stat().st_mtime)
+        old = set(sorted(latest, key=lambda stamp: latest[stamp])[:-VERSIONS_KEPT])
+        for path in kept:
+            if path.name.split("-")[-2] in old:
+                path.unlink(missing_ok=True)
+
+
+def _load(path: Path, context: Any) -> Any:
+    """What a file holds; None if there is none, or if it is damaged or names what has gone."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):  # where it may only be read
+        os.utime(path)
+    try:
+        if hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
+            return compiler.CompileResult._rebuild(context, *pickle.loads(content[_DIGEST:]))
+    except Exception:  # whatever a class that has changed or gone raises when it is looked for
+        pass
+    with contextlib.suppress(OSError):
+        path.unlink()
+    return None
+
+
+def _save(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(hashlib.sha256(content).digest() + content)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+# What a kernel was compiled from
+
+
+def stamp_of(kernel: Any) -> str:
+    """Digest of all that a kernel is compiled from, beside the types of its arguments.
+
+    Raises:
+        Unknown: it names something of which nobody can tell whether it has changed.
+    """
+    reached, waiting = {id(kernel.py_func): kernel.py_func}, [kernel]
+    own = []
+    while waiting:
+        text, others = _own(waiting.pop())
+        own.append(text)
+        for other in others:
+            function = _function(other)
+            if id(function) not in reached:
+                reached[id(function)] = function
+                waiting.append(other)
+    return _hash("\n".join(sorted(own)))
+
+
+@cache
+def _own(subject: Any) -> tuple[str, tuple[Any, ...]]:
+    """Of a kernel or function: a text that changes whenever itself does, and the kernels and functions it names."""
+    function = _function(subject)
+    others: list[Any] = []
+    parts = [_name(function), repr(_options(subject)), *_of_code(function.__code__, function.__doc__)]
+    names = list(_names(function.__code__))
+    for name in sorted(set(names) & function.__globals__.keys()):
+        parts.append(f"{name}={_of_value(function.__globals__[name], names, others)}")
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        parts.append(f"{name}={_of_value(cell.cell_contents, names, others)}")
+    for value in (function.__defaults__, function.__kwdefaults__):
+        parts.append(_of_value(value, names, others))
+    if not isinstance(subject, Dispatcher):
+        others += _overloads(function)
+    return _hash("\n".join(parts)), tuple(others)
+
+
+def _function(subject: Any) -> Any:
+    """The Python function of a kernel, or the function itself."""
+    return subject.py_func if isinstance(subject, Dispatcher) else subject
+
+
+def _options(subject: Any) -> list[tuple[str, str]]:
+    """How a kernel is compiled."""
+    options = getattr(subject, "targetoptions", {})
+    return sorted((name, repr(sorted(value) if isinstance(value, set) else value)) for name, value in options.items())
+
+
+def _overloads(function: Any) -> list[Any]:
+    """What kernels call instead of a plain function: see numba.extending.overload."""
+    templates = [kind.templates for known, kind in builtin_registry.globals if known is function]
+    found = [getattr(template, "_overload_func", None) for template in itertools.chain(*templates)]
+    return [one for one in found if one is not None]
+
+
+def _of_code(code: types.CodeType, documentation: str | None = None) -> Iterator[str]:
+    """Bytecode and constants."""
+    yield repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags))
+    yield repr((code.co_argcount, code.co_kwonlyargcount, getattr(code, "co_exceptiontable", b"")))
+    for number, constant in enumerate(code.co_consts):
+        if isinstance(constant, types.CodeType):
+            yield from _of_code(constant)
+        elif number or constant != documentation:
+            yield _of_value(constant, (), [])
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """All names of globals and attributes in a function, and in those that are defined in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _of_value(value: Any, names: Any, others: list[Any]) -> str:
+    """A text that changes whenever a value does; what has code of its own goes to `others`.
+
+    Args:
+        value: a global, a default or a constant.
+        names: that the code uses, to know which attributes of a module matter.
+        others: receives kernels and functions.
+    """
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, enum.Enum)):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, Dispatcher):
+        others.append(value)
+        return f"kernel {_name(value.py_func)}"
+    if isinstance(value, _Intrinsic):
+        others.append(value._defn)
+        return f"intrinsic {_name(value._defn)}"
+    if isinstance(value, types.FunctionType):
+        if _is_ours(value.__module__) or _overloads(value) or value.__closure__:
+            others.append(value)
+        return f"function {_name(value)}"
+    if isinstance(value, type):
+        return f"class {_name(value)} {getattr(value, '_fields', '')}"
+    if isinstance(value, types.ModuleType):
+        if not _is_ours(value.__name__):
+            return f"module {value.__name__}"
+        used = [name for name in sorted(set(names)) if hasattr(value, name)]
+        return f"module {[(name, _of_value(getattr(value, name), names, others)) for name in used]}"
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return f"array {value.dtype} {value.shape} {_hash(value.tobytes())}"
+    if isinstance(value, (tuple, list)):
+        return f"{_name(type(value))} {[_of_value(one, names, others) for one in value]}"
+    if isinstance(value, (set, frozenset, dict)):
+        content = value.items() if isinstance(value, dict) else value
+        return f"{type(value).__name__} {sorted(_of_value(one, names, others) for one in content)}"
+    if isinstance(value, numba_types.Type):
+        return _of_type(value)
+    if isinstance(value, (types.BuiltinFunctionType, np.ufunc)):
+        return f"builtin {value.__name__}"
+    if value is Ellipsis or value is NotImplemented:
+        return repr(value)
+    raise Unknown(f"{value!r} of {type(value)}")
+
+
+def _of_type(kind: Any) -> str:
+    """A text that changes whenever the type of an argument does, or how kernels read it."""
+    parts = [type(kind).__name__, str(kind)]
+    if isinstance(kind, numba_types.BaseNamedTuple):
+        record = kind.instance_class  # type: ignore[attr-defined]
+        if not _is_ours(record.__module__):
+            raise Unknown(f"{record} is a record of another package")
+        parts.append(f"{_name(record)} {record._fields}")
+    if isinstance(kind, numba_types.Dispatcher):
+        parts[1] = stamp_of(kind.dispatcher)
+    if _is_ours(type(kind).__module__):
+        parts.append(_of_module(type(kind).__module__))
+    for name in ("types", "dtype", "kind"):  # of a tuple, of what has elements, of a Packed
+        inner = getattr(kind, name, None)
+        inner = inner if isinstance(inner, (tuple, list)) else [inner]
+        parts += [_of_type(one) for one in inner if isinstance(one, numba_types.Type)]
+    return "\n".join(parts)
+
+
+@cache
+def _of_module(name: str) -> str:
+    """Digest of a module that tells the compiler how to read a type."""
+    return _hash(Path(sys.modules[name].__file__ or "").read_bytes())
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in PACKAGES
+
+
+def _name(thing: Any) -> str:
+    """Full name of a function or class, fit for a file."""
+    return re.sub(r"[^\w.]", "_", f"{thing.__module__}.{thing.__qualname__}")
+
+
+def _hash(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()

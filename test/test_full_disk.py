@@ -1,0 +1,145 @@
+"""A disk that is full, a limit on the size of files, a directory that may not be written: one line, and what was
+recorded can be read."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import DEADLINE, PACKAGES
+
+from haptic_bench import bag
+from haptic_bench.bag import BagWriter, Topic
+
+LIMIT = 400_000  # [B]
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+
+def run(
+    *arguments: str, cwd: Path, before: Callable[[], None] | None = None, prefix: tuple[str, ...] = ()
+) -> tuple[int, str, str]:
+    """`haptics ARGUMENTS` in a folder; exit status, output, error output."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "TMPDIR": str(cwd),
+    }
+    command = [*prefix, sys.executable, "-m", "haptic_bench", *arguments]
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, preexec_fn=before, capture_output=True, text=True, timeout=DEADLINE
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def one_line(text: str) -> str:
+    """The only line of an error output, that of the failure."""
+    lines = text.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("haptics: "), text
+    return lines[0]
+
+
+class Full:
+    """A file on a disk with room for so many bytes, those that were written in part or given back counted."""
+
+    def __init__(self, file: object, room: int):
+        self._file, self._room = file, room
+
+    def write(self, data: bytes) -> int:
+        left = self._room - self._file.tell()
+        if left <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._file.write(bytes(data[:left]))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> object:
+        return self._file.__enter__()
+
+    def __exit__(self, *error: object) -> object:
+        return self._file.__exit__(*error)
+
+
+@pytest.mark.parametrize("room", [3000, 9000, 40_000, 100_000, 123_456])
+def test_a_bag_on_a_full_disk_is_sound_and_lacks_only_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(bag, "CHUNK_SIZE", 1000)
+    writer = BagWriter(tmp_path / "bag", [Topic("/a", "std_msgs/msg/String")])
+    writer._file = Full(writer._file, room)
+    with pytest.raises(OSError, match="No space left"):
+        for number in range(10_000):
+            writer.write(0, number, number.to_bytes(8, "little") * 20)
+    with pytest.raises(OSError, match="No space left"):
+        writer.close()
+    assert (tmp_path / "bag" / "bag_0.mcap").stat().st_size <= room
+    if room > 4000:  # else there is not even room for the index of no message
+        messages = bag.read(tmp_path / "bag")["/a"].messages
+        assert [int.from_bytes(data[:8], "little") for data in messages] == list(range(len(messages)))
+        assert len(messages) * 250 > room - 8000  # but for the index, and as much as was given up for it
+
+
+@pytest.mark.parametrize("mode", ["offline", "lockstep", "realtime"])
+def test_a_limit_on_the_size_of_files_is_one_line(tmp_path: Path, mode: str) -> None:
+    if mode != "offline":
+        pytest.importorskip("rclpy", reason="needs ROS 2")
+    out = tmp_path / "out"
+    arguments = ("run", "corner_peg", "--mode", mode, "--duration", "2", "--out", str(out))
+    shares = ("--set", "health.missed_share=1", "--set", "health.undecided_share=1")  # of ticks that are not recorded
+    status, _, said = run(*arguments, *shares, cwd=tmp_path, before=limited)
+    assert status == 1
+    assert f"cannot be recorded: {out}/bag: File too large" in one_line(said)
+    summary = json.loads((out / "summary.json").read_text())
+    messages = {name: len(topic.messages) for name, topic in bag.read(out / "bag").items()}
+    assert summary["status"] == "failed" and "File too large" in summary["reason"]
+    assert 50 < summary["ticks"] <= messages["/corner_peg/tool_state"]
+    assert (out / "bag" / "bag_0.mcap").stat().st_size <= LIMIT
+
+
+def can_mount() -> bool:
+    """Whether a process may have a file system of its own."""
+    return subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs unshare and user namespaces")
+@pytest.mark.parametrize("mode", ["offline", "lockstep"])
+def test_results_of_a_trial_on_a_full_disk_are_elsewhere_and_it_is_said_where(tmp_path: Path, mode: str) -> None:
+    if mode != "offline":
+        pytest.importorskip("rclpy", reason="needs ROS 2")
+    full, kept = tmp_path / "full", tmp_path / "kept"
+    full.mkdir()
+    script = f'mount -t tmpfs -o size=300k none {full}; "$@"; status=$?; cp -r {full} {kept}; exit $status'
+    arguments = ("run", "corner_peg", "--mode", mode, "--duration", "2", "--out", f"{full}/out")
+    status, output, said = run(*arguments, cwd=tmp_path, prefix=("unshare", "-rm", "sh", "-c", script, "sh"))
+    assert status == 1
+    found = re.search(r"bag: No space left on device; its results are in (\S+)$", one_line(said))
+    assert found
+    elsewhere = Path(found[1])
+    assert {path.name for path in elsewhere.iterdir()} >= {"summary.json", "samples.csv", "report.html"}
+    assert f"report: {elsewhere}/report.html" in output
+    summary = json.loads((elsewhere / "summary.json").read_text())
+    rows = (elsewhere / "samples.csv").read_text().count("\n") - 1
+    assert summary["ticks"] == rows > 50
+    messages = bag.read(kept / "out" / "bag")["/corner_peg/tool_state"].messages
+    assert rows <= len(messages)
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs unshare and user namespaces")
+def test_a_directory_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    script = f'mount --bind {out} {out} && mount -o remount,ro,bind {out}; "$@"'
+    arguments = ("run", "corner_peg", "--mode", "offline", "--duration", "0.1", "--out", str(out))
+    status, _, said = run(*arguments, cwd=tmp_path, prefix=("unshare", "-rm", "sh", "-c", script, "sh"))
+    assert status == 1
+    assert "Read-only file system" in one_line(said) and not list(out.iterdir())

@@ -1,0 +1,151 @@
+"""What is imported is declared, and what is declared is imported: in package.xml, setup.py and requirements.py."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+from haptic_bench import requirements
+
+OURS = {"haptics", "haptic_sim", "haptic_control", "haptic_drivers", "haptic_bench"}
+KEYS = {  # of rosdep, by the module that is imported, where they are not the same
+    "llvmlite": "python3-numba",
+    "mcap": "mcap-ros2-support",
+    "pinocchio": "pinocchio",
+    "rosbags": "python3-rosbags-pip",
+    "trimesh": "python3-trimesh-pip",
+    "mujoco": "python3-mujoco-pip",
+    "zstandard": "mcap-ros2-support",
+} | {
+    name: f"python3-{name}"
+    for name in ("hypothesis", "matplotlib", "numba", "numpy", "pydantic", "pytest", "scipy", "setproctitle", "tqdm")
+}
+KEYS["yaml"] = "python3-yaml"
+PART_OF = {"pydantic_core": "pydantic", "dask": "distributed"}  # one cannot be without the other
+NOT_IMPORTED = {  # run-time dependencies, with the reason
+    "ros2launch": "the command `ros2 launch`",
+    "rosbag2_storage_mcap": "`ros2 bag` reads our bags with it",
+    "rosidl_default_runtime": "whoever exports interfaces names it",
+    "tf_transformations": "the views will stand on it",
+}
+LATER = {"transforms3d": "what tf_transformations wraps, where that is not installed"}
+FOR_CMAKE = {"ament_cmake_pytest", "launch_testing_ament_cmake"}
+
+
+def imported(folder: str) -> Iterator[tuple[str, Path]]:
+    """First parts of the names of what files in a folder import, without ours and the standard library's."""
+    files = sorted((ROOT / folder).rglob("*.py"))
+    local = {path.stem for path in files} if folder == "test" else set()
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            for name in names:
+                first = name.partition(".")[0]
+                if first not in OURS | local | set(sys.stdlib_module_names):
+                    yield PART_OF.get(first, first), path
+
+
+def setup() -> dict[str, Any]:
+    """The literal arguments of setup()."""
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    call = next(
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setup"
+    )
+    literal = {}
+    for keyword in call.keywords:
+        try:
+            literal[str(keyword.arg)] = ast.literal_eval(keyword.value)
+        except ValueError:
+            continue
+    return literal
+
+
+def names(listed: list[str]) -> set[str]:
+    """Names of distributions, without their bounds."""
+    return {entry.partition(">")[0].partition("=")[0] for entry in listed}
+
+
+def modules(distributions: set[str]) -> set[str]:
+    """What is imported of distributions."""
+    known = {name: bounds.module for name, bounds in requirements.PACKAGES.items()}
+    installed = {name: top for top, owners in metadata.packages_distributions().items() for name in owners}
+    return {known.get(name) or installed.get(name, name) for name in distributions}
+
+
+@pytest.fixture(scope="module")
+def declared() -> dict[str, set[str]]:
+    """Keys in package.xml by kind."""
+    kinds: dict[str, set[str]] = {}
+    for element in ElementTree.parse(ROOT / "package.xml").getroot():
+        kinds.setdefault(element.tag, set()).add((element.text or "").strip())
+    return kinds
+
+
+def optional() -> set[str]:
+    """Modules of setup.py's extras."""
+    return modules(set().union(*(names(listed) for listed in setup()["extras_require"].values())))
+
+
+def test_package_xml_declares_what_runs(declared: dict[str, set[str]]) -> None:
+    run = {name for folder in (*sorted(OURS - {"haptics"}), "launch") for name, _ in imported(folder)}
+    needed = {KEYS.get(name, name) for name in run - optional()}
+    assert declared["exec_depend"] - NOT_IMPORTED.keys() == needed - declared["depend"]
+    assert declared["exec_depend"] >= NOT_IMPORTED.keys()
+
+
+def test_package_xml_declares_what_is_tested_with(declared: dict[str, set[str]]) -> None:
+    needed = {KEYS.get(name, name) for name, _ in imported("test")}
+    known = declared["exec_depend"] | declared["depend"]
+    assert declared["test_depend"] - FOR_CMAKE == needed - known
+
+
+def test_package_xml_declares_the_packages_of_the_messages(declared: dict[str, set[str]]) -> None:
+    text = (ROOT / "CMakeLists.txt").read_text()
+    named = text.partition("DEPENDENCIES ")[2].partition("\n")[0].split()
+    assert declared["depend"] == set(named)
+
+
+def test_setup_py_declares_what_runs_without_ros() -> None:
+    ros = {"rclpy", "rcl_interfaces", "diagnostic_msgs", "launch", "launch_ros"}
+    run = {name for folder in OURS - {"haptics"} for name, _ in imported(folder)} - ros - optional()
+    assert modules(names(setup()["install_requires"])) - LATER.keys() == run
+
+
+def test_the_versions_that_are_asked_for_at_the_start_are_those_of_setup_py() -> None:
+    listed = {f"{name}{bounds}" for name, bounds in requirements.PACKAGES.items() if name != "rclpy"}
+    assert listed == set(setup()["install_requires"])
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("1.10.14", "pydantic 1.10.14 found (/usr/lib), >=2.6 needed: python3 -m pip install 'pydantic>=2.6'"),
+        (None, "pydantic >=2.6 is needed and not there: python3 -m pip install 'pydantic>=2.6'"),
+    ],
+)
+def test_what_is_lacking_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch, version: str | None, said: str) -> None:
+    found = requirements._found
+    monkeypatch.setattr(
+        requirements,
+        "_found",
+        lambda name, module: (version, "/usr/lib") if name == "pydantic" else found(name, module),
+    )
+    assert requirements.unmet() == [said]
+    with pytest.raises(SystemExit, match=f"^haptics: {said}$".replace("(", r"\(").replace(")", r"\)")):
+        requirements.check()
+
+
+def test_nothing_is_lacking_here() -> None:
+    assert requirements.unmet() == []

@@ -1,0 +1,48 @@
+"""A process of a node answers signals whatever its node does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import DEADLINE
+
+SLOW = """
+import time
+from haptic_sim import kernel_cache
+from haptic_sim.nodes.process import run
+from haptic_sim.nodes.servo import ServoNode
+from haptic_sim.nodes.trial import TrialParameters
+
+
+class Slow(ServoNode):
+    NAME, Config, SUBSCRIBES, PUBLISHES = "slow", TrialParameters, (), ()
+
+    def build(self):
+        kernel_cache.report(3, "a_kernel")
+        while True:
+            time.sleep(0.01)
+
+
+run(Slow)
+"""
+ARGUMENTS = ["--ros-args", "-p", "rate:=1000.0", "-p", "last_tick:=1", "-p", "nodes:=[slow]"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_node_that_compiles_says_so_and_ends_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, *ARGUMENTS], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = next(line for line in process.stderr if "[slow]" in line)
+            assert "compiling kernels, which is done once and can take minutes: 3 so far" in said
+            process.send_signal(number)
+            assert process.wait(DEADLINE) == 0
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
