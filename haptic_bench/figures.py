@@ -67,6 +67,9 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
+LARGEST = 1e30  # in any unit: what is beyond is left out of a drawing
+
+
 @dataclass(frozen=True)
 class Style:
     """How the curve of a run looks, in every panel."""
@@ -101,6 +104,12 @@ class Line:
     steps: bool = False
     area: bool = False
     points: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y"):  # of a trial that diverged: axes cannot be made for such values
+            values = np.asarray(getattr(self, name), dtype=float)
+            with np.errstate(invalid="ignore"):
+                object.__setattr__(self, name, np.where(np.abs(values) < LARGEST, values, np.nan))
 
 
 @dataclass(frozen=True)

@@ -500,3 +500,12 @@ def test_many_runs_have_a_row_each_and_some_are_drawn(tmp_path, monkeypatch):
     assert '<th scope="col" class="">Run</th>' in text and "In 4 runs" in text
     page = " ".join(Page(text).text)
     assert all(f"{value}" in page for value in (1000, 1500, 2000, 3000))
+
+
+@pytest.mark.parametrize("largest", [1e29, 1e31, 1e200, 1.7e308, np.inf, np.nan])
+def test_a_line_of_a_trial_that_diverged_is_drawn(largest):
+    time = np.linspace(0.0, 1.0, 100)
+    line = figures.Line(time, np.where(time < 0.5, time, largest * (time - 0.7)), "run", figures.Style())
+    panel = figures.draw("diverged", "Diverged", [line], "time [s]", "force [N]")
+    assert not panel.empty and "</svg>" in panel.svg
+    assert not figures.draw("plan", "Plan", [line], "x [m]", "y [m]", equal=True).empty
