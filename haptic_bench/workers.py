@@ -8,6 +8,7 @@ that sees the sweep's directory writes into it; from one that does not, what it 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -45,15 +46,27 @@ def require() -> None:
     Raises:
         ParameterError: it cannot be installed, or the environment is not ours.
     """
-    if importlib.util.find_spec("distributed") is not None:
-        return
     root = Path(__file__).resolve().parents[1]
     lock = root / "requirements-dask.lock"
     if not (lock.is_file() and Path(sys.prefix).resolve().is_relative_to(root / ".haptics")):
-        raise ParameterError(
-            ["--jobs, --scheduler: need Dask: pip install 'haptics[dask]', or pip install distributed"]
-        )
-    count = sum("==" in line for line in lock.read_text(encoding="utf-8").splitlines())
+        if importlib.util.find_spec("distributed") is None:
+            raise ParameterError(
+                ["--jobs, --scheduler: need Dask: pip install 'haptics[dask]', or pip install distributed"]
+            )
+        return
+    with open(Path(sys.prefix, "dask.stamp"), "a+", encoding="utf-8") as stamp:
+        fcntl.flock(stamp, fcntl.LOCK_EX)  # another command may be installing it
+        stamp.seek(0)
+        wanted = lock.read_text(encoding="utf-8")
+        importlib.invalidate_caches()
+        if stamp.read() != wanted or importlib.util.find_spec("distributed") is None:
+            _install(lock, wanted.count("=="))
+            stamp.truncate(0)
+            stamp.write(wanted)
+
+
+def _install(lock: Path, count: int) -> None:
+    """Install the packages of a lock file into this environment."""
     print(f"haptics: installing Dask for trials side by side (up to {count} packages)", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input", "-q"]
     done = subprocess.run([*command, "-r", str(lock)], capture_output=True, text=True)
@@ -204,16 +217,14 @@ def run(
 def _client(jobs: int, scheduler: str, token: str) -> Iterator[Any]:
     """A client of a scheduler: of `jobs` processes of this machine, over the loopback alone, or of another."""
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, Nanny
 
     quiet = {
         "distributed.scheduler.allowed-failures": ATTEMPTS - 1,
         "distributed.worker.daemon": False,  # those of a graph are its children
         "distributed.comm.timeouts.connect": CONNECT,
-        "distributed.admin.log-format": "%(message)s",
-        "logging": {name: "critical" for name in ("distributed", "tornado", "asyncio")},
     }
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # was set when it was imported
+    _leave_terminal_alone()
     with dask.config.set(quiet), contextlib.ExitStack() as stack:
         if scheduler:
             how = {"scheduler_file": scheduler} if Path(scheduler).is_file() else {"address": scheduler}
@@ -237,12 +248,33 @@ def _client(jobs: int, scheduler: str, token: str) -> Iterator[Any]:
                 worker_dashboard_address=None,
                 memory_limit=0,
                 local_directory=folder,
-                silence_logs=False,
+                worker_class=functools.partial(Nanny, worker_class=_worker),
             )
         finally:
             signal.signal(signal.SIGINT, before)
         stack.enter_context(cluster)
         yield stack.enter_context(Client(cluster, set_as_default=False))
+
+
+def _worker(**options: Any) -> Any:
+    """A Dask worker, in its own process, that prints nothing."""
+    from distributed import Worker
+
+    _leave_terminal_alone()
+    return Worker(**options)
+
+
+def _leave_terminal_alone() -> None:
+    """Take the handlers away that Dask gave to its loggers.
+
+    It does so when it is imported, in a worker before the configuration of this process arrives there, so that no
+    level in a configuration reaches a worker. What workers have to say is in the summaries of their trials.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado", "bokeh", "asyncio"):
+            logger = logging.getLogger(name)
+            logger.handlers = [logging.NullHandler()]
+            logger.propagate = False
 
 
 def _unknown(error: BaseException) -> ParameterError:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Haptics, wait_until
 
-from haptic_bench import command_line, experiment, sweep, trial
+from haptic_bench import command_line, experiment, sweep, trial, workers
 from haptic_bench.runner import Interruption
 from haptic_sim.parameters import ParameterError
 
@@ -120,16 +121,41 @@ def test_bad_orders_are_refused_before_anything_is_made(
 # On workers
 
 
+def test_dask_is_installed_once_and_again_when_its_versions_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix, lock = tmp_path / ".haptics" / "venv", tmp_path / "requirements-dask.lock"
+    prefix.mkdir(parents=True)
+    lock.write_text("distributed==1\ndask==1\n")
+    monkeypatch.setattr(workers, "__file__", str(tmp_path / "haptic_bench" / "workers.py"))
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: name)
+    installed: list[int] = []
+    second = threading.Thread(target=workers.require)
+
+    def install(path: Path, count: int) -> None:
+        if not installed:
+            second.start()
+            second.join(0.2)
+            assert second.is_alive(), "waits for the first"
+        installed.append(count)
+
+    monkeypatch.setattr(workers, "_install", install)
+    workers.require()
+    second.join()
+    assert installed == [2]
+    lock.write_text("distributed==2\n")
+    workers.require()
+    assert installed == [2, 1]
+
+
 @pytest.fixture
 def dask() -> None:
     """Dask, installed if it is not there, as the command line does."""
-    from haptic_bench import workers
-
-    if importlib.util.find_spec("distributed") is None:
-        try:
-            workers.require()
-        except ParameterError as error:
-            pytest.skip(f"Dask is not there and cannot be installed: {error}")
+    try:
+        workers.require()
+    except ParameterError as error:
+        pytest.skip(f"Dask is not there and cannot be installed: {error}")
 
 
 def children(pid: int) -> list[int]:
