@@ -41,8 +41,6 @@ from numba.extending import (
     unbox,
 )
 
-_OURS = ("haptic_sim.", "haptic_control.", "haptic_drivers.", "haptic_bench.")
-
 
 class Packed:
     """A NamedTuple as one argument of a kernel; it cannot be changed, the contents of its arrays can."""
@@ -53,9 +51,9 @@ class Packed:
         self._lent = arrays  # lives as long as this does
         shape = _shape(arrays)
         if shape not in _known:
-            kind, pack = numba.typeof(arrays), _pack if _is_ours(arrays) else _pack_foreign
-            pack(arrays)
-            _known[shape] = _PackedType(kind), pack.get_overload((kind,))
+            kind = numba.typeof(arrays)
+            _pack(arrays)
+            _known[shape] = _PackedType(kind), _pack.get_overload((kind,))
         self._numba_type_, pack = _known[shape]
         self._memory = pack(arrays)
         self._address = self._memory.ctypes.data
@@ -70,13 +68,6 @@ def _shape(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value), *map(_shape, value)
     return type(value)
-
-
-def _is_ours(value: Any) -> bool:
-    """Whether all tuples in a value are of these packages."""
-    if isinstance(value, tuple):
-        return type(value).__module__.startswith(_OURS) and all(map(_is_ours, value))
-    return not isinstance(value, Packed) or _is_ours(value._lent)
 
 
 # Kind and compiled `_pack` by shape: Numba's own way to them takes 10 us an array, in the middle of a trial when a
@@ -135,10 +126,6 @@ def _pack(arrays):
     memory = np.empty(_size(arrays), np.uint8)  # type: ignore[call-arg]  # its first is of the compiler
     _store(arrays, memory)
     return memory
-
-
-# Not cached: the cache's index would name the classes, and programs that cannot import those could not read it.
-_pack_foreign = numba.njit(_pack.py_func)
 
 
 @unbox(_PackedType)
