@@ -6,7 +6,8 @@ Everything is below `.haptics/` of the checkout and is made in three stages:
 
 - environment: `venv/`, with the packages pinned in requirements.lock (ROS 2 among them, from wheels);
 - interfaces: `source/`, `build/`, `install/`, the messages of this package, built by colcon against that;
-- kernels: `cache/`, the Numba kernels, compiled once.
+- kernels: the Numba kernels of the first command, compiled meanwhile on the other cores (see warm.py); others are
+  compiled when they are first called.
 
 A stage that is done leaves a stamp, written last: a key (what it was made from) and a listing (what it
 made). A stage whose stamp is missing or unreadable, has another key, or lists something that is gone, is made
@@ -29,6 +30,8 @@ from haptic_bench import command_line, failures
 ROOT = Path(__file__).resolve().parent.parent
 CMAKE_NEEDED = (3, 20)  # cmake_minimum_required of the interface generators
 LOG_LINES = 15  # of a failed stage, shown to the user
+SHOW_EVERY = 0.3  # [s]
+BAR = 24  # characters
 REPAIRED = "HAPTICS_REPAIRED"  # set in a program that was started anew after a repair
 STAGES = ("environment", "interfaces", "kernels")
 # Variables that would mix a foreign Python, or make pip install elsewhere than into our environment.
@@ -168,7 +171,7 @@ def say(text):
 class Preparation:
     """What one checkout needs: where it is, whether it is whole, how it is made."""
 
-    recipes: tuple[Path, ...] = (Path(__file__),)  # code that says how it is made
+    recipes: tuple[Path, ...] = ()  # further files that say how it is made
 
     def __init__(self, root, home=".haptics"):
         self.root = Path(root)
@@ -212,10 +215,17 @@ class Preparation:
             ],
             "kernels": [self.stamp("environment")],
         }[stage]
+        made_by = {
+            "environment": [Preparation._make_environment, correct_cmake_files],
+            "interfaces": [Preparation._make_interfaces],
+            "kernels": [],
+        }[stage]
         digest = hashlib.sha256(str(self.root).encode())  # an environment is full of absolute paths
         for source in sources:
             content = source.read_bytes()
             digest.update(f"\n{source.name} {len(content)}\n".encode() + content)
+        for function in made_by:
+            digest.update(what_it_does(function.__code__, function.__doc__).encode())
         return digest.hexdigest()
 
     def listing(self, stage):
@@ -308,10 +318,18 @@ class Preparation:
                 self.stamp("environment").unlink(missing_ok=True)
             stages = self.due()
             self.check_machine(stages)
-            for number, stage in enumerate(stages, 1):
-                if arguments is not None and stage == next((one for one in stages if one != "environment"), None):
-                    self._check(arguments)
-                self._make(stage, f"preparing the environment ({number}/{len(stages)})", lock)
+            if not stages:  # another start has made them
+                return
+            titles = {one: f"preparing the environment ({i}/{len(stages)})" for i, one in enumerate(stages, 1)}
+            if "environment" in stages:
+                self._make("environment", titles, self._make_environment, lock)
+            if arguments is not None:
+                self._check(arguments)
+            with self._compiling(arguments or [], lock) as make_kernels:  # beside the interfaces
+                if "interfaces" in stages:
+                    self._make("interfaces", titles, self._make_interfaces, lock)
+                if "kernels" in stages:
+                    self._make("kernels", titles, make_kernels, lock)
 
     def _check(self, arguments):
         """Raises Refused if the command is not valid, which the environment alone can tell, before more is made."""
@@ -354,15 +372,10 @@ class Preparation:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield lock
 
-    def _make(self, stage, title, lock):
+    def _make(self, stage, titles, make, lock):
         """Makes one stage and stamps it; one line of progress."""
-        make = {
-            "environment": self._make_environment,
-            "interfaces": self._make_interfaces,
-            "kernels": self._make_kernels,
-        }[stage]
         began = time.monotonic()
-        print(f"haptics: {title}: {self.what(stage)} ...", end="", file=sys.stderr, flush=True)
+        print(f"haptics: {titles[stage]}: {self.what(stage)} ...", end="", file=sys.stderr, flush=True)
         try:
             self.stamp(stage).unlink(missing_ok=True)
             self.logs.mkdir(exist_ok=True)
@@ -425,20 +438,40 @@ class Preparation:
             "Python3_EXECUTABLE": self.python,
         }
         definitions = [f"-D{key}={value}" for key, value in settings.items()]
-        self._run("colcon build", [self.python, "-m", "colcon", *options, *definitions], self.environment(), lock)
+        variables = self.environment() | {"MAKEFLAGS": f"-j{os.cpu_count()}"}  # colcon alone would spare a busy machine
+        self._run("colcon build", [self.python, "-m", "colcon", *options, *definitions], variables, lock)
 
-    def _make_kernels(self, lock):
-        """The Numba kernels."""
-        if (self.root / "haptic_bench" / "warm.py").is_file():
-            command = [self.python, "-m", "haptic_bench.warm"]
-            self._run("kernel compilation", command, self.environment(), lock)
+    @contextlib.contextmanager
+    def _compiling(self, arguments, lock):
+        """While the kernels of a command are compiled; gives the function that waits for the end of it."""
+        if "kernels" not in self.due():
+            yield None
+            return
+        command = [self.python, "-m", "haptic_bench.warm", *arguments]
+        with self._started("kernel compilation", command, self.environment(), lock) as finish:
+            yield lambda lock: finish()
 
     def _run(self, what, command, variables, lock):
         """Runs a command, its output to a log file; ends it and its children when interrupted."""
+        with self._started(what, command, variables, lock) as finish:
+            finish()
+
+    @contextlib.contextmanager
+    def _started(self, what, command, variables, lock):
+        """While a command runs, its output to a log file; gives the function that waits for its end.
+
+        Leaving before that ends it and its children.
+        """
         import subprocess
 
         def release():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, failures.ENDING)
+
+        def finish():
+            if self._wait(child, path):
+                tail = path.read_text(errors="replace").splitlines()[-LOG_LINES:]
+                print("", *tail, sep="\n  ", end="", file=sys.stderr)
+                raise PreparationError(f"{what} failed with status {child.returncode}: see {path}")
 
         path = self.logs / (what.replace(" ", "-") + ".log")
         child = None
@@ -461,9 +494,9 @@ class Preparation:
             lock.write(str(child.pid))
             lock.flush()
             release()
-            status = child.wait()
-        except BaseException:
-            if child is not None:
+            yield finish
+        finally:
+            if child is not None and child.poll() is None:
                 os.killpg(child.pid, signal.SIGTERM)
                 try:
                     child.wait(3)
@@ -471,11 +504,41 @@ class Preparation:
                     os.killpg(child.pid, signal.SIGKILL)
                     child.wait()
             release()
-            raise
-        if status:
-            tail = path.read_text(errors="replace").splitlines()[-LOG_LINES:]
-            print("", *tail, sep="\n  ", end="", file=sys.stderr)
-            raise PreparationError(f"{what} failed with status {status}: see {path}")
+
+    def _wait(self, child, log):
+        """Waits for a command, on a terminal with a bar or a count that moves; returns its exit status."""
+        import subprocess
+
+        shown = ""
+        while True:
+            try:
+                status = child.wait(SHOW_EVERY if sys.stderr.isatty() else None)
+            except subprocess.TimeoutExpired:
+                print("\b" * len(shown), end="", file=sys.stderr)
+                text = progress(log.read_text(errors="replace"))
+                shown = text.ljust(len(shown))
+                print(shown, end="", file=sys.stderr, flush=True)
+            else:
+                print("\b" * len(shown), " " * len(shown), "\b" * len(shown), sep="", end="", file=sys.stderr)
+                return status
+
+
+def progress(log):
+    """How far a command is, from its output: a bar from its last "[done/all]", else the number of its lines."""
+    import re
+
+    found = re.findall(r"^\[(\d+)/(\d+)\]", log, re.MULTILINE)
+    if not found:
+        return f" {len(log.splitlines())}"
+    done, total = map(int, found[-1])
+    return f" [{'#' * (BAR * done // total):{BAR}}]"
+
+
+def what_it_does(code, description=None):
+    """A text that changes when a function does something else, not when its description changes."""
+    constants = [one for one in code.co_consts if one is None or one != description]
+    inner = [what_it_does(one) if hasattr(one, "co_code") else repr(one) for one in constants]
+    return f"{code.co_code.hex()} {code.co_names} {inner}"
 
 
 def check_machine(stages):

@@ -133,7 +133,7 @@ except prepare.PreparationError as error:
 class SourcedPreparation(prepare.Preparation):
     """What one checkout needs beside the ROS 2 that is sourced."""
 
-    recipes = (*prepare.Preparation.recipes, Path(__file__), Path(requirements.__file__))
+    recipes = (Path(__file__), Path(requirements.__file__))
 
     def __init__(self, root, ros):
         super().__init__(root, ".haptics/ros")

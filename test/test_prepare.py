@@ -1,5 +1,6 @@
 """The launcher and the preparation of its environment, with stand-ins: no network, no compiler."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -52,8 +53,9 @@ class FakePreparation(prepare.Preparation):
             write(self.install / name)
         self.made.append("interfaces")
 
-    def _make_kernels(self, lock):
-        self.made.append("kernels")
+    @contextlib.contextmanager
+    def _compiling(self, arguments, lock):
+        yield lambda lock: self.made.append("kernels")
 
 
 @pytest.fixture
@@ -301,6 +303,42 @@ def test_second_start_waits_for_the_first_even_if_that_was_killed(checkout):
     second.communicate(timeout=60)
     assert second.returncode == 1
     assert (checkout / "second").exists()
+
+
+def test_a_recipe_is_what_a_function_does():
+    def text(source):
+        made = {}
+        exec(source, made)
+        return prepare.what_it_does(made["f"].__code__, made["f"].__doc__)
+
+    first = text('def f(x):\n    """One."""\n    return [y + 1 for y in x]')
+    assert first == text('\ndef f(x):\n    """Two."""\n    # why\n    return [y + 1 for y in x]')
+    assert first != text('def f(x):\n    """One."""\n    return [y + 2 for y in x]')
+
+
+def test_what_is_left_running_beside_a_stage_that_fails_is_ended(checkout, monkeypatch):
+    held = checkout / "held"  # a pipe that the command holds open as long as it lives
+    os.mkfifo(held)
+    whole = FakePreparation(checkout)
+    whole.home.mkdir()
+    whole.logs.mkdir()
+    with open(whole.home / "lock", "w") as lock, pytest.raises(prepare.PreparationError, match="colcon"):
+        with whole._started("kernels", ["sh", "-c", f"echo x > {held}; exec > {held}; sleep 600"], None, lock):
+            assert held.read_text() == "x\n"
+            raise prepare.PreparationError("colcon failed")
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        ("", " 0"),
+        ("haptic_sim.a\nhaptic_sim.b\n", " 2"),
+        ("[1/4] Building\n[2/4] Building\n", " [############            ]"),
+        ("[4/4] Linking\nwarning [1/9]\n", " [########################]"),
+    ],
+)
+def test_progress_is_a_bar_or_a_count(log, shown):
+    assert prepare.progress(log) == shown
 
 
 def fake_tools(folder, **tools):
