@@ -322,10 +322,16 @@ def test_what_is_left_running_beside_a_stage_that_fails_is_ended(checkout, monke
     whole = FakePreparation(checkout)
     whole.home.mkdir()
     whole.logs.mkdir()
-    with open(whole.home / "lock", "w") as lock, pytest.raises(prepare.PreparationError, match="colcon"):
-        with whole._started("kernels", ["sh", "-c", f"echo x > {held}; exec > {held}; sleep 600"], None, lock):
-            assert held.read_text() == "x\n"
-            raise prepare.PreparationError("colcon failed")
+    command = ["sh", "-c", f"exec > {held}; echo x; sleep 600 & wait"]
+    with (
+        open(whole.home / "lock", "w") as lock,
+        pytest.raises(prepare.PreparationError, match="colcon"),
+        whole._started("kernels", command, None, lock),
+        open(held) as pipe,
+    ):
+        assert pipe.read(1) == "x"
+        raise prepare.PreparationError("colcon failed")
+    assert subprocess.run(["pgrep", "-f", str(held)]).returncode == 1
 
 
 @pytest.mark.parametrize(
