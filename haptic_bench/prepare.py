@@ -215,11 +215,10 @@ class Preparation:
             ],
             "kernels": [self.stamp("environment")],
         }[stage]
-        made_by = {
+        made_by: dict = {
             "environment": [Preparation._make_environment, correct_cmake_files],
             "interfaces": [Preparation._make_interfaces],
-            "kernels": [],
-        }[stage]
+        }.get(stage, [])
         digest = hashlib.sha256(str(self.root).encode())  # an environment is full of absolute paths
         for source in sources:
             content = source.read_bytes()
@@ -468,10 +467,11 @@ class Preparation:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, failures.ENDING)
 
         def finish():
-            if self._wait(child, path):
+            status = self._wait(child, path)
+            if status:
                 tail = path.read_text(errors="replace").splitlines()[-LOG_LINES:]
                 print("", *tail, sep="\n  ", end="", file=sys.stderr)
-                raise PreparationError(f"{what} failed with status {child.returncode}: see {path}")
+                raise PreparationError(f"{what} failed with status {status}: see {path}")
 
         path = self.logs / (what.replace(" ", "-") + ".log")
         child = None
