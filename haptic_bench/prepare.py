@@ -215,15 +215,16 @@ class Preparation:
             ],
             "kernels": [self.stamp("environment")],
         }[stage]
-        made_by: dict = {
-            "environment": [Preparation._make_environment, correct_cmake_files],
-            "interfaces": [Preparation._make_interfaces],
-        }.get(stage, [])
+        made_by = {
+            "environment": ("_make_environment", "correct_cmake_files"),
+            "interfaces": ("_make_interfaces",),
+        }.get(stage, ())
         digest = hashlib.sha256(str(self.root).encode())  # an environment is full of absolute paths
         for source in sources:
             content = source.read_bytes()
             digest.update(f"\n{source.name} {len(content)}\n".encode() + content)
-        for function in made_by:
+        for name in made_by:
+            function = getattr(Preparation, name, None) or globals()[name]
             digest.update(what_it_does(function.__code__, function.__doc__).encode())
         return digest.hexdigest()
 
