@@ -390,11 +390,22 @@ def _axes(
     return axes
 
 
+_INDEX = re.compile(r"\[(\d{1,4})\]")  # of an entry of a list
+
+
+def _steps(key: str) -> list[str]:
+    """The names and indices on the way to a key."""
+    return _INDEX.sub(r".\1", key).split(".")
+
+
 def _parse_setting(setting: str) -> tuple[str, Any]:
     key, equals, text = setting.partition("=")
     shown = f"--set {inputs.shown(setting)}"
-    if not equals or not all(part.isidentifier() or NAME.fullmatch(part) for part in key.split(".")):
-        raise ParameterError([f"{shown}: must be KEY=VALUE, as in --set contact.stiffness=2000"])
+    if not equals or not all(
+        _INDEX.sub("", part).isidentifier() or NAME.fullmatch(_INDEX.sub("", part)) for part in key.split(".")
+    ):
+        example = "contact.stiffness=2000, or scene.bodies.box.shapes[0].size=[0.1,0.1,0.2]"
+        raise ParameterError([f"{shown}: must be KEY=VALUE, as in --set {example}"])
     try:
         return key, inputs.read_yaml(text)
     except inputs.InputError as error:
@@ -419,7 +430,7 @@ def _sweeps(
     """
     for key, value in pairs:
         if isinstance(value, list) and value:
-            takes_list = _takes_list(model, document, key.split("."))
+            takes_list = _takes_list(model, document, _steps(key))
             if not takes_list or isinstance(value[0], list):
                 labels = [_label(one) for one in value]
                 for i, label in enumerate(labels):
@@ -432,16 +443,35 @@ def _sweeps(
 
 def _takes_list(model: Any, document: Any, path: Sequence[str]) -> bool:
     """Whether the key at `path` takes a list; True for unknown keys, whose error shall show the whole value."""
-    for depth, name in enumerate(path):
+    steps = list(path)
+    while steps:
+        name = steps.pop(0)
         field = getattr(model, "model_fields", {}).get(name)
         if field is None:
             return True
-        if depth == len(path) - 1:
-            return any(typing.get_origin(part) in (tuple, list) for part in _parts(field.annotation))
-        document = document.get(name, {}) if isinstance(document, dict) else {}
-        tag = document.get("type") if isinstance(document, dict) else None
-        model = variant_of(model, name, tag) or field.annotation
+        document = _member(document, name)
+        kinds = list(_parts(field.annotation))
+        while steps and (entries := [_entry(kind) for kind in kinds if typing.get_args(kind)]):
+            kinds = [part for entry in entries for part in _parts(entry)]
+            document = _member(document, steps.pop(0))
+        if not steps:
+            return any(typing.get_origin(kind) in (tuple, list) for kind in kinds)
+        tag = _member(document, "type")
+        variant = variant_of(model, name, tag if isinstance(tag, str) else None)
+        model = variant or next((kind for kind in kinds if steps[0] in getattr(kind, "model_fields", {})), None)
     return True
+
+
+def _member(document: Any, name: str) -> Any:
+    """What a part of a document has under a name or an index; None if it has nothing there."""
+    if isinstance(document, list):
+        return document[int(name)] if name.isdigit() and int(name) < len(document) else None
+    return document.get(name) if isinstance(document, dict) else None
+
+
+def _entry(kind: Any) -> Any:
+    """Of what the entries of a list or mapping are."""
+    return typing.get_args(kind)[1 if typing.get_origin(kind) is dict else 0]
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
@@ -459,12 +489,19 @@ def _apply(model: type[BaseModel], document: dict[str, Any], settings: Sequence[
     """A copy of `document` with the settings. Setting X.type drops the keys of X that the new variant does not have."""
     result = _copy(document)
     for key, value in settings:
-        *parents, last = key.split(".")
-        target = result
-        for name in parents:
-            target = target.setdefault(name, {})
-            if not isinstance(target, dict):
-                raise ParameterError([f"--set {key}: {name} has no keys of its own"])
+        *parents, last = _steps(key)
+        target: Any = result
+        for name, after in itertools.pairwise([*parents, last]):
+            place = _place(target, name, key)
+            target = target.setdefault(place, {}) if isinstance(target, dict) else target[place]
+            if not isinstance(target, list if after.isdigit() else dict):
+                if after.isdigit():
+                    missing = "is no list in the experiment; set it as a whole"
+                elif isinstance(target, list):
+                    missing = f"is a list; say which, as in {name}[0]"
+                else:
+                    missing = "has no keys of its own"
+                raise ParameterError([f"--set {key}: {name} {missing}"])
         if last == "type" and len(parents) == 1:
             variant = variant_of(model, parents[0], value) if isinstance(value, str) else None
             if variant is not None and target.get("type") != value:
@@ -472,11 +509,22 @@ def _apply(model: type[BaseModel], document: dict[str, Any], settings: Sequence[
                 for name in list(target):
                     if name not in variant.model_fields and name not in given:
                         del target[name]
-        target[last] = value
+        target[_place(target, last, key)] = value
     return result
 
 
+def _place(target: Any, name: str, key: str) -> Any:
+    """Where a mapping or a list has what a step of a key names."""
+    if not isinstance(target, list):
+        return name
+    if not name.isdigit() or int(name) >= len(target):
+        raise ParameterError([f"--set {key}: [{name}] is not in the list, which has {len(target)} entries from [0] on"])
+    return int(name)
+
+
 def _copy(document: Any) -> Any:
+    if isinstance(document, list):
+        return [_copy(value) for value in document]
     return {k: _copy(v) for k, v in document.items()} if isinstance(document, dict) else document
 
 

@@ -151,8 +151,7 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
         reason = summary.get("reason")
         notices.append(f"This run was not completed ({run.status})" + (f": {reason}" if reason else "."))
         notices.append("Below is what was recorded; it is not compared with other variants.")
-    said = summary.get("notices")
-    notices += [str(notice) for notice in said] if isinstance(said, list) else []
+    notices += _texts(summary, "notices")
     if not figures:
         count = 0 if samples is None else len(samples)
         notices.append(f"No figures: {count} sample{'' if count == 1 else 's'} recorded, at least 2 are needed.")
@@ -169,7 +168,8 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
         _section("Metrics", _metrics_table([run], expected)),
         _section("Figures", _figures(figures)),
         "" if measured is None else _health(measured, clock),
-        _section("Timing", _values_table({name: timing[name] for name in timing if _is_other(name, measured)})),
+        _section("What model files say that is not simulated", _list(_texts(summary, "notes"))),
+        _section("Timing", _timing_table({name: timing[name] for name in timing if _is_other(name, measured)})),
         _provenance(experiment, summary),
         _footer([run]),
     ]
@@ -249,10 +249,12 @@ def _page(title: str, parts: Iterable[str]) -> str:
 
 def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], facts: Iterable[str]) -> str:
     marks = "".join(f'<span class="tag {_word(kind)}">{escape(text)}</span>' for text, kind in tags if text)
+    named = [f"<code>{escape(experiment.name)}</code>", *([escape(experiment.source)] if experiment.source else [])]
+    description = f"<p>{escape(experiment.description)}</p>\n" if experiment.description else ""
     return (
         f"<header>\n<h1>{escape(experiment.title or experiment.name)}</h1>\n"
-        f'<p class="soft"><code>{escape(experiment.name)}</code> · {escape(experiment.source)}</p>\n'
-        f"<p>{escape(experiment.description)}</p>\n<p>{marks}</p>\n<p>{escape(' · '.join(facts))}</p>\n"
+        f'<p class="soft">{" · ".join(named)}</p>\n'
+        f"{description}<p>{marks}</p>\n<p>{escape(' · '.join(facts))}</p>\n"
         "</header>"
     )
 
@@ -364,8 +366,8 @@ def _verdict(holds: Any) -> str:
 def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]], links: Sequence[str] = ()) -> str:
     """A row for each metric and a column for each run; of many runs, a row for each run, a few metrics at a time."""
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
-    known = study_of(runs[0].trial.experiment).METRICS
-    quantities = {name: _fitted(known.get(name, _UNKNOWN), [run.metrics.get(name) for run in runs]) for name in names}
+    known = study_of(runs[0].trial.experiment).quantity
+    quantities = {name: _fitted(known(name) or _UNKNOWN, [run.metrics.get(name) for run in runs]) for name in names}
     if len(runs) > COLUMNS:
         return "".join(
             _metrics_by_run(runs, links, {name: quantities[name] for name in names[i : i + COLUMNS]})
@@ -482,6 +484,31 @@ def _values_table(values: Mapping[str, Any]) -> str:
             for name, value in values.items()
         ],
     )
+
+
+_TIMES = {"start_up": Quantity("From the command to the first tick", "s")}
+
+
+def _timing_table(values: Mapping[str, Any]) -> str:
+    """Figures of the timing that are on no page of health."""
+    rows = []
+    for name, value in values.items():
+        quantity = _TIMES.get(name, _UNKNOWN)
+        text = _number(value, quantity, 3) if name in _TIMES and value is not None else escape(_text(value))
+        label = f'{escape(quantity.text)}<span class="source"><code>{escape(str(name))}</code></span>'
+        rows.append(f'<th scope="row">{label}</th><td class="number">{text}</td><td>{escape(quantity.unit)}</td>')
+    return _table(["", "This run", "Unit"], rows, numbers=1)
+
+
+def _texts(summary: Mapping[str, Any], key: str) -> list[str]:
+    """A list of texts of a summary; empty if it has none."""
+    found = summary.get(key)
+    return [str(text) for text in found] if isinstance(found, list) else []
+
+
+def _list(texts: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(text)}</li>\n" for text in texts)
+    return f"<ul>\n{items}</ul>" if items else ""
 
 
 def _provenance(experiment: Experiment, summary: Mapping[str, Any]) -> str:

@@ -59,7 +59,12 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ("contact.stiffness.x=2", "--set contact.stiffness.x: stiffness has no keys of its own"),
         (
             "contact.stiffness",
-            "--set contact.stiffness: must be KEY=VALUE, as in --set contact.stiffness=2000",
+            "--set contact.stiffness: must be KEY=VALUE, as in --set contact.stiffness=2000, or "
+            "scene.bodies.box.shapes[0].size=[0.1,0.1,0.2]",
+        ),
+        (
+            "contact.stiffness[0]=2",
+            "--set contact.stiffness[0]: stiffness is no list in the experiment; set it as a whole",
         ),
         ("contact.stiffness=[1", "--set contact.stiffness=[1: the value is no YAML: did not find expected ',' or ']'"),
         ("name=../evil", "name = ../evil: String should match pattern '^[A-Za-z][A-Za-z0-9_.-]*$'"),
@@ -148,6 +153,53 @@ def test_worlds_that_cannot_be_are_refused(tmp_path: Path, bodies: dict[str, Any
     with pytest.raises(ParameterError) as error:
         experiment.load(str(file))
     assert said in str(error.value)
+
+
+def own_world(folder: Path) -> str:
+    """File of a world with a box over a plane."""
+    box = {"joint": "free", "mass": 0.2, "position": [0, 0, 0.1], "shapes": [{"type": "box", "size": [0.1, 0.2, 0.1]}]}
+    bodies = {"floor": {"joint": "fixed", "shapes": [{"type": "plane"}]}, "box": box}
+    document = {
+        "duration": 0.01,
+        "rate": 1000.0,
+        "operator": {"type": "constant", "wrench": [0.0] * 6},
+        "device": {"type": "none"},
+        "scene": {"type": "world", "bodies": bodies, "tool": "box"},
+    }
+    file = folder / "own.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("setting", "sizes", "masses"),
+    [
+        ("scene.bodies.box.shapes[0].size=[0.3,0.3,0.1]", [(0.3, 0.3, 0.1)], [0.2]),
+        ("scene.bodies.box.shapes[0].size[1]=[0.1,0.3]", [(0.1, 0.1, 0.1), (0.1, 0.3, 0.1)], [0.2, 0.2]),
+        ("scene.bodies.box.shapes[0].size=[[0.3,0.3,0.1],[0.1,0.1,0.1]]", [(0.3, 0.3, 0.1), (0.1,) * 3], [0.2] * 2),
+        ("scene.bodies.box.shapes[0]={type: box, size: [1,1,0.1]}", [(1.0, 1.0, 0.1)], [0.2]),
+        ("scene.bodies.box.mass=[0.1,0.3]", [(0.1, 0.2, 0.1)] * 2, [0.1, 0.3]),
+    ],
+)
+def test_entries_of_lists_and_of_mappings_are_set_and_swept(
+    tmp_path: Path, setting: str, sizes: list[tuple[float, ...]], masses: list[float]
+) -> None:
+    found: list[Any] = [one.experiment.scene for one in experiment.load(own_world(tmp_path), [setting])]
+    assert [scene.bodies["box"].shapes[0].size for scene in found] == sizes
+    assert [scene.bodies["box"].mass for scene in found] == masses
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("scene.bodies.box.shapes[1].size", "[1] is not in the list, which has 1 entries from [0] on"),
+        ("scene.bodies.box.shapes.size", "shapes is a list; say which, as in shapes[0]"),
+        ("scene.bodies.box.mass[0]", "mass is no list in the experiment; set it as a whole"),
+        ("scene.bodies.box[0]", "box is no list in the experiment; set it as a whole"),
+    ],
+)
+def test_an_entry_that_is_not_there_is_named(tmp_path: Path, key: str, said: str) -> None:
+    assert problem(own_world(tmp_path), f"{key}=1") == f"--set {key}: {said}"
 
 
 def test_an_unknown_experiment_lists_the_known_ones() -> None:

@@ -1,5 +1,6 @@
 """The report's page: well-formed, self-contained, safe, the same each time, whatever the run came to."""
 
+import html
 import json
 import re
 import subprocess
@@ -239,6 +240,42 @@ def test_any_trial_has_figures(tmp_path):
         "energy_stack",
         "energy_numerical",
     }
+
+
+def test_a_world_of_ones_own_has_units_notes_and_no_dangling_dots(tmp_path):
+    ball = {"joint": "free", "mass": 0.1, "position": [0, 0, 0.021], "shapes": [{"type": "sphere", "radius": 0.02}]}
+    document = {
+        "duration": 0.1,
+        "rate": 1000.0,
+        "analysis": "trial",
+        "operator": {"type": "constant", "wrench": [0.0] * 6},
+        "device": {"type": "none"},
+        "environment": {"publish": 1000.0},
+        "scene": {
+            "type": "world",
+            "bodies": {"floor": {"joint": "fixed", "shapes": [{"type": "plane"}]}, "ball": ball},
+            "tool": "ball",
+        },
+    }
+    (tmp_path / "drop.yaml").write_text(json.dumps(document))
+    metrics = {"max_depth[ball & floor]": 1.5e-3}
+    note = "files.arm.path = arm.urdf: <mimic> is not simulated"
+    for folder in ("a=1", "a=2"):
+        name = str(tmp_path / "drop.yaml")
+        run(tmp_path / folder, name=name, notes=[note], timing={"start_up": 1.23456}, metrics=metrics)
+    text = report.write(tmp_path / "a=1").read_text()
+    assert '<p class="soft"><code>drop</code></p>' in text and "<p></p>" not in text
+    for expected in (
+        '<td class="number">1.23</td><td>s</td>',
+        f"<li>{html.escape(note)}</li>",
+        "Largest overlap of ball &amp; floor in the published states",
+    ):
+        assert expected in text, expected
+    runs = [{"label": label, "directory": label} for label in ("a=1", "a=2")]
+    summary = {"experiment": "drop", "mode": "offline", "status": "done", "sweep": {"keys": ["a"], "runs": runs}}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    row = next(line for line in report.write(tmp_path).read_text().splitlines() if "ball &amp; floor" in line)
+    assert row.endswith("<td>mm</td></tr>"), row
 
 
 @pytest.mark.parametrize(
