@@ -141,10 +141,14 @@ def spring_problem(
         return ""
     where = inertias.describe(worst(map_of_tick, K / rate**2 + 2.0 * B / rate))
     found = largest_gains(K, B, diagonal, 1.0 / rate, lambda K, B: diverges(loop(K, B)))
-    are, would = settings(("stiffness", "damping"), (parameters.stiffness, parameters.damping), found, axes)
+    names, given = ("stiffness", "damping"), (parameters.stiffness, parameters.damping)
+    are, would = settings(names, given, found, axes)
+    half = [np.where(less < gain, 0.5 * less, gain) for less, gain in zip(found, (K, B), strict=True)]
+    _, recommended = settings(names, given, half, axes)
     return (
         f"{are}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest gains that would do: "
-        f"{would}; lower them, or raise the rate"
+        f"{would}; recommended, with half of what was lowered, for a margin: {recommended}; lower them, or raise the "
+        "rate"
     )
 
 

@@ -181,7 +181,8 @@ def test_changed_gains_with_which_the_loop_diverges_are_refused(bench: Bench) ->
     assert result.reason == (
         "controller.damping = [70, 70, 3]: the sampled coupling at rate = 512 Hz diverges in rotation about z, between "
         "a device of 0.005 kg m^2 and a tool of 0.005 kg m^2 there; the largest gains that would do: "
-        "controller.damping=[70,70,2.55]; lower them, or raise the rate"
+        "controller.damping=[70,70,2.55]; recommended, with half of what was lowered, for a margin: "
+        "controller.damping=[70,70,1.27]; lower them, or raise the rate"
     )
     (result,) = node.set_parameters([rclpy.Parameter("controller.damping", value=[70.0, 70.0, 2.55])])
     assert result.successful

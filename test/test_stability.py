@@ -43,9 +43,9 @@ def free(mass: float, inertia: float, device: tuple[float, float] | None = None,
     return inertias(np.diag([*(3 * [1.0 / mass]), *(3 * [1.0 / inertia])]), device or (mass, inertia), **more)
 
 
-def suggestion(problem: str) -> dict[str, tuple[float, ...]]:
+def suggestion(problem: str, after: str = "would do: ") -> dict[str, tuple[float, ...]]:
     """The gains that a refusal says would do."""
-    said = problem.split("would do: ")[1].split(";")[0]
+    said = problem.split(after)[1].split(";")[0]
     return {
         key: tuple(float(one) for one in text.strip("[]").split(","))
         for key, text in (part.removeprefix("controller.").split("=") for part in said.split(" "))
@@ -112,6 +112,9 @@ def test_the_largest_gains_are_accepted_and_larger_ones_refused(kind: Any) -> No
         assert all(np.all(np.array(gains) <= getattr(given, key)) for key, gains in found.items())
         assert not coupling_problem(with_gains(given, found), coupled, RATE), problem
         assert coupling_problem(with_gains(given, found, 1.05), coupled, RATE), problem
+        recommended = suggestion(problem, "for a margin: ")
+        assert not coupling_problem(with_gains(given, recommended), coupled, RATE), problem
+        assert recommended.keys() == found.keys() and recommended != found
         for key in found:
             assert f"controller.{key} = [" in problem and f" controller.{key}=[" in problem
     assert refused > 30
@@ -123,7 +126,8 @@ def test_a_refusal_names_direction_inertias_and_the_gain() -> None:
     assert coupling_problem(gains, free(0.5, 1.8e-4), RATE) == (
         "controller.damping = [70, 70, 70, 0.1, 0.375, 0.1]: the sampled coupling at rate = 1000 Hz diverges in "
         "rotation about y, between a device of 0.00018 kg m^2 and a tool of 0.00018 kg m^2 there; the largest gains "
-        "that would do: controller.damping=[70,70,70,0.1,0.179,0.1]; lower them, or raise the rate"
+        "that would do: controller.damping=[70,70,70,0.1,0.179,0.1]; recommended, with half of what was lowered, for a "
+        "margin: controller.damping=[70,70,70,0.1,0.0898,0.1]; lower them, or raise the rate"
     )
     planar = CoupledInertias(tool=free(0.5, 1.8e-4).tool, device=(0.5, 1.8e-4))
     assert suggestion(coupling_problem(FourChannelParameters(), planar, RATE)) == {"damping": (70.0, 70.0, 0.179)}
