@@ -83,7 +83,7 @@ class Experiment(Parameters):
     seed: int = quantity(
         0,
         description="Seed of what is random: noise, pose_noise, twist_noise and jitter of the device, tremor of the "
-        "operator; where all of them are 0, nothing is random",
+        "operator, jitter of the scene; where all of them are 0, nothing is random",
         ge=0,
     )
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
@@ -116,7 +116,11 @@ class Experiment(Parameters):
     @property
     def random(self) -> tuple[str, ...]:
         """What of it is random, and drawn from the seed: names of keys; empty where nothing is."""
-        keys = {"device": ("noise", "pose_noise", "twist_noise", "jitter"), "operator": ("tremor",)}
+        keys = {
+            "device": ("noise", "pose_noise", "twist_noise", "jitter"),
+            "operator": ("tremor",),
+            "scene": ("jitter",),
+        }
         return tuple(
             f"{section}.{key}"
             for section, names in keys.items()

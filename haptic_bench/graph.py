@@ -101,7 +101,10 @@ def node_specs(
     def some(*keys: str) -> dict[str, Any]:
         return {key: sections[key] for key in keys}
 
-    tool_side = some("tool", "scene", "contact", "environment", "constraint", "local_model") | {"device": limits}
+    tool_side = some("tool", "scene", "contact", "environment", "constraint", "local_model") | {
+        "device": limits,
+        "seed": experiment.seed,
+    }
     leader = {"directory": str(directory), "progress": progress}
     own: dict[str, dict[str, Any]] = {
         "driver": some("device", "operator", "tool")

@@ -158,7 +158,7 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
     ticks = f"{0 if samples is None else len(samples)} ticks recorded"
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
-    facts = [_method(experiment), *_rendering(experiment), *_scale(experiment), ticks]
+    facts = [_method(experiment), *_rendering(experiment), *_scale(experiment), _seed(experiment), ticks]
     timing = _mapping(summary.get("timing"))
     clock = None if measured is None else health.drawn(measured)
     parts = [
@@ -289,6 +289,11 @@ def _rendering(experiment: Experiment) -> list[str]:
     if device.bound.rate is not None:
         said.append(f"changing by at most {_text(device.bound.rate)} N/s, N m/s")
     return said
+
+
+def _seed(experiment: Experiment) -> str:
+    """What is random."""
+    return f"seed {experiment.seed}: {', '.join(experiment.random) or 'nothing is random'}"
 
 
 def _scale(experiment: Experiment) -> list[str]:

@@ -39,10 +39,11 @@ import pinocchio as pin
 from pydantic import Field
 
 from haptic_drivers.bound import Bound, BoundParameters, bound_passive, bound_wrench
-from haptic_drivers.noise import SensorParameters, gaussian
+from haptic_drivers.noise import SensorParameters
 from haptic_sim.messages import MOTION, DeviceCommand
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, NotNegativePair, PositivePair, Wrench, quantity, six
+from haptic_sim.random_numbers import gaussian
 from haptic_sim.spatial import advance_pose
 
 Part = Annotated[float, Field(gt=-1.0, le=10.0)]

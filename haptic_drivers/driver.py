@@ -12,12 +12,13 @@ from pydantic import AfterValidator, Field
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
 from haptic_drivers.bound import Bound, BoundParameters, bound_passive, bound_wrench
 from haptic_drivers.inertial import ORIGIN, InertialDevice
-from haptic_drivers.noise import SensorNoise, SensorParameters, displaced
+from haptic_drivers.noise import SensorNoise, SensorParameters
 from haptic_drivers.operators import AnyOperatorParameters, Operator, build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
+from haptic_sim.random_numbers import displaced
 from haptic_sim.scene import AnyToolParameters, PegParameters
 
 

@@ -1,8 +1,4 @@
-"""What is random about a device and a hand: noise of sensors, tremor, jitter of the start.
-
-All is drawn from the experiment's seed, with a stream of numbers for each source, and by the number of the tick: a tick
-has the same noise in every mode, and when it is asked for twice.
-"""
+"""What is random about a device and a hand: noise of sensors and tremor (`haptic_sim.random_numbers`)."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import numpy as np
 
 from haptic_sim.messages import DeviceState
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
+from haptic_sim.random_numbers import components, draw, stream
 from haptic_sim.spatial import advance_pose
 
 
@@ -36,11 +33,6 @@ class SensorParameters(Parameters):
     )
 
 
-def stream(seed: int, source: str) -> int:
-    """The seed of one source of random numbers: those of different sources are independent."""
-    return int(np.random.SeedSequence([seed, *source.encode()]).generate_state(1, np.uint64)[0])
-
-
 class SensorNoise:
     """Adds to a DeviceState what its sensors add to the truth.
 
@@ -52,33 +44,20 @@ class SensorNoise:
     """
 
     def __init__(self, sensors: SensorParameters, wrench: tuple[float, float], seed: int, planar: bool):
-        self._scales = np.array([_six(pair, planar) for pair in (sensors.pose_noise, sensors.twist_noise, wrench)])
+        self._scales = np.array(
+            [components(pair, planar) for pair in (sensors.pose_noise, sensors.twist_noise, wrench)]
+        )
         names = ("device.pose_noise", "device.twist_noise", "device.noise")
         self._streams = np.array([stream(seed, name) for name in names], np.uint64)
         self._noise = np.zeros((3, 6))
 
     def add(self, tick: int, state: DeviceState) -> None:
         """Add the noise of a tick."""
-        _draw(self._streams, self._scales, tick, self._noise)
+        draw(self._streams, self._scales, tick, self._noise)
         if self._scales[0].any():
             advance_pose(self._noise[0], 1.0, state.pose)
         state.twist += self._noise[1]
         state.operator_wrench += self._noise[2]
-
-
-def displaced(pose: np.ndarray, jitter: tuple[float, float], seed: int, planar: bool) -> np.ndarray:
-    """The pose (7,) [m, quat_xyzw] at which a device starts, near the given one."""
-    result, shift = np.array(pose, float), np.zeros((1, 6))
-    if any(jitter):
-        streams = np.array([stream(seed, "device.jitter")], np.uint64)
-        _draw(streams, np.array([_six(jitter, planar)]), 0, shift)
-        advance_pose(shift[0], 1.0, result)
-    return result
-
-
-def _six(pair: tuple[float, float], planar: bool) -> list[float]:
-    linear, angular = pair
-    return [linear, linear, 0.0, 0.0, 0.0, angular] if planar else [linear] * 3 + [angular] * 3
 
 
 class Tremor:
@@ -115,33 +94,3 @@ def _tremble(rates, phases, heights, time, wrench):
             for k in range(rates.shape[1]):
                 s += math.sin(rates[i, k] * time + phases[i, k])
             wrench[i] += heights[i] * s
-
-
-@numba.njit(cache=True, nogil=True)
-def _draw(streams, scales, tick, noise):
-    for row in range(streams.shape[0]):
-        for i in range(6):
-            noise[row, i] = scales[row, i] * gaussian(streams[row], 6 * tick + i) if scales[row, i] != 0.0 else 0.0
-
-
-@numba.njit(cache=True, nogil=True)
-def gaussian(seed, number):
-    """Number `number` of the standard normal numbers of a seed.
-
-    Whichever were drawn before: a tick has the same noise in every mode, and when asked for twice. Box-Muller of two
-    outputs of SplitMix64 (Steele, Lea, Flood 2014), whose state is a multiple of an odd constant.
-    """
-    step = np.uint64(0x9E3779B97F4A7C15)
-    start = _mix((seed + np.uint64(1)) * step)
-    first = _mix(start + np.uint64(2 * number + 1) * step)
-    second = _mix(start + np.uint64(2 * number + 2) * step)
-    radius = math.sqrt(-2.0 * math.log((float(first >> np.uint64(11)) + 1.0) * 2.0**-53))  # of (0, 1]
-    return radius * math.cos(2.0 * math.pi * (float(second >> np.uint64(11)) * 2.0**-53))
-
-
-@numba.njit(cache=True, nogil=True)
-def _mix(z):
-    """The finaliser of SplitMix64."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

@@ -310,7 +310,7 @@ def _end(a, state):
     # the trapezoid with its end correction is exact to the fourth order in the period
     h, before, after = a.period, a.flows[0], a.flows[1]
     a.energy[INJECTED] += 0.5 * h * (before[0] + after[0]) + h * h / 12.0 * (before[1] - after[1])
-    a.energy[DAMPING] += 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3])
+    a.energy[DAMPING] += max(0.0, 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3]))
     _fill_state(a, state)
 
 

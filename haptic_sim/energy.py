@@ -37,9 +37,9 @@ class EnergyBalance:
             friction; injected by the hand and by surroundings that move; dissipated by the damping of penalties, by
             friction, and by collisions and rigid contacts; numerical: what discrete time has added, so that the
             balance closes (penalties held over a step add energy, semi-implicit Euler in free fall takes 1/2 m g^2 T^2
-            a step). A damper that drives a body at the mean velocity does so by sampling: that is numerical. Friction
-            and impact are booked at the mean velocity of the step: each alone may fall, where slip reverses in an
-            impact or the hand pushes during one, but not their sum without other forces.
+            a step). What dissipates is booked at the mean velocity of the step and never falls: a damper, friction, or
+            a rigid contact or limit against which the hand pushes, that drives a body at that velocity does so by
+            sampling, and that is numerical. Of impacts only the sum is judged, see `response`.
         start: kinetic + potential + elastic at the start, NaN before it, (1,).
         watch: what was supplied, lowest potential so far, injected and numerical energy of the step before, whether
             parameters were changed since, what of the numerical energy came from penalties [J], and once it has

@@ -128,6 +128,31 @@ class Environment:
         self._detected = False
 
 
+class DepthGauge:
+    """How deep bodies overlap in a configuration of a world."""
+
+    def __init__(self, world: World, contact: ContactParameters):
+        self._body = Multibody(world.model, world.hand, world.q, world.v)
+        self._detector = detector(world, contact)
+        self._rows = ContactRows()
+        pairs = world.geometry.collisionPairs
+        self._names = [(world.shape_bodies[pair.first], world.shape_bodies[pair.second]) for pair in pairs]
+
+    def overlaps(self, q: np.ndarray) -> dict[tuple[str, str], float]:
+        """Largest depth [m] of each two bodies that overlap."""
+        body, rows = self._body, self._rows
+        body.q[:] = q
+        body.refresh()
+        self._detector.detect(body.data, 0.0, rows)
+        deepest: dict[tuple[str, str], float] = {}
+        for i in range(rows.count):
+            names = self._names[rows.wall[i]]
+            depth = -float(rows.separation[i])
+            if depth > deepest.get(names, 0.0):
+                deepest[names] = depth
+        return deepest
+
+
 class Surveyor:
     """An asynchronous environment of fixed walls: where is the tool near them?
 

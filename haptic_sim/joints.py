@@ -15,7 +15,8 @@ gives (v_free: the velocity without these laws),
  - Dry friction F_j holds the joint, or opposes its motion with F_j: |p_j| <= T F_j, and = -T F_j sign(v_j) in motion.
  - Limits bound v_j so that q_j stays in its range after the step: low_j = -(q_j - lower) / T, likewise high_j. N is
    what they push with, only inwards. A joint that arrives faster than `BOUNCE` with a restitution e leaves with at
-   least e times its velocity of arrival. A limit of speed bounds v_j by itself; what it takes is dissipated.
+   least e times its velocity of arrival, if its range is wide enough for that in one step. A limit of speed bounds v_j
+   by itself; what it takes is dissipated.
 
 The last two are min over v of 1/2 |v - v_free|^2_D + sum_j T F_j |v_j| in a box that holds 0: the solution is never
 faster, in the metric D, than v_free. In scaled coordinates (`haptic_sim.contact.scaled`) it is found over the impulses
@@ -106,7 +107,7 @@ class JointArrays(NamedTuple):
         mobility: |W_j|^2, (m,); bounds: of v_j, and T F_j, (3, m).
         v, x: work space, (nv,).
         A, y: of the step for all, (m, m), (2, m); chosen: its laws, (m,) int64.
-        work: energy that damping, friction and limits took in the last step [J] (3,).
+        work: energy that damping, friction and limits took in the last step [J] (3,); that of limits may be negative.
     """
 
     q: np.ndarray
@@ -411,8 +412,12 @@ def _speed(joints, k, u):
 
 
 @numba.njit(cache=True, nogil=True)
-def _find_bounds(joints, v, period):
-    """Fill `bounds` for the velocities v without the laws; whether any law has something to do."""
+def _find_bounds(joints, before, v, period):
+    """Fill `bounds` for the velocities v without the laws; whether any law has something to do.
+
+    A joint returns with e times the velocity `before` the step: what forces of the step do to a joint at its limit is
+    no arrival. It does not go beyond its other limit in the step.
+    """
     busy = False
     for k in range(joints.velocity.shape[0]):
         free = v[joints.velocity[k]]
@@ -421,15 +426,15 @@ def _find_bounds(joints, v, period):
         if joints.position[k] >= 0:
             q = joints.q[joints.position[k]]
             below, above = max(q - joints.lower[k], 0.0) / period, max(joints.upper[k] - q, 0.0) / period
-            rebound = joints.restitution[k] * abs(free)
-            if free < -below and rebound > 0.0 and free < -BOUNCE:
+            low, high = max(low, -below), min(high, above)
+            arrival = (
+                min(abs(free), abs(before[joints.velocity[k]])) if free * before[joints.velocity[k]] > 0.0 else 0.0
+            )
+            rebound = joints.restitution[k] * arrival
+            if free < -below and rebound > 0.0 and arrival > BOUNCE:
                 low, rub = min(rebound, high), 0.0
-            else:
-                low = max(low, -below)
-            if free > above and rebound > 0.0 and free > BOUNCE:
-                high, rub = max(-rebound, -joints.speed[k]), 0.0
-            else:
-                high = min(high, above)
+            elif free > above and rebound > 0.0 and arrival > BOUNCE:
+                high, rub = max(-rebound, low), 0.0
         joints.bounds[0, k], joints.bounds[1, k], joints.bounds[2, k] = low, high, rub
         if rub > 0.0 or joints.p[k] != 0.0 or free < low or free > high:
             busy = True
@@ -545,7 +550,7 @@ def settle_joints(joints, body, period, u):
         joints.p[k] = joints.given[k]
         push_joint(joints, k, -joints.given[k], x)
     to_velocity(body.L, body.start, body.size, x, joints.v)
-    if not _find_bounds(joints, joints.v, period):
+    if not _find_bounds(joints, body.v, joints.v, period):
         return
     assemble_joints(joints, body)
     scale = 0.0
@@ -583,7 +588,7 @@ def end_joints(joints, body, period, u, du):
         p = joints.p[k]
         push_joint(joints, k, p, du)
         rub = min(max(p, -joints.bounds[2, k]), joints.bounds[2, k])
-        work[RUBBED] -= rub * mean
+        work[RUBBED] += max(0.0, -rub * mean)
         work[STOPPED] -= (p - rub) * mean
     if joints.damped:
         # with T b on the diagonal and -T b v0 among the forces, damping gives -T b (v - v_before + v0)
@@ -593,4 +598,4 @@ def end_joints(joints, body, period, u, du):
             if joints.stiffness[k] > 0.0:
                 force += period * joints.stiffness[k] * (joints.q[joints.position[k]] - joints.reference[k])
             impulse = force - period * joints.damping[k] * (v[j] - body.v[j])
-            work[DAMPED] -= impulse * 0.5 * (v[j] + body.v[j])
+            work[DAMPED] += max(0.0, -impulse * 0.5 * (v[j] + body.v[j]))

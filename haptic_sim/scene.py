@@ -433,6 +433,7 @@ def build_world(
     contact: ContactParameters,
     method: Method = "penalty",
     folder: Path = Path(),
+    seed: int = 0,
 ) -> World:
     """The world of a scene.
 
@@ -442,6 +443,7 @@ def build_world(
         contact: material of what has no own.
         method: some scenes start in the equilibrium of its penalties.
         folder: where paths of files start from.
+        seed: of where bodies are that have jitter.
 
     Raises:
         ParameterError: what cannot be built, one line for each problem.
@@ -455,7 +457,7 @@ def build_world(
     except ValidationError as error:  # numbers of the scene that are allowed, and together give what is not
         raise ParameterError(explain(error, WorldParameters, f"scene.type = {scene.type}: its world: ")) from error
     friction = (contact.friction.static, contact.friction.kinetic)
-    return build(parameters, folder, restitution=contact.restitution, friction=friction, prefix="scene.")
+    return build(parameters, folder, restitution=contact.restitution, friction=friction, prefix="scene.", seed=seed)
 
 
 def _direction(angle: float) -> np.ndarray:

@@ -29,7 +29,6 @@ ELSEWHERE = (
     "source",
     "description",
     "duration",
-    "seed",
     "operator",
     "device",
     "controller",
@@ -44,6 +43,7 @@ class WorldDocument(Parameters):
     """What describes a world in the file of an experiment."""
 
     rate: float = quantity(1000.0, unit="Hz", description="Steps a second", gt=0.0, le=20000.0)
+    seed: int = quantity(0, description="Seed of where bodies are that have jitter", ge=0)
     tool: AnyToolParameters = quantity(NoToolParameters(), description="The virtual tool, if the scene has none")
     scene: AnySceneParameters = quantity(description="The virtual world")
     contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
@@ -102,6 +102,7 @@ class World:
         contact, environment, tool: content of those sections, where the defaults will not do.
         rate: steps a second [Hz].
         folder: where the paths of files in the scene start from.
+        seed: of where bodies are with `jitter`.
 
     Raises:
         ParameterError: one line for each problem, with key, value and what is allowed.
@@ -116,10 +117,11 @@ class World:
         tool: Mapping[str, Any] | None = None,
         rate: float = 1000.0,
         folder: str | os.PathLike[str] = ".",
+        seed: int = 0,
     ):
         sections = {"contact": contact, "environment": environment, "tool": tool}
         given = {name: dict(section) for name, section in sections.items() if section is not None}
-        self._build({"rate": rate, "scene": {"type": "world", **scene}, **given}, Path(folder))
+        self._build({"rate": rate, "seed": seed, "scene": {"type": "world", **scene}, **given}, Path(folder))
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> World:

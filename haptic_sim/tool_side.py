@@ -42,6 +42,9 @@ class ToolSections(Protocol):
     """The sections of an experiment that describe the tool's side; nodes have them as parameters of the same names."""
 
     @property
+    def seed(self) -> int: ...
+
+    @property
     def tool(self) -> Any: ...
 
     @property
@@ -72,7 +75,8 @@ def world_of(sections: ToolSections) -> World:
         raise ParameterError(
             [f"scene.type = {sections.scene.type}: is a tool under exact constraints, without a world"]
         )
-    return build_world(sections.tool, sections.scene, sections.contact, sections.environment.method)
+    method = sections.environment.method
+    return build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed)
 
 
 def build_tool_side(

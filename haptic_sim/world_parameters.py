@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from haptic_sim.constraint_parameters import AnyWorldConstraintParameters
-from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.shapes import ORIGIN, AnyShapeParameters, Direction, Placed, PlaneParameters, Vector, impossible
 
 WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
@@ -235,3 +235,9 @@ class WorldParameters(Parameters):
         (), description="Pairs of bodies (NAME, FILE/LINK, or FILE for all of it) that do not collide"
     )
     allowed_overlap: float = quantity(1e-3, unit="m", description="How deep bodies may overlap at the start", ge=0.0)
+    jitter: NotNegativePair = quantity(
+        (0.0, 0.0),
+        unit="m, rad",
+        description="Standard deviation of where each free and each planar body is at the start, from the seed: "
+        "position, rotation; a start in which bodies overlap is drawn again",
+    )

@@ -37,8 +37,9 @@ from haptic_sim.messages import ToolSizes
 from haptic_sim.model_files import FileTree, ModelFileError, load_trees
 from haptic_sim.multibody import Multibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.parameters import ParameterError
+from haptic_sim.random_numbers import displaced
 from haptic_sim.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
-from haptic_sim.spatial import quat_from_matrix
+from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.world_constraints import build_constraints
 from haptic_sim.world_parameters import (
     WORLD,
@@ -53,6 +54,8 @@ from haptic_sim.world_parameters import (
     tensor,
 )
 
+MOST_DRAWS = 100  # of a start at random in which bodies overlap
+SHOWN = 5  # pairs of bodies that overlap
 QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
 MAX_COORDINATES = 240  # velocities: Pinocchio's data hold 8 tables of their cube, 0.9 GB for so many
 
@@ -159,6 +162,7 @@ class _Link:
     q: np.ndarray
     v: np.ndarray
     free: bool = False
+    planar: bool = False  # a body that moves freely in the plane
     parent_body: str | None = None  # the fixed body it is fastened to
     source: tuple[pin.Model, int] | None = None  # where its armature is
     laws: tuple[JointLaw, ...] = ()  # places in v and q are counted from the joint's first
@@ -201,6 +205,7 @@ def build(
     restitution: float = 0.0,
     friction: tuple[float, float] = (0.0, 0.0),
     prefix: str = "",
+    seed: int = 0,
 ) -> World:
     """The world that `parameters` describe.
 
@@ -208,6 +213,7 @@ def build(
         folder: where the paths of files start from, unless they are there as given.
         restitution, friction: of contacts between bodies without own values; static and kinetic.
         prefix: what goes before the keys in messages, "scene." for example.
+        seed: of where bodies are with `jitter`.
 
     Raises:
         ParameterError: one line for each problem, with key, value and reason.
@@ -259,17 +265,82 @@ def build(
         laws=laws,
         notes=tuple(prefix + note for note in plan.notes),
     )
+    if any(parameters.jitter):
+        world = _jittered(world, plan, parameters, seed, prefix)
     if world.constraints:
         world = _on_manifold(world, prefix)
-    depth, a, b = deepest_overlap(world)
-    if depth > parameters.allowed_overlap:
-        raise ParameterError(
-            [
-                f"{prefix}bodies: {a} and {b} overlap by {depth:.4g} m at the start: must be at most "
-                f"allowed_overlap = {parameters.allowed_overlap:g} m, or the pair named in ignore"
-            ]
-        )
+    overlaps = find_overlaps(world, parameters.allowed_overlap)
+    if overlaps:
+        raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters))
     return world
+
+
+def _jittered(world: World, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> World:
+    """The same world, its free and planar bodies displaced at random; where some overlap, these are drawn again.
+
+    Raises:
+        ParameterError: they overlap in every start that was drawn.
+    """
+    draws = {link.name: 0 for link in plan.links if link.free or link.planar}
+    for _ in range(MOST_DRAWS):
+        start = replace(world, q=_displaced_start(world, plan, parameters, seed, draws))
+        overlaps = find_overlaps(start, parameters.allowed_overlap)
+        roots = [{_root_of(plan, name) for name in names} for _, *names in overlaps]
+        redrawn = {root for pair in roots if len(pair) > 1 for root in pair if root in draws}
+        if not redrawn:
+            return start  # what still overlaps does so without jitter
+        for name in redrawn:
+            draws[name] += 1
+    (depth, a, b), pair = next(
+        (o, pair) for o, pair in zip(overlaps, roots, strict=True) if not pair.isdisjoint(redrawn)
+    )
+    jitter = ", ".join(f"{size:g}" for size in parameters.jitter)
+    raise ParameterError(
+        [
+            f"{prefix}jitter = [{jitter}]: with seed = {seed}, {a} and {b} overlap by {depth:.4g} m in the last of "
+            f"{MOST_DRAWS} starts drawn: choose less, or place {min(pair & redrawn)} farther away"
+        ]
+    )
+
+
+def _displaced_start(
+    world: World, plan: _Plan, parameters: WorldParameters, seed: int, draws: dict[str, int]
+) -> np.ndarray:
+    """Configuration with each body of `draws` displaced by as many draws of its own."""
+    q = world.q.copy()
+    for link in plan.links:
+        if link.name in draws:
+            place = q[world.model.idx_qs[link.number] :][: link.q.size]
+            pose = place if link.free else np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+            source, planar = f"scene.jitter.{link.name}", link.planar or parameters.planar
+            pose = displaced(pose, parameters.jitter, seed, planar, source, draws[link.name])
+            if link.free:
+                place[:] = pose
+            else:
+                place += pose[0], pose[1], planar_angle(pose)
+    return q
+
+
+def _root_of(plan: _Plan, name: str) -> str:
+    """Name of the first moving body of the tree that a body belongs to; empty if it does not move."""
+    link = plan.places[name].link
+    while link is not None and link.parent is not None:
+        link = link.parent
+    return "" if link is None else link.name
+
+
+def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: WorldParameters) -> Iterator[str]:
+    """A line for each pair of bodies that overlap too deep."""
+    for depth, a, b in overlaps[:SHOWN]:
+        yield (
+            f"{a} and {b} overlap by {depth:.4g} m at the start: must be at most allowed_overlap = "
+            f"{parameters.allowed_overlap:g} m, or the pair named in ignore"
+        )
+    if len(overlaps) > SHOWN:
+        yield f"{len(overlaps) - SHOWN} more pairs overlap"
+    for name in parameters.files if len(overlaps) > 1 else ():
+        if any(a.startswith(f"{name}/") and b.startswith(f"{name}/") for _, a, b in overlaps):
+            yield f"with ignore = [[{name}, {name}]] no links of {name} collide with each other"
 
 
 def _on_manifold(world: World, prefix: str) -> World:
@@ -285,19 +356,19 @@ def _on_manifold(world: World, prefix: str) -> World:
     return replace(world, q=bodies.q, v=bodies.v)
 
 
-def deepest_overlap(world: World) -> tuple[float, str, str]:
-    """Depth [m] and names of the two bodies that overlap most at the start; (0, "", "") if none do."""
+def find_overlaps(world: World, allowed: float = 0.0) -> list[tuple[float, str, str]]:
+    """Depth [m] and names of each two bodies that overlap by more than `allowed` at the start, the deepest first."""
     data, geometry_data = world.model.createData(), world.geometry.createData()
     pin.updateGeometryPlacements(world.model, data, world.geometry, geometry_data, world.q)
-    deepest = (0.0, "", "")
     if len(world.geometry.collisionPairs) == 0:
-        return deepest
+        return []
     pin.computeDistances(world.geometry, geometry_data)
+    deepest: dict[tuple[str, str], float] = {}
     for pair, result in zip(world.geometry.collisionPairs, geometry_data.distanceResults, strict=True):
-        if -result.min_distance > deepest[0]:
-            names = world.shape_bodies[pair.second], world.shape_bodies[pair.first]
-            deepest = (-float(result.min_distance), *names)
-    return deepest
+        names = world.shape_bodies[pair.second], world.shape_bodies[pair.first]
+        if -result.min_distance > max(allowed, deepest.get(names, 0.0)):
+            deepest[names] = -float(result.min_distance)
+    return sorted(((depth, *names) for names, depth in deepest.items()), key=lambda overlap: -overlap[0])
 
 
 def with_absolute_paths(parameters: WorldParameters, folder: Path) -> WorldParameters:
@@ -607,6 +678,7 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         inertia=inertia,
         q=np.array(q, float),
         v=np.array(body.velocity, float).reshape(-1),
+        planar=isinstance(body, PlanarBodyParameters),
         parent_body=getattr(body, "parent", None),
         laws=() if isinstance(body, PlanarBodyParameters) else (_law(name, body),),
     )

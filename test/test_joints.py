@@ -108,6 +108,19 @@ def test_a_limit_stops_or_returns_a_joint(method: Method, e: float) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_a_joint_in_a_narrow_range_stays_in_it(method: Method) -> None:
+    """A limit returns what arrives, not what is pressed against it, and never to beyond the other limit."""
+    document = hinge(velocity=-2.0, range=[-0.001, 0.002], limit_restitution=0.9, friction=0.1)
+    for push in (500.0, -500.0, 0.0):
+        q, v, _, energy = run(made(document), method, 300, (0, 0, 0, 0, 0, push))
+        assert q.min() >= -0.001 - 1e-15 and q.max() <= 0.002 + 1e-15
+        assert np.all(0.5 * INERTIA * v[:, 0] ** 2 <= 0.5 * INERTIA * 4.0 + 0.003 * abs(push) + 1e-12)
+        if push:
+            assert v[-1, 0] == 0.0 and q[-1, 0] == pytest.approx(0.002 if push > 0 else -0.001, abs=1e-12)
+        assert np.diff(energy[:, [DAMPING, FRICTION, IMPACT]], axis=0).min() >= 0.0
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_limit_is_felt_at_the_hand(method: Method) -> None:
     """Pressed against its end, the door does not move and the hand feels what it gives."""
     slide = {"joint": "prismatic", "axis": [0, 1, 0], "mass": 1.0, "inertia": [0.1] * 3, "range": [-1, 0.0]}

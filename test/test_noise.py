@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from haptic_bench import experiment
 from haptic_bench.offline import simulate
 from haptic_bench.resimulation import resimulate
 from haptic_bench.samples import MessageStore, of_trial
-from haptic_drivers.noise import SensorNoise, SensorParameters, Tremor, displaced, stream
+from haptic_drivers.noise import SensorNoise, SensorParameters, Tremor
 from haptic_drivers.operators import ConstantParameters, build_operator, wrench_at_rest
 from haptic_sim.messages import DeviceState
+from haptic_sim.parameters import ParameterError
+from haptic_sim.random_numbers import displaced, stream
+from haptic_sim.simulation import World as Program
+from haptic_sim.world_parameters import WorldParameters
+from haptic_sim.worlds import World, build, find_overlaps
 
 SENSORS = SensorParameters(pose_noise=(1e-3, 1e-2), twist_noise=(0.2, 0.4))
 
@@ -119,3 +126,69 @@ def test_the_seed_decides_and_a_random_trial_simulates_again() -> None:
 def test_what_is_random_is_named(settings: tuple[str, ...], expected: tuple[str, ...]) -> None:
     (trial,) = experiment.load("corner_peg", settings)
     assert trial.experiment.random == expected
+
+
+# Bodies of a world
+
+FLOOR = {"joint": "fixed", "shapes": [{"type": "plane", "normal": [0, 0, 1]}]}
+
+
+def box(**more: Any) -> dict[str, Any]:
+    """A box that stands on the floor."""
+    shape = {"type": "box", "size": [0.1, 0.1, 0.1]}
+    return {"joint": "free", "position": [0, 0, 0.05], "mass": 1.0, "shapes": [shape], **more}
+
+
+def start(seed: int, bodies: dict[str, Any], jitter: tuple[float, float] = (0.01, 0.02), **more: Any) -> World:
+    """A world whose bodies start at random."""
+    document = {"bodies": bodies, "tool": next(reversed(bodies)), "jitter": jitter, **more}
+    return build(WorldParameters.model_validate({"type": "world", **document}), Path(), seed=seed, prefix="scene.")
+
+
+def test_bodies_start_where_the_seed_says_and_do_not_overlap() -> None:
+    bodies = {"floor": FLOOR, "a": box(), "b": box(position=[0, 0, 0.15])}
+    starts = np.array([start(seed, bodies).q for seed in range(40)])
+    for seed in (0, 39):
+        np.testing.assert_array_equal(start(seed, bodies).q, starts[seed])
+    assert len(np.unique(starts[:, :3])) == 120
+    assert max(depth for seed in range(40) for depth, *_ in find_overlaps(start(seed, bodies)) or [(0.0,)]) <= 1e-3
+    still = start(3, bodies, (0.0, 0.0))
+    np.testing.assert_array_equal(still.q, start(4, bodies, (0.0, 0.0)).q)
+    apart = np.array([start(seed, {"a": box()}).q for seed in range(200)])
+    assert np.std(apart[:, :3] - [0, 0, 0.05], axis=0) == pytest.approx([0.01] * 3, rel=0.2)
+    assert np.std(2 * apart[:, 3:6], axis=0) == pytest.approx([0.02] * 3, rel=0.2)
+    flat = {"a": {"joint": "planar", "angle": 0.3, "mass": 1.0, "inertia": 0.1}}
+    plane = np.array([start(seed, flat, planar=True, gravity=[0, 0, 0]).q for seed in range(200)])
+    assert np.std(plane - [0, 0, 0.3], axis=0) == pytest.approx([0.01, 0.01, 0.02], rel=0.2)
+
+
+def test_a_start_that_cannot_be_without_overlap_names_seed_and_body() -> None:
+    lid = {"joint": "fixed", "shapes": [{"type": "plane", "normal": [0, 0, -1], "offset": -0.1}]}
+    with pytest.raises(ParameterError) as raised:
+        start(7, {"floor": FLOOR, "lid": lid, "crate": box()}, (0.3, 0.0))
+    (line,) = str(raised.value).splitlines()
+    assert line.startswith("scene.jitter = [0.3, 0]: with seed = 7, ")
+    assert line.endswith("choose less, or place crate farther away")
+
+
+def test_a_trial_with_jitter_simulates_again(tmp_path: Path) -> None:
+    document = {
+        "duration": 0.05,
+        "rate": 1000.0,
+        "operator": {"type": "constant", "wrench": [0, 0, 0, 0, 0, 0]},
+        "device": {"type": "none"},
+        "scene": {"type": "world", "tool": "box", "jitter": [0.01, 0], "bodies": {"floor": FLOOR, "box": box()}},
+    }
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump(document))
+    positions = []
+    for seed in (1, 1, 2):
+        (trial,) = experiment.load(str(path), (f"seed={seed}",))
+        assert trial.experiment.random == ("scene.jitter",)
+        store = MessageStore()
+        simulate(trial, store)
+        verdict = resimulate(trial, store.messages)
+        assert (verdict.difference, verdict.unverified) == ("", [])
+        positions.append(of_trial(trial, store.messages)["tool_px"][0])
+    assert positions[0] == positions[1] != positions[2]
+    assert Program.from_yaml(path).bodies["box"].position[0] != 0.0

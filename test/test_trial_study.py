@@ -66,6 +66,9 @@ def test_depth_force_and_work_are_those_of_the_motion_written_out(tmp_path: Path
         work += 8.0 * 0.5 * (before + speed) * T if tick < 1000 else 0.0
         depth += T * speed
     assert found["max_depth"] == found["max_depth[floor/ball]"] == pytest.approx(max(depths), rel=1e-9)
+    material, quiet = {"stiffness": 4000.0, "damping": 400.0}, {"method": "penalty", "publish": None}
+    seldom = metrics(tmp_path, [0, 0, -8.0, 0, 0, 0], contact=material, environment=quiet)
+    assert seldom["max_depth"] == found["max_depth"]
     assert found["max_depth"] == pytest.approx(0.002, rel=1e-4)
     assert found["max_force"] == pytest.approx(max(forces), rel=1e-9)
     assert found["rms_force"] == pytest.approx(np.sqrt(np.mean(np.square(forces))), rel=1e-9)

@@ -17,7 +17,7 @@ from scipy.spatial.transform import Rotation
 
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.world_parameters import WorldParameters
-from haptic_sim.worlds import World, build, deepest_overlap, with_absolute_paths
+from haptic_sim.worlds import World, build, find_overlaps, with_absolute_paths
 
 HERE = Path(__file__).parent / "data"
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
@@ -504,12 +504,12 @@ def test_materials_of_pairs() -> None:
     assert values[frozenset(("default", "plain"))] == pytest.approx((0.7, 0.3, 0.25))  # the experiment's
 
 
-def test_the_deepest_overlap_is_measured() -> None:
+def test_overlaps_are_measured() -> None:
     bodies = {"floor": FLOOR, "a": BALL | {"position": [0, 0, 0.0996]}, "b": BALL | {"position": [0, 0, 0.2993]}}
-    depth, *names = deepest_overlap(world(bodies=bodies, tool="a"))
-    assert (depth, set(names)) == (pytest.approx(0.0004, abs=1e-9), {"a", "floor"})
+    (deepest, *_) = find_overlaps(world(bodies=bodies, tool="a"))
+    assert (deepest[0], set(deepest[1:])) == (pytest.approx(0.0004, abs=1e-9), {"a", "floor"})
     apart = {"a": BALL, "b": BALL | {"position": [0, 0, 0.21]}}
-    assert deepest_overlap(world(bodies=apart, tool="a")) == (0.0, "", "")
+    assert find_overlaps(world(bodies=apart, tool="a")) == []
 
 
 # Files of parameters

@@ -23,7 +23,6 @@ class AloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):
     """What the environment needs to know of a trial without a device."""
 
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
-    seed: int = quantity(0, description="Seed of everything random", ge=0)
 
 
 class AloneNode(LeaderNode):

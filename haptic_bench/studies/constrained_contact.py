@@ -36,7 +36,7 @@ from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_a
 from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.contact.response import RIGID
 from haptic_sim.world_parameters import WorldParameters
-from haptic_sim.worlds import World, deepest_overlap
+from haptic_sim.worlds import World, find_overlaps
 
 RESIDUAL = 1e-10  # [m, rad] of a rigid constraint
 OVERLAP = 1e-6  # [m] of contacts of the methods in which they do not overlap
@@ -133,7 +133,8 @@ def slopes(experiment: Experiment, world: World, samples: Samples) -> dict[bool,
 def overlap(world: World, samples: Samples) -> float:
     """Deepest overlap [m]."""
     q = np.stack([samples[f"q{i}"] for i in range(world.model.nq)], axis=-1)
-    return max((deepest_overlap(replace(world, q=x))[0] for x in q[samples["contacts"] > 0]), default=0.0)
+    touching = (find_overlaps(replace(world, q=x)) for x in q[samples["contacts"] > 0])
+    return max((overlaps[0][0] for overlaps in touching if overlaps), default=0.0)
 
 
 def rebound(samples: Samples) -> tuple[float, float] | None:

@@ -1,7 +1,6 @@
 """Any trial: what is felt, how deep bodies overlap, how contacts stick and slip, and what the hand does.
 
-Metrics of forces, contacts and the hand are of every tick. Depths are of the ticks of world states: all of them with
-`environment.publish` at the servo rate.
+All metrics are of every tick. Depths are found again from the recorded configurations and cost a trial nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from haptic_bench import tracking
 from haptic_bench.experiment import Trial
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Quantity, Study
-from haptic_bench.world_record import WorldRecord
+from haptic_sim.environment import DepthGauge
+from haptic_sim.tool_side import is_constrained
 
 DEPTH = "max_depth"
 METRICS = {
@@ -31,7 +31,7 @@ METRICS = {
     "impulses": Quantity("Ticks in which impulses acted"),
     "hand_work": Quantity("Work of the operator's hand", "J"),
     "max_hand_tool_distance": Quantity("Largest distance of hand and tool", "m"),
-    DEPTH: Quantity("Largest overlap of two bodies in the published states", "m"),
+    DEPTH: Quantity("Largest overlap of two bodies", "m"),
 }
 
 
@@ -43,12 +43,12 @@ class TrialStudy(Study):
     def quantity(self, name: str) -> Quantity | None:
         """See Study."""
         if name.startswith(f"{DEPTH}["):
-            return Quantity(f"Largest overlap of {name[len(DEPTH) + 1 : -1]} in the published states", "m")
+            return Quantity(f"Largest overlap of {name[len(DEPTH) + 1 : -1]}", "m")
         return super().quantity(name)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study."""
-        return Analysis(dict(_measure(trial, samples)) | dict(_depths(samples.world)))
+        return Analysis(dict(_measure(trial, samples)) | dict(_depths(trial, samples)))
 
 
 def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]]:
@@ -102,19 +102,21 @@ def _work(trial: Trial, samples: Samples, period: float) -> float | None:
     return float(period * np.sum(wrench[:-1] * 0.5 * (twist[:-1] + twist[1:])))
 
 
-def _depths(world: WorldRecord | None) -> Iterator[tuple[str, float | None]]:
-    """Largest overlap of all, and of each pair of bodies that overlap at some time."""
-    if world is None:
+def _depths(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]]:
+    """Largest overlap of all, and of each pair of bodies that overlap at some time, in the ticks with contacts."""
+    if is_constrained(trial.experiment):
         yield DEPTH, None
         return
-    deepest: dict[str, float] = {}
-    contacts = world.contacts
-    for a, b in sorted(set(zip(contacts["body_a"].tolist(), contacts["body_b"].tolist(), strict=True))):
-        depth = float(contacts["depth"][(contacts["body_a"] == a) & (contacts["body_b"] == b)].max())
-        if depth > 0.0:
-            deepest[f"{DEPTH}[{world.bodies[a]}/{world.bodies[b]}]"] = depth
+    world = trial.experiment.world()
+    gauge = DepthGauge(world, trial.experiment.contact)
+    deepest: dict[tuple[str, str], float] = {}
+    configurations = np.stack([samples[f"q{i}"] for i in range(world.model.nq)], axis=-1)
+    for q in configurations[samples["contacts"] > 0]:
+        for names, depth in gauge.overlaps(q).items():
+            deepest[names] = max(depth, deepest.get(names, 0.0))
     yield DEPTH, max(deepest.values(), default=0.0)
-    yield from deepest.items()
+    for (a, b), depth in sorted(deepest.items()):
+        yield f"{DEPTH}[{a}/{b}]", depth
 
 
 STUDY: Study = TrialStudy()

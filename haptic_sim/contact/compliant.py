@@ -20,6 +20,7 @@ import numpy as np
 from haptic_sim.contact.friction import (
     COULOMB,
     NONE,
+    STICKS,
     Bonds,
     FrictionMemory,
     bond_energy,
@@ -39,11 +40,11 @@ from haptic_sim.contact.impulses import (
 )
 from haptic_sim.contact.penalties import LIMIT, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
-    BONDED,
     BONDS,
     CONTACTS,
     NOW,
     PENDING,
+    RELEASED,
     REMEMBERED,
     SLIDING,
     STATE,
@@ -305,7 +306,7 @@ def _settle(packed, count, period, collide):
         _damp_joints(packed, count, period)
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
     counts[SLIDING] = 0
-    a.amounts[BONDED] = 0.0
+    a.amounts[RELEASED] = 0.0
     if a.material.friction != NONE:
         _rub(packed, count, period)
     else:
@@ -557,6 +558,7 @@ def _rub(packed, count, period):
     bonds, old_bonds = m.bonds[1 - before], m.bonds[before]
     stored = bond_energy(count_before, old_bonds, m.energy)
     carry_over(count, a.rows.id, count_before, old_bonds, bonds, m.table)
+    a.amounts[RELEASED] = max(0.0, stored - bond_energy(count, bonds, m.energy))
     p, u = a.impulses.p, m.u
     _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, m.slip)
     tangential_mobility(a.scaled, count, m.normal_force, m.sums, m.mobility)
@@ -578,12 +580,12 @@ def _rub(packed, count, period):
         m.viscous_limit,
     )
     counts[SLIDING] = _add_friction(count, a.rows, a.tangent, m.friction, bonds.sliding, m.normal_force, period, p)
+    _loosen(count, bonds, m.slip, m.energy, period, a.impulses)
     if damping > 0.0 or model == COULOMB:
         for j in range(u.shape[0]):
             u[j] = a.body.u[j] + a.external[j]
         _damp(count, a.scaled, m.viscosity, m.viscous_limit, period, u, m.viscous, m.blocks, p)
     counts[NOW], counts[BONDS] = 1 - before, count
-    a.amounts[BONDED] = bond_energy(count, bonds, m.energy) - stored
     a.amounts[STORED] += stored
 
 
@@ -641,7 +643,7 @@ def _penalties(
     numbers[0]: normal velocity of each contact; numbers[1]: 1 where it collides; numbers[2]: how many contacts share
     the stiffness of one with a penalty, else 0.
     """
-    p, spring, impact = impulses.p, impulses.spring, impulses.impact
+    p, spring, impact, bond, loosened = impulses.p, impulses.spring, impulses.impact, impulses.bond, impulses.loosened
     v_n, collides, shared_by = numbers[0], numbers[1], numbers[2]
     for tree in range(group.shape[0]):
         group[tree] = tree
@@ -649,6 +651,7 @@ def _penalties(
     touching = 0
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = normal_force[i] = collides[i] = shared_by[i] = 0.0
+        bond[i, 0] = bond[i, 1] = loosened[i] = 0.0
         impact[i] = False
         v_n[i] = contact_velocity(contacts, i, 0, u)
         if rows.separation[i] < 0.0:
@@ -793,6 +796,25 @@ def _add_friction(count, rows, tangent, force, slides, normal_force, period, p):
         if slides[i] != 0:
             sliding += 1
     return sliding
+
+
+@numba.njit(cache=True, nogil=True)
+def _loosen(count, bonds, slip, energy, period, impulses):
+    """Say which impulses are of bonds that stick, and what bonds lost besides; `energy` (C,): before the step [J].
+
+    A bond that sticks was stretched by the slip, and lost what it had stored less what it held without that. One that
+    slides gives all that it does not store.
+    """
+    for i in range(count):
+        sticks = bonds.stiffness[i] > 0.0 and bonds.sliding[i] == STICKS
+        s = 0.0
+        for d in range(3):
+            z = bonds.strain[i, d] - (period * slip[i, d] if sticks else 0.0)
+            s += z * z
+        lost = energy[i] - 0.5 * bonds.stiffness[i] * s
+        impulses.loosened[i] = max(0.0, lost) if sticks else lost
+        if sticks:
+            impulses.bond[i, 0], impulses.bond[i, 1] = impulses.p[i, 1], impulses.p[i, 2]
 
 
 @numba.njit(cache=True, nogil=True)

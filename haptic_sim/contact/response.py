@@ -52,7 +52,7 @@ ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
 
 CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING = range(8)
 """Places in `ResponseArrays.counts`."""
-STORED, BONDED = range(2)
+STORED, RELEASED = range(2)
 """Places in `ResponseArrays.amounts`."""
 
 
@@ -148,15 +148,25 @@ class Impulses(NamedTuple):
         p: on B along normal, tangent 1, tangent 2 [N s], (C, 3).
         spring: the part of the normal one that a penalty spring gives [N s], (C,).
         impact: whether the normal one is of a collision or of a rigid contact, (C,) bool.
+        bond: the part of the tangential ones that a bond gives which sticks [N s], (C, 2).
+        loosened: energy that the bond lost, other than by that part at the velocity of the bodies [J], (C,).
     """
 
     p: np.ndarray
     spring: np.ndarray
     impact: np.ndarray
+    bond: np.ndarray
+    loosened: np.ndarray
 
     @classmethod
     def allocate(cls, capacity: int) -> Impulses:
-        return cls(np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity, np.bool_))
+        return cls(
+            np.zeros((capacity, 3)),
+            np.zeros(capacity),
+            np.zeros(capacity, np.bool_),
+            np.zeros((capacity, 2)),
+            np.zeros(capacity),
+        )
 
 
 class Material(NamedTuple):
@@ -209,7 +219,7 @@ class ResponseArrays(NamedTuple):
         counts: (8,) int64. CONTACTS, SLIDING, STATE, UNRESOLVED: see `ContactResponse`; of the memory of a method,
             REMEMBERED: contacts of the step before, BONDS: how many of these have friction's, NOW: which of two
             memories holds them, PENDING: whether impulses are still to be spread.
-        amounts: (2,). STORED: see `ContactResponse`; BONDED: by how much the energy of bonds grew [J].
+        amounts: (2,). STORED: see `ContactResponse`; RELEASED: what bonds of contacts that ended stored [J].
         energy: as of the beginning of the step, (8,); flows, start, watch: of the `EnergyBalance`.
         method: memory of the method.
     """
@@ -421,10 +431,6 @@ def end_step(packed, count, wrench, potential, period):
     for i in range(a.energy.shape[0]):
         a.energy[i] = a.flows[i]
     _book(packed, count, wrench, period)
-    if body.joints.damped or body.joints.ruled:
-        a.flows[DAMPING] += body.joints.work[DAMPED]
-        a.flows[FRICTION] += body.joints.work[RUBBED]
-        a.flows[IMPACT] += body.joints.work[STOPPED]
     find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, a.u, period, body.v, body.step)
 
 
@@ -493,29 +499,48 @@ def _collect(count, rows, contacts, tangent, p, hand, p_WH, period, du, wrench):
 
 @numba.njit(cache=True, nogil=True)
 def _book(packed, count, wrench, period):
-    """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy."""
+    """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy.
+
+    What a mechanism that can only dissipate would have added is `numerical`, which closes the balance. Of impacts
+    only the sum over all of them is judged: within an impact velocities change in an order that their mean does not
+    tell, so that the share of one contact, or of friction, may be negative though the impact as a whole dissipates.
+    """
     a = packed.arrays
     contacts, impulses, before, after, W_H, energy = a.scaled, a.impulses, a.body.u, a.u, a.body.W_H, a.flows
-    p, spring = impulses.p, impulses.spring
+    p, spring, bond, joints = impulses.p, impulses.spring, impulses.bond, a.body.joints.work
     for i in range(6):
         s = 0.0
         for j in range(before.shape[0]):
             s += W_H[i, j] * 0.5 * (before[j] + after[j])
         energy[INJECTED] += period * wrench[i] * s
-    friction = -a.amounts[BONDED]
-    added = friction - energy[ELASTIC]  # by penalties, with the elastic energy after the step
+    friction = a.amounts[RELEASED]
+    added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
+    normal, tangential = joints[STOPPED], 0.0  # of impacts
     for i in range(count):
         n = 0.5 * (contact_velocity(contacts, i, 0, before) + contact_velocity(contacts, i, 0, after))
         energy[INJECTED] -= p[i, 0] * contacts.offset[i, 0]  # surroundings that move
-        if impulses.impact[i]:
-            energy[IMPACT] -= p[i, 0] * n
-        else:
-            damped = max(0.0, -(p[i, 0] - spring[i]) * n)  # a damper that drives does so by sampling
-            energy[DAMPING] += damped
-            added += p[i, 0] * n + damped
+        held = slid = 0.0  # work of a bond that sticks, and of all other friction
         if p[i, 1] != 0.0 or p[i, 2] != 0.0:
             for d in range(1, 3):
                 t = 0.5 * (contact_velocity(contacts, i, d, before) + contact_velocity(contacts, i, d, after))
-                friction -= p[i, d] * t
-    energy[FRICTION] += friction
+                held += bond[i, d - 1] * t
+                slid += (p[i, d] - bond[i, d - 1]) * t
+        if impulses.impact[i]:
+            normal -= p[i, 0] * n
+            tangential -= slid
+            friction += impulses.loosened[i]
+            added += impulses.loosened[i]
+        else:
+            damped = max(0.0, -(p[i, 0] - spring[i]) * n)  # a damper that drives does so by sampling
+            energy[DAMPING] += damped
+            rubbed = max(0.0, impulses.loosened[i] - slid)
+            friction += rubbed
+            added += p[i, 0] * n + damped + held + slid + rubbed
+    if tangential < 0.0:
+        normal, tangential = normal + tangential, 0.0
+    elif normal < 0.0:
+        normal, tangential = 0.0, tangential + normal
+    energy[DAMPING] += joints[DAMPED]
+    energy[FRICTION] += friction + max(0.0, tangential) + joints[RUBBED]
+    energy[IMPACT] += max(0.0, normal)
     a.watch[PENALTIES] += added

@@ -33,9 +33,9 @@ from haptic_sim.contact.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss
 from haptic_sim.contact.lemke import SOLVED
 from haptic_sim.contact.mirtich import MirtichWorkspace, resolve_one_at_a_time
 from haptic_sim.contact.response import (
-    BONDED,
     CONTACTS,
     NOW,
+    RELEASED,
     REMEMBERED,
     SLIDING,
     STATE,
@@ -260,7 +260,7 @@ def _end(packed, count, period, collide):
     counts[CONTACTS], counts[SLIDING] = _take_over(packed, count)
     counts[UNRESOLVED] += failures
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
-    a.amounts[STORED] = a.amounts[BONDED] = 0.0
+    a.amounts[STORED] = a.amounts[RELEASED] = 0.0
     add_up(packed, count, period)
 
 

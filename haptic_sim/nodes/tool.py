@@ -23,6 +23,7 @@ from haptic_sim.worlds import World
 class WorldTrialParameters(TrialParameters):
     """What describes the virtual world of a trial."""
 
+    seed: int = quantity(0, description="Seed of everything random", ge=0)
     tool: AnyToolParameters = quantity(description="The virtual tool")
     scene: AnySceneParameters = quantity(description="What surrounds it")
     contact: ContactParameters = quantity(description="Material of the contacts")
