@@ -337,7 +337,7 @@ def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: World
             f"{parameters.allowed_overlap:g} m, or the pair named in ignore"
         )
     if len(overlaps) > SHOWN:
-        yield f"{len(overlaps) - SHOWN} more pairs overlap"
+        yield f"number of other pairs that overlap: {len(overlaps) - SHOWN}"
     for name in parameters.files if len(overlaps) > 1 else ():
         if any(a.startswith(f"{name}/") and b.startswith(f"{name}/") for _, a, b in overlaps):
             yield f"with ignore = [[{name}, {name}]] no links of {name} collide with each other"

@@ -512,6 +512,27 @@ def test_overlaps_are_measured() -> None:
     assert find_overlaps(world(bodies=apart, tool="a")) == []
 
 
+def test_all_overlaps_are_said_and_what_to_do_about_those_within_a_file(tmp_path: Path) -> None:
+    mass = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    ball = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
+    links = "".join(f'<link name="l{i}">{mass}{ball}</link>' for i in range(5))
+    joints = "".join(
+        f'<joint name="j{i}" type="continuous"><parent link="l{i}"/><child link="l{i + 1}"/><axis xyz="0 0 1"/></joint>'
+        for i in range(4)
+    )
+    (tmp_path / "x.urdf").write_text(f'<robot name="r">{links}{joints}</robot>')
+    document: dict[str, Any] = {"type": "world", "files": {"f": {"path": "x.urdf"}}, "tool": "f/l4"}
+    with pytest.raises(ParameterError) as raised:
+        build(WorldParameters.model_validate(document), tmp_path)
+    lines = str(raised.value).splitlines()
+    assert len(lines) == 7 and all("overlap by 0.2 m" in line for line in lines[:5])
+    assert lines[5:] == [
+        "bodies: number of other pairs that overlap: 1",
+        "bodies: with ignore = [[f, f]] no links of f collide with each other",
+    ]
+    build(WorldParameters.model_validate({**document, "ignore": [["f", "f"]]}), tmp_path)
+
+
 # Files of parameters
 
 
