@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from haptic_bench import failures
+from haptic_bench import failures, requirements
 from haptic_bench.catalogue import NotThere, catalogue, did_you_mean, find, headline, shortened
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
@@ -71,7 +71,9 @@ def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         from haptic_bench import prepare  # which imports this module
 
         prepare.mend(error)
-        _say(failures.report(error, arguments))
+        missing = [line for line in requirements.unmet() if error.name and line.startswith(f"{_packaged(error.name)} ")]
+        for line in missing or [failures.report(error, arguments)]:
+            _say(line)
         return FAILED
     except Exception as error:
         if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
@@ -80,12 +82,22 @@ def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         return FAILED
 
 
+def _packaged(module: str) -> str:
+    """The package that a module is of, by the name that pip knows."""
+    top = module.partition(".")[0]
+    return next((name for name, bounds in requirements.PACKAGES.items() if bounds.module == top), top)
+
+
 def _run(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["test"]:  # all that follows is pytest's
         return int(_function("haptic_bench.cli:test")(arguments[1:]))
     options = parse(arguments)
     status = _answer(options)
-    return int(_function(options.command)(options)) if status is None else status
+    if status is not None:
+        return status
+    # What is missing shows when it is imported: the environment of a checkout is mended then, and not all need ROS.
+    requirements.check(missing=False)
+    return int(_function(options.command)(options))
 
 
 def _function(name: str) -> Any:
@@ -117,7 +129,9 @@ def _answer(options: argparse.Namespace) -> int | None:
         try:
             summary.stat()
         except (OSError, ValueError) as error:
-            raise NotThere(f"{shown}: is not the directory of a trial (it has no summary.json)") from error
+            killed = Path(options.directory, "bag").is_dir()
+            hint = f"; if its trial was killed, `haptics repair {shown}` concludes it" if killed else ""
+            raise NotThere(f"{shown}: is not the directory of a trial (it has no summary.json){hint}") from error
     return None
 
 

@@ -56,8 +56,8 @@ def number(version):
     return [int(digits) for digits in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])]
 
 
-def unmet():
-    """A line for each package that is not there, or not in a version that we can use."""
+def unmet(*, missing=True):
+    """A line for each package that is not there (if `missing` ones count), or not in a version that we can use."""
     lines = []
     for name, bounds in PACKAGES.items():
         if name in LATER:
@@ -65,15 +65,15 @@ def unmet():
         remedy = bounds.remedy or f"python3 -m pip install '{name}{bounds}'"
         version, place = _found(name, bounds.module)
         if version is None:
-            lines.append(f"{name} {bounds} is needed and not there: {remedy}")
+            lines += [f"{name} {bounds} is needed and not there: {remedy}"] if missing else []
         elif version and not bounds.allow(version):
             lines.append(f"{name} {version} found ({place}), {bounds} needed: {remedy}")
     return lines
 
 
-def check():
-    """End the program if anything is lacking, with a line for each."""
-    lines = unmet()
+def check(*, missing=True):
+    """End the program if anything is lacking, with a line for each; `missing` as for `unmet`."""
+    lines = unmet(missing=missing)
     if lines:
         sys.exit("\n".join(f"haptics: {line}" for line in lines))
 

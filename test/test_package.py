@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-from haptic_bench import requirements
+from haptic_bench import command_line, prepare, requirements
 
 OURS = {"haptics", "haptic_sim", "haptic_control", "haptic_drivers", "haptic_bench"}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
@@ -149,3 +149,37 @@ def test_what_is_lacking_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch, vers
 
 def test_nothing_is_lacking_here() -> None:
     assert requirements.unmet() == []
+
+
+def test_the_command_line_names_what_is_too_old_before_it_does_anything(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What needs no package of others is answered all the same."""
+    found = requirements._found
+    monkeypatch.setattr(
+        requirements, "_found", lambda name, module: ("1.10.14", "/usr") if name == "pydantic" else found(name, module)
+    )
+    monkeypatch.setattr(command_line, "_function", lambda name: pytest.fail("was called"))
+    said = "haptics: pydantic 1.10.14 found (/usr), >=2.6 needed: python3 -m pip install 'pydantic>=2.6'"
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(["run", "corner_peg", "--out", str(tmp_path / "out")])
+    assert ended.value.code == said
+    assert command_line.main(["list"]) == 0
+
+
+def test_the_command_line_names_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = requirements._found
+    monkeypatch.setattr(
+        requirements, "_found", lambda name, module: (None, "") if name == "pyyaml" else found(name, module)
+    )
+    monkeypatch.setattr(prepare, "mend", lambda error: None)  # as outside of a checkout
+
+    def imported(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
+
+    monkeypatch.setattr(command_line, "_function", imported)
+    assert command_line.main(["validate", "corner_peg"]) == 1
+    said = "haptics: pyyaml >=6.0 is needed and not there: python3 -m pip install 'pyyaml>=6.0'\n"
+    assert capsys.readouterr().err == said
