@@ -18,12 +18,13 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 from graph_checks import started, ticks_of, topics  # noqa: E402
 from haptics import msg  # noqa: E402
-from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
 from test_graph import observer, settings  # noqa: E402, F401
 
 from haptic_bench.experiment import HealthParameters  # noqa: E402
 from haptic_bench.health import Missed  # noqa: E402
 
+EVENT_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SERVO_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -120,3 +121,50 @@ def test_a_foreign_publisher_before_the_start_is_said_and_waited_for(
         assert run.wait() == 1, run.out
     assert "haptics: device_command has a foreign publisher (/observer)" in run.err
     assert "not started: device_command has a foreign publisher" in run.err
+
+
+def test_a_foreign_publisher_in_the_course_of_a_trial_is_said_at_once(
+    haptics: Callable[..., Haptics],
+    tmp_path: Path,
+    observer: Any,  # noqa: F811
+) -> None:
+    out = tmp_path / "out"
+    arguments = ("--mode", "realtime", "--duration", "3000", *settings("rate=200"), "--namespace", "late")
+    run = haptics("run", "corner_peg", *arguments, "--out", str(out))
+    wait_until(started(out), "the first chunk")
+    said = "device_command has a foreign publisher (/observer): while it is there, messages of this topic are refused"
+    with flooding(observer, "/late", device_command=msg.DeviceCommand):
+        wait_until(lambda: said in (out / "log" / "driver.log").read_text(), "that it is said")
+        assert run.process.poll() is None
+        run.interrupt()
+        assert run.wait() == 130, run.err
+    assert run.err.count(f"haptics: {said}\n") == 1
+
+
+@pytest.mark.parametrize("flags", [["lockstep"], ["realtime", "--composed"]], ids=["lockstep", "composed"])
+def test_events_that_another_publishes_are_no_events_of_the_trial(
+    haptics: Callable[..., Haptics],
+    tmp_path: Path,
+    observer: Any,  # noqa: F811
+    flags: list[str],
+) -> None:
+    """They can neither end it nor its recording, nor change what the bag says."""
+    out = tmp_path / "out"
+    arguments = ("--mode", *flags, "--duration", "3000", *settings("rate=200"), "--namespace", "forged")
+    run = haptics("run", "corner_peg", *arguments, "--out", str(out))
+    wait_until(started(out), "the first chunk")
+    publisher = observer.create_publisher(msg.TrialEvent, "/forged/trial_events", EVENT_QOS)
+    for node in ("driver", "recorder"):
+        for name in ("deactivated", "finished", "changed", "closed"):
+            publisher.publish(msg.TrialEvent(node=node, name=name, tick=7, detail="{}"))
+    refused = "refused: trial_events has a foreign publisher"
+    for node in ("driver", "recorder"):
+        wait_until(lambda node=node: refused in (out / "log" / f"{node}.log").read_text(), f"{node} to refuse")
+    size = (out / "bag" / "bag_0.mcap").stat().st_size
+    wait_until(lambda: (out / "bag" / "bag_0.mcap").stat().st_size > size + 200_000, "that it goes on")
+    run.interrupt()
+    assert run.wait() == 130, run.err
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "interrupted", summary
+    (event,) = topics(out)["trial_events"].messages
+    assert b"interrupted" in event

@@ -114,6 +114,22 @@ def tool_command(tick: int, force: float = 0.3) -> bytes:
     return command.to_bytes()
 
 
+def test_a_node_that_cannot_open_its_topics_says_why(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever it is: rclpy says nothing of an exception in a transition."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("no wait set")
+
+    node = bench.node("controller")
+    monkeypatch.setattr(ControllerNode, "open_inbox", broken)
+    assert node.trigger_configure() == TransitionCallbackReturn.FAILURE
+    assert "cannot be configured: " in (said := capfd.readouterr().err) and "RuntimeError: no wait set" in said
+    monkeypatch.undo()
+    configured(node)
+
+
 def test_the_controller_answers_a_repeated_message_the_same(bench: Bench) -> None:
     node = configured(bench.node("controller"))
     assert not node.prepared()

@@ -17,16 +17,16 @@ from rclpy.serialization import deserialize_message
 from haptic_bench.recording import ALONE, ROW
 from haptic_bench.trial_bag import TrialBag, cannot_record
 from haptic_sim.environment import EnvironmentParameters
-from haptic_sim.messages import TOPICS, Message, MessageError
-from haptic_sim.nodes.inbox import Inbox
+from haptic_sim.messages import Message, MessageError, tick_place
 from haptic_sim.nodes.process import run
 from haptic_sim.nodes.realtime import PRIORITY, prioritise_delivery
-from haptic_sim.nodes.servo import UNKNOWN_NODE, ServoNode
+from haptic_sim.nodes.servo import ServoNode
 from haptic_sim.nodes.trial import EVENTS, POLL, ServoError, TrialParameters
 from haptic_sim.parameters import ParameterError, quantity
 
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
+_TICK = tick_place()
 DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
 
 
@@ -76,39 +76,15 @@ class RecorderNode(ServoNode):
             )
         except OSError as error:
             raise ParameterError([cannot_record(error, directory)]) from error
-        # The tick follows the header, whose length is that of the frame's name.
-        self._tick_at = {topic: 4 + kind().offsets["tick"][0] for topic, kind in TOPICS.items()}
         # What is sent before the first tick, again and again, until everybody has it.
         self._lacking = {("tool_state", -1)}
         if asynchronous and not config.realtime:
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
 
-    def open_inbox(self) -> Inbox:
+    def told_apart(self) -> tuple[str, ...]:
         """See ServoNode: whatever else is published, what the trial's nodes say is recorded."""
-        self._told_apart: dict[tuple[str, bytes], bool] = {}  # whether a topic is of a publisher
-        try:
-            return Inbox(self.context, self.subscriptions_of, self._is_of_the_trial)
-        except (OSError, AttributeError) as error:
-            self.get_logger().warning(f"a topic with a foreign publisher is not recorded: {error}")
-            return super().open_inbox()
-
-    def _is_of_the_trial(self, topic: str, gid: bytes) -> bool:
-        """Whether a publisher is the one that a topic shall have: the first of that name, as long as it is there."""
-        known = self._told_apart.get((topic, gid))
-        if known is not None:
-            return known
-        names, namespace = self.config.publishers(topic), self.get_namespace()
-        infos = self.get_publishers_info_by_topic(topic)
-        name_of = {bytes(info.endpoint_gid)[: len(gid)]: (info.node_namespace, info.node_name) for info in infos}
-        where, name = name_of.get(gid, ("", UNKNOWN_NODE))
-        if name == UNKNOWN_NODE:
-            return False  # the graph does not know it yet; what is said before the start is said again
-        rivals = [one for one, named in name_of.items() if named == (where, name) and one != gid]
-        accepted = where == namespace and name in names
-        accepted &= not any(self._told_apart.get((topic, one), True) for one in rivals)
-        self._told_apart[topic, gid] = accepted
-        return accepted
+        return self.subscribed()
 
     def prepared(self) -> bool:
         """See ServoNode."""
@@ -124,10 +100,9 @@ class RecorderNode(ServoNode):
             elif event.name == "changed":
                 self._bag.note(event.node, event.name, event.tick, event.detail)
             return
-        at = self._tick_at[topic]
-        if len(data) < at + 8:
+        if len(data) < _TICK + 8:
             raise MessageError(f"{topic}: {len(data)} bytes")
-        tick = int.from_bytes(data[at : at + 8], "little", signed=True)
+        tick = int.from_bytes(data[_TICK : _TICK + 8], "little", signed=True)
         self._lacking.discard((topic, tick))
         self._bag.add(topic, tick, data)
 

@@ -6,12 +6,14 @@ The driver leads where there is a device; without one, the environment with the 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from haptics.msg import TrialEvent
+from rclpy.clock import ROSClock
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.serialization import deserialize_message
 
@@ -82,6 +84,8 @@ class LeaderNode(ServoNode):
         self._broken = ""  # why the trial cannot go on
         self._told = self._missed = 0  # ticks that /diagnostics has spoken of, and how many of them were missed
         self._ready: set[str] = set()
+        self._running = False  # between the first tick and the last
+        self._said: set[str] = set()  # of foreign publishers
         self._recorded, self._closed = 0, not config.recorded
         self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
@@ -129,7 +133,11 @@ class LeaderNode(ServoNode):
                 self._fail(self._broken)
             return
         self._report(first)
-        tick = self._run_on_the_clock(first) if self.realtime else self._run_in_lockstep(first)
+        self._running = True
+        try:
+            tick = self._run_on_the_clock(first) if self.realtime else self._run_in_lockstep(first)
+        finally:
+            self._running = False
         self._first = tick + 1  # what is sent below is answered for this activation
         self.conclude(tick)
         self._report(tick)
@@ -143,8 +151,7 @@ class LeaderNode(ServoNode):
                 self.listen(POLL)
         if self.realtime:
             self._save_timing(tick)
-        if self.config.progress:
-            print("end", flush=True)
+        self._print("end")
         if self._broken:
             self._fail(self._broken)
         elif finished:
@@ -276,6 +283,10 @@ class LeaderNode(ServoNode):
             if now > self._heard + READY_TIMEOUT:
                 missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.unmatched()]
                 raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing)}")
+        clock = self.get_clock()
+        simulated = isinstance(clock, ROSClock) and clock.ros_time_is_active
+        if self.realtime and simulated and not clock.now().nanoseconds:
+            self.say("use_sim_time is true and there is no /clock yet: until it comes, messages are stamped with 0")
         self.tell("started", 0)
         return True
 
@@ -286,11 +297,25 @@ class LeaderNode(ServoNode):
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
         )
 
+    def look_around(self) -> None:
+        """See ServoNode: say once of each foreign publisher that it has appeared in the course of the trial."""
+        if not self._running or all(self.count_publishers(topic) <= 1 for topic in TOPICS):
+            return
+        contested = self._contested()
+        if contested and contested not in self._said:
+            self._said.add(contested)
+            self.say(f"{contested}: while it is there, messages of this topic are refused")
+
     def say(self, text: str) -> None:
         """Say something to the user: in the log, and to whoever reads the progress."""
         self.get_logger().error(text)
+        self._print(f"say {text}")
+
+    def _print(self, line: str) -> None:
+        """Write a line to whoever reads the progress, from any thread."""
         if self.config.progress:
-            print(f"say {text}", flush=True)
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
 
     def _tick(self, tick: int) -> bool:
         """Execute a tick; False if interrupted before its command came."""
@@ -315,8 +340,7 @@ class LeaderNode(ServoNode):
             self.composition.flush()  # world states
 
     def _report(self, tick: int) -> None:
-        if self.config.progress:
-            print(f"tick {tick}", flush=True)
+        self._print(f"tick {tick}")
 
     def _await(self, condition: Any, reason: str) -> None:
         deadline = time.monotonic() + self.config.patience

@@ -18,7 +18,6 @@ from rclpy.signals import SignalHandlerOptions
 
 from haptic_sim.messages import Message
 from haptic_sim.nodes import shared_memory
-from haptic_sim.nodes.inbox import Inbox
 from haptic_sim.nodes.servo import ServoNode
 
 GRACE = 10  # [s] for a process that is told to end
@@ -44,7 +43,7 @@ class Composition:
             for topic in node.subscribed():
                 self._takers.setdefault(topic, []).append(node)
         outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
-        self.nodes[0].inbox = Inbox(self.nodes[0].context, outside)
+        self.nodes[0].inbox = self.nodes[0].open_inbox(outside)
 
     def published(self) -> set[str]:
         """Topics that are published by a node of this process."""

@@ -104,6 +104,10 @@ class ServoNode(LifecycleNode):
         """The topics that this node publishes with its present parameters."""
         return self.PUBLISHES
 
+    def told_apart(self) -> tuple[str, ...]:
+        """The topics whose messages count by who published them."""
+        return (EVENTS,)
+
     def receive(self, topic: str, data: bytes | Message) -> None:
         """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
 
@@ -141,6 +145,9 @@ class ServoNode(LifecycleNode):
         trouble = f"{self.refused} messages were refused" if self.refused else ""
         return trouble, {"refused messages": self.refused, "scheduler": self.scheduler or "default"}
 
+    def look_around(self) -> None:
+        """Called each second in the executor's thread: nothing here may take the servo thread's time."""
+
     # Services to derived classes
 
     def hurry(self) -> None:
@@ -174,8 +181,7 @@ class ServoNode(LifecycleNode):
         self.refused += sum(contested.values())
         self.contested += sum(contested.values())
         self.get_logger().error(
-            f"refused: {', '.join(contested)} has a foreign publisher; a servo topic must have one, find it with "
-            "`ros2 topic info --verbose`",
+            f"refused: {', '.join(contested)} has a foreign publisher; find it with `ros2 topic info --verbose`",
             throttle_duration_sec=1.0,
         )
         contested.clear()
@@ -282,9 +288,33 @@ class ServoNode(LifecycleNode):
             self._thread.join(timeout=5.0)
             self._thread = None
 
-    def open_inbox(self) -> Inbox:
-        """What takes the messages of the subscriptions."""
-        return Inbox(self.context, self.subscriptions_of)
+    def open_inbox(self, subscriptions: dict[str, Any]) -> Inbox:
+        """What takes the messages of subscriptions; of `told_apart` topics those of the trial's nodes only."""
+        told_apart = [topic for topic in self.told_apart() if topic in subscriptions]
+        self._accepted: dict[tuple[str, bytes], bool] = {}  # whether a topic is of a publisher
+        if told_apart:
+            try:
+                return Inbox(self.context, subscriptions, self._is_of_the_trial, told_apart)
+            except (OSError, AttributeError) as error:
+                self.get_logger().warning(f"messages cannot be told apart by their publisher: {error}")
+        return Inbox(self.context, subscriptions)
+
+    def _is_of_the_trial(self, topic: str, gid: bytes) -> bool | None:
+        """Whether a publisher is one that a topic shall have: the first of its name, as long as it is there."""
+        known = self._accepted.get((topic, gid))
+        if known is not None:
+            return known
+        names, namespace = self.config.publishers(topic), self.get_namespace()
+        infos = self.get_publishers_info_by_topic(topic)
+        name_of = {bytes(info.endpoint_gid)[: len(gid)]: (info.node_namespace, info.node_name) for info in infos}
+        where, name = name_of.get(gid, ("", UNKNOWN_NODE))
+        if name == UNKNOWN_NODE:
+            return None  # the graph does not know it yet
+        rivals = [one for one, named in name_of.items() if named == (where, name) and one != gid]
+        accepted = where == namespace and name in names
+        accepted &= not any(self._accepted.get((topic, one), True) for one in rivals)
+        self._accepted[topic, gid] = accepted
+        return accepted
 
     def close_inbox(self) -> None:
         """Let go of the subscriptions; the servo thread has ended."""
@@ -305,6 +335,7 @@ class ServoNode(LifecycleNode):
             self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
             self._report_compilation()
             self.build()
+            self._open_topics()
         except (ParameterError, rclpy.exceptions.ParameterException) as error:
             return self._not_configured(str(error))
         except Exception:  # rclpy would say nothing of it
@@ -312,6 +343,10 @@ class ServoNode(LifecycleNode):
         self.add_on_set_parameters_callback(self._on_set_parameters)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._diagnosis = self.create_timer(1.0, self._diagnose)
+        return TransitionCallbackReturn.SUCCESS
+
+    def _open_topics(self) -> None:
+        """Make the publishers and subscriptions of the servo topics, and what takes the messages."""
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
             qos = _WORLD_QOS if topic == "world_state" else servo_qos
@@ -332,8 +367,7 @@ class ServoNode(LifecycleNode):
                 raw=True,
             )
         if self.composition is None:
-            self.inbox = self.open_inbox()
-        return TransitionCallbackReturn.SUCCESS
+            self.inbox = self.open_inbox(self.subscriptions_of)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the servo thread; in a composition the first node's serves all."""
@@ -355,9 +389,14 @@ class ServoNode(LifecycleNode):
         """Close the topics."""
         self.stop_servo()
         self.remove_on_set_parameters_callback(self._on_set_parameters)
-        self.close_inbox()
         self.destroy_timer(self._diagnosis)
         self.destroy_publisher(self._diagnostics)
+        self._close_topics()
+        return TransitionCallbackReturn.SUCCESS
+
+    def _close_topics(self) -> None:
+        """Close those that are open."""
+        self.close_inbox()
         for publisher in self._publishers_of.values():
             self.destroy_publisher(publisher)
         for subscription in self.subscriptions_of.values():
@@ -365,7 +404,6 @@ class ServoNode(LifecycleNode):
         self._publishers_of.clear()
         self._publish.clear()
         self.subscriptions_of.clear()
-        return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End the process."""
@@ -376,8 +414,7 @@ class ServoNode(LifecycleNode):
     def _not_configured(self, reason: str) -> TransitionCallbackReturn:
         """Say why, and close what is open."""
         self.get_logger().error(f"cannot be configured: {reason}")
-        if EVENTS in self._publishers_of:
-            self.destroy_publisher(self._publishers_of.pop(EVENTS))
+        self._close_topics()
         return TransitionCallbackReturn.FAILURE
 
     def _report_compilation(self) -> None:
@@ -399,6 +436,7 @@ class ServoNode(LifecycleNode):
 
     def _diagnose(self) -> None:
         """Say on /diagnostics how this node is; in the executor's thread."""
+        self.look_around()
         trouble, values = self.health()
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if trouble else DiagnosticStatus.OK,
