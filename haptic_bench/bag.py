@@ -23,7 +23,7 @@ import struct
 import textwrap
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from operator import index
@@ -64,6 +64,8 @@ END_OF_TIME = 2**63 - 1  # [ns]; rosbag2's starting time of a bag without messag
 _FRAME = struct.Struct("<BQ")  # of every record: opcode, length of the body
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time; then the data
 _FRAMED_MESSAGE = struct.Struct("<BQHIQQ")
+_CHUNK_HEAD = struct.Struct("<28xIQ")  # of one that is not compressed: length of the compression's name, of the records
+_INDEX_HEAD = struct.Struct("<HI")  # of a message index: channel, length of the entries of two uint64
 
 # What the decoders raise on damaged bytes.
 _DAMAGE = (ValueError, OverflowError, MemoryError, RuntimeError, struct.error, McapError, zstandard.ZstdError)
@@ -412,6 +414,73 @@ def read(path: Path | str) -> dict[str, BagTopic]:
     }
 
 
+def read_numbers(path: Path | str, place: Callable[[str], int | None]) -> dict[str, np.ndarray]:
+    """One number of every message of some topics, found by the index: takes milliseconds where `read` takes seconds.
+
+    Args:
+        path: folder of a bag that was written here.
+        place: where in its messages [B] a topic, by its name, has an int64, little endian; None if it is not wanted.
+
+    Returns:
+        The numbers by topic, int64, in the order of the file.
+
+    Raises:
+        BagError: no such bag, not of our writer, or damaged.
+    """
+    found: dict[str, list[np.ndarray]] = {}
+    for file in _storage_files(Path(path)):
+        for topic, at in _message_places(file).items():
+            offset = place(topic)
+            if offset is not None:
+                found.setdefault(topic, []).append(_int64_at(file, at + offset))
+    return {topic: np.concatenate(numbers) for topic, numbers in found.items()}
+
+
+def _message_places(file: Path) -> dict[str, np.ndarray]:
+    """Where in an MCAP file the data of each message begins [B], by topic, from the index behind each chunk."""
+    content, starts = _Content(), dict[int, list[np.ndarray]]()
+    inside = 0  # where the records of the last chunk begin
+    data = _mapped(file)
+    try:
+        for opcode, begin, end in _records(data, len(MAGIC)):
+            if opcode in (Opcode.SCHEMA, Opcode.CHANNEL):
+                content.take(opcode, data[begin:end].tobytes())
+            elif opcode == Opcode.CHUNK:
+                compression, size = _CHUNK_HEAD.unpack_from(data, begin)
+                inside = begin + _CHUNK_HEAD.size
+                if compression or inside + size != end:
+                    raise ValueError("chunk that is compressed, or of another length")
+            elif opcode == Opcode.MESSAGE_INDEX:
+                channel, size = _INDEX_HEAD.unpack_from(data, begin)
+                entries = np.frombuffer(data, "<u8", size // 8, begin + _INDEX_HEAD.size).reshape(-1, 2)
+                starts.setdefault(channel, []).append(inside + _FRAMED_MESSAGE.size + entries[:, 1].astype(np.int64))
+            elif opcode == Opcode.DATA_END:
+                return {content.channels[number].topic: np.concatenate(at) for number, at in starts.items()}
+    except (*_DAMAGE, KeyError) as error:
+        raise BagError(file, f"its index cannot be followed: {error!r}") from error
+    raise BagError(file, "has no end: its writer did not finish")
+
+
+def _int64_at(file: Path, places: np.ndarray) -> np.ndarray:
+    """The numbers at some places of a file [B], int64."""
+    data = np.frombuffer(_mapped(file), np.uint8)
+    if len(places) and not 0 <= places.min() <= places.max() <= len(data) - 8:
+        raise BagError(file, "its index points outside of it")
+    return data[places[:, None] + np.arange(8)].view("<i8").ravel().astype(np.int64)
+
+
+def _mapped(file: Path) -> memoryview:
+    """A file as bytes that are read when they are looked at.
+
+    Raises:
+        BagError: it cannot be read.
+    """
+    try:
+        return np.memmap(file, np.uint8, mode="r").data
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        raise BagError(file, f"cannot be read: {error}") from error
+
+
 def read_metadata(path: Path | str) -> dict[str, dict[str, str]]:
     """What `BagWriter.add_metadata` put into a bag, by name; the last of a name counts.
 
@@ -671,7 +740,7 @@ def _load(file: Path) -> _Content:
     return content
 
 
-def _records(data: bytes, offset: int = 0) -> Iterator[tuple[int, int, int]]:
+def _records(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, int, int]]:
     """Opcode, begin and end of the body of each record; the last may end beyond the data."""
     while offset + _FRAME.size <= len(data):
         opcode, length = _FRAME.unpack_from(data, offset)

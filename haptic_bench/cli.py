@@ -82,8 +82,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"  {len(trials)} runs: {', '.join(f'{count} {state}' for state, count in states.items())}")
     if trials[0].label:
         print(f"  table: {directory / 'sweep.csv'}")
+    left = [one for one in summaries if not trial.is_complete(one)]
     page = Path(summaries[0].get("results", directory) if len(summaries) == 1 else directory) / "report.html"
-    print(f"  report: {page}")
+    print(f"  samples and page were left to `./haptics report {directory}`" if left else f"  report: {page}")
     for one, summary in zip(trials[:LISTED], summaries, strict=False):
         for notice in summary.get("notices", ()):
             print(f"haptics: {f'{one.label}: ' if one.label else ''}{notice}", file=sys.stderr)
@@ -232,17 +233,26 @@ def report(options: argparse.Namespace) -> int:
     from haptic_bench.verification import damage
 
     _show_compilation()
-    directory = Path(options.directory)
+    directory, status = Path(options.directory), DONE
     summary = trial.read_summary(directory)
     for one in trial.runs_of(directory, summary).values() if "sweep" in summary else [directory]:
-        problem = damage(one, trial.read_summary(one))
+        found = trial.read_summary(one)
+        problem = damage(one, found)
         if problem:
             print(f"{one}: {problem}", file=sys.stderr)
-        page = pages.write(one, damage=problem)
+        if problem or trial.is_complete(found):
+            page = pages.write(one, damage=problem)
+            continue
+        found = trial.complete(experiment.read_resolved(one / "experiment.yaml"), one, found)
+        page = Path(found.get("results", one)) / "report.html"
+        if "results" in found:
+            print(f"haptics: {one}: {found['reason']}", file=sys.stderr)
+            status = FAILED
     if "sweep" in summary:
+        sweep.write_table(directory, summary)
         page = pages.write(directory)
     print(page)
-    return DONE
+    return status
 
 
 def repair(options: argparse.Namespace) -> int:

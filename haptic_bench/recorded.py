@@ -142,6 +142,8 @@ def load_trial(directory: str | os.PathLike[str]) -> RecordedTrial:
     if "sweep" in summary:
         runs = ", ".join(run["directory"] for run in summary["sweep"]["runs"])
         raise ParameterError([f"{folder}: is the directory of a sweep; load one of its trials: {runs}"])
+    if not trials.is_complete(summary):
+        raise ParameterError([f"{folder}: was closed without samples; `haptics report {folder}` writes them"])
     loaded = experiments.read_resolved(folder / "experiment.yaml")
     try:
         samples = Samples.read_csv(folder / "samples.csv")

@@ -70,8 +70,9 @@ def write(directory: Path, analysis: Analysis | None = None, *, damage: str = ""
         measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
         page, figures = _trial_page(run, analysis, measured, damage)
     _write_figures(directory / "figures", figures)
-    path = directory / "report.html"
-    path.write_text(page, encoding="utf-8")
+    path, draft = directory / "report.html", directory / "report.html.draft"
+    draft.write_text(page, encoding="utf-8")
+    draft.replace(path)
     return path
 
 

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,17 +49,27 @@ class Outcome:
     namespace: str = ""  # of the trial's topics, with the slash in front
 
 
+class _Left(BaseException):
+    """What was being done is to be left."""
+
+
 class Interruption:
     """SIGINT, SIGTERM and SIGHUP as a flag that can be waited for; the second signal kills what is waited for.
 
     After nohup, SIGHUP is none. `status` is the exit status of a program that the first one ends.
+
+    Args:
+        say: says something to the user; on stderr by default.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], object] | None = None) -> None:
         self.event = threading.Event()
         self.count = 0
         self.status = 128 + signal.SIGINT
+        self._say = say or _say
         self._previous: dict[int, object] = {}
+        self._leave_after: int | None = None  # signals, while something is done that can be left
+        self._offer = ""
 
     def __enter__(self) -> Interruption:
         for number in failures.heeded():
@@ -73,11 +83,44 @@ class Interruption:
     def __bool__(self) -> bool:
         return self.count > 0
 
+    @contextlib.contextmanager
+    def leaving(self, offer: str) -> Iterator[None]:
+        """What is done while this is open can be left: by the next signal, but not by the first of all.
+
+        It is left by an exception in the main thread, which ends here; so it must not matter how far it came.
+
+        Args:
+            offer: that it can be left, said at once if there was a signal, or else at the first.
+        """
+        if self.count:
+            self._say(offer)
+        self._offer, self._leave_after = offer, max(1, self.count)
+        try:
+            yield
+        except BaseException:
+            if self.count <= self._leave_after:
+                raise
+            # It was left; what catches any exception on its way may have made another one of it.
+        finally:
+            self._leave_after = None
+
     def _note(self, number: int, frame: object) -> None:
         if not self.count:
             self.status = 128 + number
         self.count += 1
         self.event.set()
+        if self._leave_after is None:
+            return
+        if self.count > self._leave_after:
+            raise _Left
+        self._say(self._offer)
+
+
+def _say(text: str) -> None:
+    """Say something on stderr, in place of a bar of progress if there is one; within a signal's handler too."""
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{clear}haptics: {text}\n".encode(errors="replace"))
 
 
 class _Process:
@@ -212,12 +255,17 @@ def _become(module: str, arguments: Sequence[str], writing: int, output: int) ->
 
 
 class Progress:
-    """Follows the leader's report of its ticks."""
+    """Follows the leader's report of its ticks.
+
+    Args:
+        show: called with the number of ticks done.
+        say: says to the user what the leader wants to be known.
+    """
 
     _LINE = re.compile(r"tick (\d+)")
 
-    def __init__(self, show: Callable[[int], object] | None):
-        self._show = show
+    def __init__(self, show: Callable[[int], object] | None, say: Callable[[str], object] | None = None):
+        self._show, self._say = show, say or _say
         self.tick: int | None = None
         self.over = False
         self.first = self.last = 0.0
@@ -228,7 +276,7 @@ class Progress:
             self.over = True
             return True
         if line.startswith("say "):
-            print(f"haptics: {line[4:]}", file=sys.stderr, flush=True)
+            self._say(line[4:])
             return True
         match = self._LINE.fullmatch(line)
         if match is None:

@@ -124,9 +124,8 @@ class MessageStore:
 def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float, *, alone: bool = False) -> Samples:
     """Samples from the messages of a trial.
 
-    A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
-    the tick (ToolState k, DeviceCommand k) and what was rendered (DeviceState k+1). An environment that runs alone has
-    ToolCommand k for the operator's wrench instead, and no columns of a device.
+    `complete_ticks` says which ticks are rows. An environment that runs alone has ToolCommand k for the operator's
+    wrench, and no columns of a device.
 
     Args:
         messages: serialised messages by topic name, in any order.
@@ -136,17 +135,17 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
     """
     nq, nv = sizes.q, sizes.v
     tool = columns(sizes.tool_state(), messages.get("tool_state", ()))
-    at_tool = _by_tick(tool)
-    answered = {k for k in at_tool if k - 1 in at_tool}
+    found = {"tool_state": tool["tick"]}
     if alone:
         asked = columns(ToolCommand(), messages.get("tool_command", ()))
-        at_asked = _by_tick(asked)
-        ticks = sorted(answered & at_asked.keys())
+        found["tool_command"] = asked["tick"]
     else:
         device = columns(DeviceState(), messages.get("device_state", ()))
         asked = columns(DeviceCommand(), messages.get("device_command", ()))
-        at_device, at_asked = _by_tick(device), _by_tick(asked)
-        ticks = sorted(k for k in answered & at_asked.keys() if k in at_device and k + 1 in at_device)
+        found |= {"device_state": device["tick"], "device_command": asked["tick"]}
+        at_device = _by_tick(device)
+    at_tool, at_asked = _by_tick(tool), _by_tick(asked)
+    ticks = complete_ticks(found, alone=alone).tolist()
     command = asked[[at_asked[k] for k in ticks]]
     before = tool[[at_tool[k - 1] for k in ticks]]
     during = tool[[at_tool[k] for k in ticks]]
@@ -180,6 +179,27 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
         put("lambda", [str(i + 1) for i in range(sizes.multipliers)], during["multipliers"])
         put("residual_", ("holonomic", "nonholonomic"), before["residual"])
     return Samples(table)
+
+
+def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> np.ndarray:
+    """The ticks that are rows of the samples, in their order.
+
+    A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
+    the tick (ToolState k, DeviceCommand k) and what was rendered (DeviceState k+1). An environment that runs alone has
+    ToolCommand k in place of the device's.
+
+    Args:
+        ticks: of the messages that are there, by topic name, in any order.
+        alone: whether there is no device.
+    """
+    none = np.zeros(0, np.int64)
+    tool = ticks.get("tool_state", none)
+    rows = np.intersect1d(tool, tool + 1)
+    if alone:
+        return np.intersect1d(rows, ticks.get("tool_command", none))
+    device = ticks.get("device_state", none)
+    rows = np.intersect1d(rows, ticks.get("device_command", none))
+    return np.intersect1d(rows, np.intersect1d(device, device - 1))
 
 
 def simulated(trial: Trial) -> Samples:

@@ -18,7 +18,7 @@ from haptic_bench import trial_bag, workers
 from haptic_bench.experiment import Trial, resolved
 from haptic_bench.runner import Interruption
 from haptic_bench.studies import study_of
-from haptic_bench.trial import progress_bar, read_summary, run_trial, write_summary
+from haptic_bench.trial import is_complete, progress_bar, read_summary, run_trial, runs_of, write_summary
 from haptic_sim.parameters import ParameterError
 
 Summaries = dict[str, dict[str, Any]]
@@ -70,7 +70,9 @@ def run_all(
             summaries[label] = summary
             count.ended(label)
             _write(directory, trials, mode, summaries, "interrupted")
-    write_report(directory, trials, mode, summaries)
+    offer = f"{directory}: writing the page of the sweep (Ctrl-C again to leave that to `./haptics report {directory}`)"
+    with interruption.leaving(offer):
+        write_report(directory, trials, mode, summaries)
     return [summaries[one.label] for one in trials if one.label in summaries]
 
 
@@ -124,7 +126,7 @@ def finished(trials: Sequence[Trial], mode: str, directory: Path) -> Summaries:
             summary = read_summary(folder)
             same = all((folder / name).read_text(encoding="utf-8") == text for name, text in resolved(one).items())
             bag = summary.get("bag")
-            done = (summary["status"], summary["mode"]) == ("done", mode)
+            done = (summary["status"], summary["mode"]) == ("done", mode) and is_complete(summary)
             if done and same and isinstance(bag, dict) and bag and not trial_bag.damage(folder, bag):
                 found[one.label] = summary
     return found
@@ -178,6 +180,24 @@ def _write(directory: Path, trials: Sequence[Trial], mode: str, summaries: Summa
     )
     rows = [(dict(one.varied), summaries[one.label]) for one in ended]
     (directory / "sweep.csv").write_text(table(keys, rows), encoding="utf-8")
+
+
+def write_table(directory: Path, summary: Mapping[str, Any]) -> None:
+    """Write sweep.csv anew where there is one, as a run may have been completed since.
+
+    Raises:
+        ParameterError: it is not that of the sweep.
+    """
+    path, runs = directory / "sweep.csv", runs_of(directory, summary)
+    if not path.is_file():
+        return
+    keys = [str(key) for key in summary["sweep"].get("keys", ())]
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [dict(zip(keys, row, strict=False)) for row in csv.reader(file)][1:]
+    if len(rows) != len(runs) or any(len(row) != len(keys) for row in rows):
+        raise ParameterError([f"{path}: has {len(rows)} rows of runs, summary.json names {len(runs)}; move it away"])
+    found = [read_summary(folder) for folder in runs.values()]
+    path.write_text(table(keys, list(zip(rows, found, strict=True))), encoding="utf-8")
 
 
 def table(keys: Sequence[str], runs: Sequence[tuple[Mapping[str, str], Mapping[str, Any]]]) -> str:

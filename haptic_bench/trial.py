@@ -23,9 +23,9 @@ from haptic_bench import bag, namespaces, runner
 from haptic_bench.experiment import Trial, write_resolved
 from haptic_bench.health import Missed
 from haptic_bench.runner import Interruption, Outcome
-from haptic_bench.samples import Samples
+from haptic_bench.samples import Samples, complete_ticks
 from haptic_bench.studies import Analysis, study_of
-from haptic_bench.trial_bag import TrialBag, cannot_record, digest, read_messages, versions
+from haptic_bench.trial_bag import TrialBag, cannot_record, digest, read_messages, read_ticks, versions
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim import inputs
@@ -103,7 +103,7 @@ def run_trial(
             outcome = run_graph(trial, mode, directory, interruption, show, composed=composed, namespace=namespace)
     except OSError as error:  # a full disk, or a directory that may not be written
         outcome = Outcome("failed", cannot_record(error, directory))
-    return conclude(trial, mode, directory, outcome)
+    return conclude(trial, mode, directory, outcome, interruption)
 
 
 def run_graph(
@@ -163,17 +163,92 @@ def run_offline(
     return Outcome(status, reason, started - called, time.monotonic() - started, f"/{namespace}")
 
 
-def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:
-    """Write samples.csv, summary.json and the report from a trial's bag; returns the summary.
+def conclude(
+    trial: Trial,
+    mode: str,
+    directory: Path,
+    outcome: Outcome,
+    interruption: Interruption | None = None,
+    *,
+    command: str = "./haptics report",
+) -> dict[str, Any]:
+    """Close a trial whose nodes have ended, and write what its samples tell; returns the summary.
+
+    Args:
+        trial: what was run.
+        mode: one of MODES.
+        directory: of the trial.
+        outcome: how it ended.
+        interruption: a signal after that which ended the trial leaves samples, metrics and page to `haptics report`;
+            None: they are made whatever comes.
+        command: how the user calls that.
+    """
+    summary = close(trial, mode, directory, outcome)
+    if not summary["ticks"] or interruption is None:
+        return complete(trial, directory, summary)
+    what = f"trial closed: {summary['status']}, {summary['ticks']} ticks; writing samples and page"
+    offer = f"{what} (Ctrl-C again to leave that to `{command} {directory}`)"
+    with interruption.leaving(offer):
+        summary = complete(trial, directory, summary)
+    return summary
+
+
+def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:
+    """Make a trial's bag sound and write the summary of what is known without its samples; returns that.
+
+    Takes little time however long the trial was: of the bag, only the digest looks at every byte. The summary says
+    `"complete": false`, until `complete` has done the rest.
+    """
+    folder = directory / "bag"
+    if outcome.status != "done" and folder.is_dir() and not (folder / bag.METADATA_NAME).exists():
+        with contextlib.suppress(bag.BagError, OSError):  # nothing was recorded yet, or there is no room
+            bag.repair(folder)
+    ticks = count_ticks(trial, directory)
+    status, reason = outcome.status, outcome.reason
+    timing = {"start_up": outcome.start_up, **_measured(directory)}
+    missed = Missed.of(trial.experiment.health, timing, ticks)
+    if missed is not None and status == "done" and missed.too_many:
+        status, reason = "failed", reason or missed.reason
+    notices = [*([missed.notice] if missed is not None and missed.undecides else []), *_foreign(timing)]
+    summary: dict[str, Any] = {
+        "experiment": trial.experiment.name,
+        "mode": mode,
+        "status": status,
+        **({"reason": reason} if reason else {}),
+        "complete": False,
+        **({"namespace": outcome.namespace} if outcome.namespace else {}),
+        **({"notes": list(trial.notes)} if trial.notes else {}),
+        "seed": trial.experiment.seed,
+        "random": list(trial.experiment.random),
+        "ticks": ticks,
+        "wall_time": outcome.wall_time,
+        **Analysis({}).summary(),
+        **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
+        **({"notices": notices} if notices else {}),
+        "timing": timing,
+        "machine": machine(),
+        "versions": versions(),
+        "bag": digest(directory),
+    }
+    summary = _finite(summary)
+    with contextlib.suppress(OSError):  # the disk is full: `complete` says so, and finds another place
+        write_summary(directory, summary)
+    return summary
+
+
+def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[str, Any]:
+    """Write samples.csv, the whole summary and the page of a trial that was closed; returns the summary.
 
     Where the directory takes no more they are written into a new one among the temporary files, which the reason of the
     trial's failure and `results` of the summary name.
+
+    Args:
+        trial: what was run.
+        directory: of the trial.
+        closed: its summary as `close` left it.
     """
-    if outcome.status != "done" and (directory / "bag").is_dir():
-        with contextlib.suppress(bag.BagError, OSError):  # nothing was recorded yet, or there is no room
-            bag.repair(directory / "bag")
     samples = read_samples(trial, directory)
-    analysis, status, reason = Analysis({}), outcome.status, outcome.reason
+    analysis, status, reason = Analysis({}), closed["status"], closed.get("reason", "")
     diverged = samples.not_finite()
     # Of what diverges, the last numbers may be too large for any figure.
     overflow: Literal["ignore"] | None = None if diverged is None else "ignore"
@@ -182,39 +257,24 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
         status = "failed"
         reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
     finite = samples.finite()
-    timing = {"start_up": outcome.start_up, **_bounded(trial, finite), **_measured(directory)}
-    missed = Missed.of(trial.experiment.health, timing, len(samples))
-    if missed is not None and status == "done" and missed.too_many:
-        status, reason = "failed", reason or missed.reason
     if len(finite):
         try:
             with np.errstate(all=overflow):
                 analysis = study_of(trial.experiment).analyse(trial, finite, compare=status == "done")
         except RuntimeError as error:  # the ideal reference gave up
             reason = reason or f"not analysed: {error}"
-    notices = _foreign(timing)
+    timing = dict(closed["timing"])
+    missed = Missed.of(trial.experiment.health, timing, len(samples))
     if missed is not None and missed.undecides:
         analysis = replace(analysis, claims=[replace(claim, holds=None) for claim in analysis.claims])
-        notices.insert(0, missed.notice)
-    summary: dict[str, Any] = {
-        "experiment": trial.experiment.name,
-        "mode": mode,
+    summary = {
+        **{key: value for key, value in closed.items() if key != "complete"},
         "status": status,
         **({"reason": reason} if reason else {}),
-        **({"namespace": outcome.namespace} if outcome.namespace else {}),
-        **({"notes": list(trial.notes)} if trial.notes else {}),
-        "seed": trial.experiment.seed,
-        "random": list(trial.experiment.random),
         "ticks": len(samples),
-        "wall_time": outcome.wall_time,
         **analysis.summary(),
         **({"coordinates": samples.world.coordinates} if samples.world is not None else {}),
-        **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
-        **({"notices": notices} if notices else {}),
-        "timing": timing,
-        "machine": machine(),
-        "versions": versions(),
-        "bag": digest(directory),
+        "timing": timing | _bounded(trial, finite),
     }
     summary = _finite(summary)
     with np.errstate(all=overflow):
@@ -226,13 +286,33 @@ def conclude(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict
     return summary
 
 
+def is_complete(summary: Mapping[str, Any]) -> bool:
+    """Whether a trial's samples, metrics and page were written after it was closed."""
+    return summary.get("complete") is not False
+
+
+def count_ticks(trial: Trial, directory: Path) -> int:
+    """The rows that the samples of a trial have, which are not made for it where that is possible."""
+    study = study_of(trial.experiment)
+    if study.OFFLINE_ONLY:  # no trial in time: its rows are its own affair
+        return len(read_samples(trial, directory))
+    try:
+        return len(complete_ticks(read_ticks(directory), alone=trial.experiment.alone))
+    except bag.BagError:
+        return 0
+
+
 def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis) -> None:
     """Write what a trial came to beside its `experiment.yaml`."""
     from haptic_bench import report
 
-    samples.write_csv(directory / "samples.csv")
-    if samples.world is not None:
-        samples.world.write_csv(directory)
+    # Whoever kills this process finds each file whole, or none.
+    with tempfile.TemporaryDirectory(prefix=".draft-", dir=directory) as draft:
+        samples.write_csv(Path(draft) / "samples.csv")
+        if samples.world is not None:
+            samples.world.write_csv(Path(draft))
+        for path in Path(draft).iterdir():
+            path.replace(directory / path.name)
     write_summary(directory, summary)
     report.write(directory, analysis)
 

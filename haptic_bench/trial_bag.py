@@ -9,10 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from haptic_bench.bag import LATCHED_QOS, BagError, BagWriter, Topic, message_types, read, read_metadata
+import numpy as np
+
+from haptic_bench.bag import LATCHED_QOS, BagError, BagWriter, Topic, message_types, read, read_metadata, read_numbers
 from haptic_bench.recording import ALONE, ROW, Recording
 from haptic_sim.environment import SurveySchedule
-from haptic_sim.messages import TOPICS
+from haptic_sim.messages import TOPICS, tick_place
 
 EVENTS = "trial_events"
 FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose
@@ -132,6 +134,13 @@ def cannot_record(error: OSError, path: Path) -> str:
 def read_messages(directory: Path) -> Mapping[str, list[bytes]]:
     """The messages of a trial's bag by the last part of the topic name."""
     return {name.rpartition("/")[2]: topic.messages for name, topic in read(directory / "bag").items()}
+
+
+def read_ticks(directory: Path) -> Mapping[str, np.ndarray]:
+    """The ticks of the messages of a trial's bag by the last part of the topic name, without reading the messages."""
+    place = tick_place()
+    found = read_numbers(directory / "bag", lambda name: place if name.rpartition("/")[2] in ROW else None)
+    return {name.rpartition("/")[2]: ticks for name, ticks in found.items()}
 
 
 def digest(directory: Path) -> dict[str, dict[str, Any]]:

@@ -19,7 +19,7 @@ from haptic_bench.resimulation import resimulate
 from haptic_bench.runner import Outcome
 from haptic_bench.samples import MessageStore, Samples
 from haptic_bench.studies import study_of
-from haptic_bench.trial import MODES, conclude, read_summary
+from haptic_bench.trial import MODES, conclude, is_complete, read_summary
 from haptic_sim.energy import UnstableError
 from haptic_sim.parameters import ParameterError
 
@@ -127,7 +127,8 @@ def repair(directory: Path) -> str:
         summary = read_summary(directory)
         found = damage(directory, summary)
         if not found:
-            return "whole: nothing to repair"
+            rest = "" if is_complete(summary) else f"; `haptics report {directory}` writes samples and page"
+            return f"whole: nothing to repair{rest}"
     if trial_bag.is_foreign(directory):
         raise bag.BagError(directory, f"{found}; put its own bag back")
     kept = _keep(directory)

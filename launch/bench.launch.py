@@ -32,8 +32,8 @@ if lacking := requirements.unmet():
 
 from haptic_bench import experiment, namespaces
 from haptic_bench.graph import node_specs, write_parameters
-from haptic_bench.runner import Outcome, Progress, error_said
-from haptic_bench.trial import conclude, new_directory
+from haptic_bench.runner import Interruption, Outcome, Progress, error_said
+from haptic_bench.trial import conclude, is_complete, new_directory
 from haptic_sim.parameters import ParameterError
 from launch import Event, EventHandler, LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
@@ -103,6 +103,8 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
                 logger().error(re.sub(r"--(set|out|namespace) ", r"\1:=", problem))
             raise RuntimeError("bad input, nothing was started") from error
         logger().info(f"the trial is in {directory}")
+        for note in trial.notes:
+            logger().warning(note)
         protect = "launch-prefix" not in context.launch_configurations
         conductor = Conductor(trial, values, directory, namespace, protect, interrupts)
         entities = conductor.start()
@@ -137,7 +139,7 @@ def logger() -> Any:
     return launch.logging.get_logger("haptics")
 
 
-class Interrupts:
+class Interrupts(Interruption):
     """While this is open, Ctrl-C does not raise KeyboardInterrupt; launch sees it in its event loop all the same.
 
     The exception would come up anywhere: in the start of a process, whose end launch then awaits for ever, or while the
@@ -145,22 +147,17 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.seen = False
-        self._previous: Any = None
+        super().__init__(lambda text: logger().info(text))
 
     def __enter__(self) -> Interrupts:
         in_main_thread = threading.current_thread() is threading.main_thread()
         if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._previous = signal.signal(signal.SIGINT, self._note)
+            self._previous[signal.SIGINT] = signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
-            self._previous = None
-
-    def _note(self, *_: object) -> None:
-        self.seen = True
+        super().__exit__()
+        self._previous.clear()
 
 
 class Conductor:
@@ -222,7 +219,7 @@ class Conductor:
         self.failed: Any = None  # the node whose end is the reason
         self.errors: dict[Any, str] = {}  # the last that each node said, if any
         self.called = time.monotonic()
-        self.progress = Progress(None)
+        self.progress = Progress(None, lambda text: None)  # it says so on its standard error too, which is shown
 
     def start(self) -> list[LaunchDescriptionEntity]:
         """The nodes, and what watches them."""
@@ -267,7 +264,7 @@ class Conductor:
         actions: list[LaunchDescriptionEntity] = []
         if not context.is_shutdown:
             # In a terminal Ctrl-C reaches the nodes too, and launch may hear of their end first.
-            if not self.interrupts.seen and (event.action is not self.nodes[0] or event.returncode != 0):
+            if not self.interrupts and (event.action is not self.nodes[0] or event.returncode != 0):
                 self.reason = f"{event.process_name} ended early (exit code {event.returncode})"
                 self.failed = event.action
             actions.append(Shutdown(reason=self.reason or "the trial is over"))
@@ -299,9 +296,11 @@ class Conductor:
             self.namespace,
         )
         if self.record:
-            summary = conclude(self.trial, self.mode, self.directory, outcome)
+            command = "ros2 run haptics bench report"
+            summary = conclude(self.trial, self.mode, self.directory, outcome, self.interrupts, command=command)
             report = Path(summary.get("results", self.directory)) / "report.html"
-            logger().info(f"{summary['status']}, {summary['ticks']} ticks; report: {report}")
+            rest = f"report: {report}" if is_complete(summary) else "samples and page were left"
+            logger().info(f"{summary['status']}, {summary['ticks']} ticks; {rest}")
             for notice in summary.get("notices", ()):
                 logger().warning(notice)
             if summary["status"] == "failed":

@@ -16,6 +16,8 @@ import pytest
 import yaml
 from conftest import DEADLINE, ROOT, processes_of, wait_until
 
+from haptic_bench import command_line
+
 FILES = sorted((Path(__file__).resolve().parent / "launch").glob("test_*.launch.py"))
 BENCH = ROOT / "launch" / "bench.launch.py"
 # What `ros2 launch FILE ARGUMENTS` does.
@@ -176,7 +178,7 @@ def test_a_signal_to_launch_alone_ends_the_trial(bench: Callable[..., Launch], m
 
 
 @pytest.mark.parametrize("mark", ["the trial is in", "process started", "bag"])
-def test_ctrl_c_again_and_again_leaves_a_whole_report(bench: Callable[..., Launch], mark: str) -> None:
+def test_ctrl_c_again_and_again_leaves_a_closed_trial(bench: Callable[..., Launch], mark: str) -> None:
     launch = bench("mode:=lockstep", "duration:=3000")
     recorded = launch.out / "bag" / "bag_0.mcap"
     recording = mark == "bag"
@@ -184,11 +186,20 @@ def test_ctrl_c_again_and_again_leaves_a_whole_report(bench: Callable[..., Launc
         lambda: recorded.is_file() and recorded.stat().st_size > 100_000 if recording else mark in launch.said,
         "the moment to interrupt",
     )
-    while "report: " not in launch.said and launch.process.poll() is None:
+    while "trial closed: " not in launch.said and launch.process.poll() is None:
         launch.interrupt()
         time.sleep(0.05)
+    if recording:
+        launch.interrupt()
     assert launch.wait() == 0, launch.said
     summary = launch.summary()
     assert summary["status"] == "interrupted"
     assert (summary["ticks"] > 0) is recording
+    assert "Traceback" not in launch.said
+    if recording:
+        assert "ros2 run haptics bench report" in launch.said
+    if "complete" in summary:
+        assert "samples and page were left" in launch.said
+        assert command_line.main(["report", str(launch.out)]) == 0
+    assert launch.summary()["ticks"] == (launch.out / "samples.csv").read_text().count("\n") - 1
     assert (launch.out / "report.html").read_text().rstrip().endswith("</html>")
