@@ -91,7 +91,7 @@ class _Asked(Interruption):
     """Whether the sweep was interrupted, as its client tells through the scheduler."""
 
     def __init__(self, name: str):
-        super().__init__()
+        super().__init__(lambda text: None)  # a run that is asked to end here is thrown away
         from distributed import Event, get_client
 
         self._event, self._at = Event(name, get_client()), time.monotonic()
