@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from haptic_sim.collision import CollisionDetector
-from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.response import ContactParameters, Method, Rendering
 from haptic_sim.contact.rows import CAPACITY, ContactRows
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.multibody import Multibody
@@ -93,7 +93,7 @@ class Environment:
         world: World,
         contact: ContactParameters,
         method: Method,
-        rendering: ImpulseRendering,
+        rendering: Rendering,
         wrench_limit: np.ndarray,
         rate: float,
     ):

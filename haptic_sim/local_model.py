@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.contact.response import ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.response import ContactParameters, Method, Rendering
 from haptic_sim.contact.rows import CAPACITY
 from haptic_sim.messages import LocalGeometry, MessageError, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters, quantity
@@ -38,7 +38,7 @@ class LocalModel:
         world: World,
         contact: ContactParameters,
         method: Method,
-        rendering: ImpulseRendering,
+        rendering: Rendering,
         wrench_limit: np.ndarray,
         rate: float,
     ):

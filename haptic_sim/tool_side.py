@@ -174,11 +174,11 @@ def build_environment(
     world: World, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
 ) -> Environment:
     """A synchronous environment at the servo rate [Hz]."""
-    return Environment(world, contact, environment.method, device.impulse_rendering, device.limit(), rate)
+    return Environment(world, contact, environment.method, device.rendering, device.limit(), rate)
 
 
 def build_local_model(
     world: World, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
 ) -> LocalModel:
     """A local model at the servo rate [Hz], with the environment's contact method."""
-    return LocalModel(world, contact, environment.method, device.impulse_rendering, device.limit(), rate)
+    return LocalModel(world, contact, environment.method, device.rendering, device.limit(), rate)

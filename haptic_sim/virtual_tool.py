@@ -9,7 +9,7 @@ import numpy as np
 
 from haptic_sim.constrained_bodies import ConstrainedMultibody
 from haptic_sim.contact.methods import build_response
-from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, ImpulseRendering, Method
+from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, Method, Rendering
 from haptic_sim.contact.rows import ContactRows
 from haptic_sim.energy import UnstableError
 from haptic_sim.hand import Hand
@@ -60,7 +60,7 @@ class VirtualTool:
         world: World,
         contact: ContactParameters,
         method: Method,
-        rendering: ImpulseRendering,
+        rendering: Rendering,
         wrench_limit: np.ndarray,
         rate: float,
     ):

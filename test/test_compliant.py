@@ -220,7 +220,7 @@ def test_any_number_of_contacts_up_to_the_capacity(method: str, count: int) -> N
         assert response.method.state == (COLLIDING if count else FREE)
 
 
-@pytest.mark.parametrize("rendering", ["scaled", "spread"])
+@pytest.mark.parametrize("rendering", ["scaled", "printed_spread"])
 def test_limits_of_the_device_are_the_tools_affair(rendering: str) -> None:
     """Impulses of bodies that do not touch the tool are whole, however weak the device."""
     bodies = some_bodies(np.random.default_rng(20310), 2)

@@ -253,7 +253,7 @@ def test_schedules_are_counted_in_ticks(keys: dict[str, float], rate: float, exp
     assert EnvironmentParameters.model_validate(keys).schedule(rate) == expected
 
 
-@pytest.mark.parametrize("rendering", ["full", "spread"])
+@pytest.mark.parametrize("rendering", ["full", "spread", "printed_spread"])
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
 def test_a_rehearsal_loads_all_that_a_trial_calls(method: Any, rendering: Any) -> None:
     """A kernel that is first called upon contact would stop a trial on the clock for as long as it takes to load it."""
@@ -272,7 +272,7 @@ def test_a_rehearsal_loads_all_that_a_trial_calls(method: Any, rendering: Any) -
     environment = Environment(world(v=(0.5, -0.5, 0.1)), ContactParameters(), method, rendering, np.full(6, 1.0), RATE)
     state = environment.tool_state()
     contacts = 0
-    with contextlib.suppress(UnstableError):  # a limit of 1 N lets overlaps grow
+    with contextlib.suppress(UnstableError):  # as printed, a limit of 1 N lets overlaps grow
         for _ in range(200):
             environment.step(ToolCommand(), state)
             contacts += state.contacts
@@ -284,7 +284,7 @@ def test_overlaps_that_grow_while_impulses_are_spread_are_named() -> None:
     """With 1 N it takes hundreds of steps to stop the peg, which enters the wall without a spring meanwhile."""
     limit = np.full(6, 1.0)
     environment = Environment(
-        world(v=(0.5, -0.5, 0.1)), ContactParameters(), "impulse_augmented", "spread", limit, RATE
+        world(v=(0.5, -0.5, 0.1)), ContactParameters(), "impulse_augmented", "printed_spread", limit, RATE
     )
     state = environment.tool_state()
     with pytest.raises(UnstableError, match=r"unstable: overlaps that grew .* larger device\.wrench_limit"):

@@ -8,10 +8,39 @@ penalties; while it rests, penalties and friction act. `frictional_impulses`: th
 law (beyond THESIS, which names it in 7.2).
 
 Two groups that share no moving body do not feel each other's impulses, so that each is resolved alone.
+
+**Impulses that a device cannot render** (THESIS 4.5.2) are scaled, all those of the hand's group by one part c in
+[0, 1], and with `spread` the group collides again in the next step, until c = 1.
+
+*Printed*: in these steps impulses replace the penalties (4.45), as they do in any step with impulses. Overlaps grow
+meanwhile by h v' a step without a spring that resists, and store h k v' (s + h v' / 2) each that nobody has paid for: a
+push as strong as the limit drives a body in without end, and a lighter one hops on what the springs give back. With a
+restitution e the impulses are solved anew each step from what is left of the approach, so that the rebound is that of
+the last step, some e F h / (m (1 + e)) (errata 14).
+
+*Consistent* (device.spread, the default): the impulses act first, then all other forces, then the springs of all
+contacts of the group, and no dampers, as the impulses are the dampers. A spring pushes with its force in the middle of
+the step's motion, so that it never gives more than it has stored:
+    u1 = u + c W^T p,   u' = u1 + external + W^T q,   0 <= q = max(0, -h k (s + h v' / 2)),   v' = W u'.
+c is the largest part for which impulses and springs together are within the limit, so that the device can render their
+sum; 0 where the springs leave nothing.
+  - Energy. With E(c) = -(c p.v + 1/2 c^2 |W^T p|^2) >= 0 the energy that the impulses take (4.40, with 1/2: errata 1),
+    x the path of the step and f the other forces, held over it (W u and s on straight paths),
+        change of (1/2 |u|^2 + sum 1/2 k s^2) - f.x = -E(c) - 1/2 |external + W^T q|^2 <= 0:
+    for q.v' + h k s v' + 1/2 h^2 k v'^2 = 0 for each contact that pushes, and those that do not push stretch nothing
+    (their terms are not positive, as then s + h v' / 2 >= 0 and s < 0). So whatever masses, stiffness, period and part,
+    such a step adds nothing; what a contact that begins has entered, 1/2 k (h v')^2, is all there is.
+  - Restitution. A contact that begins to collide owes its body the velocity e |v|, and takes part in the spread as long
+    as it is slower: it collides without restitution with a wall that recedes at this velocity. Impulses that speed
+    bodies up give energy, E < 0: at most what earlier ones of the spread have taken beyond what the whole impulses
+    take (4.40). So the sum of E over a spread is never negative, and where nothing else acts it becomes that of the
+    whole impulses while the springs still hold a part of the rebound, which they give back without dampers: the body
+    leaves with e |v|.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numba
@@ -19,6 +48,7 @@ import numpy as np
 
 from haptic_sim.contact.friction import (
     COULOMB,
+    HELD,
     NONE,
     STICKS,
     Bonds,
@@ -42,6 +72,7 @@ from haptic_sim.contact.penalties import LIMIT, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
     BONDS,
     CONTACTS,
+    LIMITED,
     NOW,
     PENDING,
     RELEASED,
@@ -52,8 +83,8 @@ from haptic_sim.contact.response import (
     UNRESOLVED,
     ContactParameters,
     ContactResponse,
-    ImpulseRendering,
     Method,
+    Rendering,
     add_up,
     begin_step,
     end_step,
@@ -123,21 +154,27 @@ class CompliantArrays(NamedTuple):
     Attributes:
         old: identities of the contacts that overlapped in the step before, (C,) int64.
         group: union-find forest of the trees, (trees,) int64; colliding: of its roots, (trees,) bool.
-        numbers: normal velocity, 1 where it collides, and two more of each contact, (4, C).
+        owed: velocities of separation that contacts of the step before owe their bodies, in the order of `old`;
+            negative where nothing is known, (C,) [m/s].
+        account: energy that the impulses of a spread have taken, and what the whole ones take, (2,) [J].
+        numbers: see `_penalties`; then, of contacts chosen to collide, numbers[2] and numbers[3], (6, C).
         ratios: see `find_ratios`, (2, trees).
         chosen, column: work space, (C,) and (trees,) int64.
         W, c, G, H, small, vectors, order: of an `ImpulseWorkspace`.
-        wrench_limit: (6,); wrenches: work space, (3, 6).
+        wrench_limit: (6,); wrenches: work space, (4, 6).
         bonds, table: of a `FrictionMemory`.
         normal_force, mobility, slip, friction, viscosity, viscous_limit: see `friction_forces`.
         viscous, blocks: see `damp`; sums: see `tangential_mobility`; energy: see `bond_energy`.
         u: work space, (nv,).
         impulsive, limited, spread: whether there are impulses, and what is done about those beyond `wrench_limit`.
+        consistent: whether springs act beside impulses, and restitution is remembered.
         impacts, sweeps: for impulses with friction, and for those of many contacts without; of no contact where there
             are none.
     """
 
     old: np.ndarray
+    owed: np.ndarray
+    account: np.ndarray
     group: np.ndarray
     colliding: np.ndarray
     numbers: np.ndarray
@@ -169,6 +206,7 @@ class CompliantArrays(NamedTuple):
     impulsive: bool
     limited: bool
     spread: bool
+    consistent: bool
     impacts: Impacts
     sweeps: Sweeps
 
@@ -177,7 +215,7 @@ class CompliantContact(ContactResponse):
     """The methods `penalty`, `impulse_augmented` and `frictional_impulses`.
 
     Args:
-        rendering: what is done about impulses that the device cannot render; `scaled` and `spread` are done here.
+        rendering: what is done about impulses that the device cannot render; those of LIMITED are done here.
         wrench_limit: of the device, (6,) [N, N m].
     """
 
@@ -187,26 +225,28 @@ class CompliantContact(ContactResponse):
         parameters: ContactParameters,
         capacity: int,
         method: Method,
-        rendering: ImpulseRendering,
+        rendering: Rendering,
         wrench_limit: np.ndarray,
     ):
         super().__init__(body, parameters, capacity)
-        frictional, limited = method == "frictional_impulses", rendering in ("scaled", "spread")
+        frictional, limited = method == "frictional_impulses", rendering in LIMITED
         self._respond, self._step = (_respond_with_friction, _step_with_friction) if frictional else (_respond, _step)
         if limited and not body.held_alone:
             raise ParameterError(
                 [
-                    f"device.impulse_rendering = {rendering}: is made for a tool of one body; a linkage needs full or "
-                    "saturated"
+                    f"device.impulse_rendering = {rendering.removeprefix('printed_')}: is made for a tool of one body; "
+                    "a linkage needs full or saturated"
                 ]
             )
         trees, work = max(body.trees.start.size, 1), ImpulseWorkspace(capacity, body.nv)
         bonds = FrictionMemory(capacity)
         self._arrays = CompliantArrays(
             old=np.zeros(capacity, np.int64),
+            owed=np.zeros(capacity),
+            account=np.zeros(2),
             group=np.zeros(trees, np.int64),
             colliding=np.zeros(trees, np.bool_),
-            numbers=np.zeros((4, capacity)),
+            numbers=np.zeros((6, capacity)),
             ratios=np.zeros((2, trees)),
             chosen=np.zeros(capacity, np.int64),
             column=np.zeros(trees, np.int64),
@@ -218,7 +258,7 @@ class CompliantContact(ContactResponse):
             vectors=work.vectors,
             order=work.index,
             wrench_limit=np.array(wrench_limit, float),
-            wrenches=np.zeros((3, 6)),
+            wrenches=np.zeros((4, 6)),
             bonds=bonds.both,
             table=bonds.table,
             normal_force=np.zeros(capacity),
@@ -234,7 +274,8 @@ class CompliantContact(ContactResponse):
             u=np.zeros(body.nv),
             impulsive=method != "penalty",
             limited=limited,
-            spread=rendering == "spread",
+            spread=rendering in ("spread", "printed_spread"),
+            consistent=method != "penalty" and rendering == "spread",
             impacts=Impacts.allocate(capacity if frictional else 0, body),
             sweeps=Sweeps.allocate(capacity if method == "impulse_augmented" else 0, body),
         )
@@ -297,13 +338,11 @@ def _settle(packed, count, period, collide):
     a = packed.arrays
     counts = a.counts
     if collide and a.method.limited:
-        part = _limit_all(packed, count, period)
-        counts[PENDING] = 1 if a.method.spread and 0.0 < part < 1.0 else 0
-        if part == 0.0:  # the device renders nothing in a direction that is needed
-            collide = False
-            _penalize(packed, count, period, False)
+        collide = _limit_all(packed, count, period)
     if collide and a.body.joints.damped:
         _damp_joints(packed, count, period)
+    if collide and a.method.consistent:
+        counts[UNRESOLVED] += _push_beside_impulses(packed, count, period)
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
     counts[SLIDING] = 0
     a.amounts[RELEASED] = 0.0
@@ -333,6 +372,8 @@ def _penalize(packed, count, period, impulsive):
     """Fill in penalties where there are no collisions; whether some contacts collide."""
     a = packed.arrays
     m, material, counts = a.method, a.material, a.counts
+    if impulsive and counts[PENDING] == 0:
+        m.account[0] = m.account[1] = 0.0
     counts[CONTACTS], counts[REMEMBERED], collide, a.amounts[STORED] = _penalties(
         count,
         a.rows,
@@ -344,9 +385,11 @@ def _penalize(packed, count, period, impulsive):
         material.shared,
         impulsive,
         impulsive and counts[PENDING] != 0,
+        m.consistent,
         a.body.hand_tree,
         m.old,
         counts[REMEMBERED],
+        m.owed,
         m.group,
         m.colliding,
         m.numbers,
@@ -357,8 +400,23 @@ def _penalize(packed, count, period, impulsive):
     if _are_beyond(packed, count, period):
         for g in range(m.group.shape[0]):
             if m.ratios[0, g] > LIMIT * m.ratios[1, g]:
-                counts[UNRESOLVED] += not _penalize_implicitly(packed, g, count, period)
+                explicit = LIMIT * m.ratios[1, g] / m.ratios[0, g]
+                counts[UNRESOLVED] += not _penalize_implicitly(
+                    packed, g, count, period, m.numbers[2], a.material.damping, explicit
+                )
     return collide
+
+
+@numba.njit(cache=True, nogil=True)
+def _push_beside_impulses(packed, count, period):
+    """Let springs act after the impulses of the groups that collide; returns how many groups did not converge."""
+    a = packed.arrays
+    m = a.method
+    failures = 0
+    for g in range(m.group.shape[0]):
+        if m.group[g] == g and m.colliding[g]:
+            failures += not _penalize_implicitly(packed, g, count, period, m.numbers[5], 0.0, 0.5)
+    return failures
 
 
 @numba.njit(cache=True, nogil=True)
@@ -383,18 +441,27 @@ def _are_beyond(packed, count, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _penalize_implicitly(packed, g, count, period):
-    """Replace the penalties of a group that is beyond what is stable; whether they converged."""
+def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
+    """Replace the penalties of a group by some that act after its impulses; whether they converged.
+
+    Args:
+        share: how many contacts share the stiffness of one, 0 for those that have no penalty, (C,).
+        damper: damping that the contacts share [N s/m].
+        explicit: part of the penalties that is explicit.
+    """
     a = packed.arrays
-    m, p, spring = a.method, a.impulses.p, a.impulses.spring
+    m, p, spring, impact = a.method, a.impulses.p, a.impulses.spring, a.impulses.impact
     v_free, p0, v, q = m.vectors[0], m.vectors[1], m.vectors[2], m.vectors[3]
-    explicit = LIMIT * m.ratios[1, g] / m.ratios[0, g]
     for j in range(m.u.shape[0]):
         m.u[j] = a.body.u[j] + a.external[j]
+    for i in range(count):
+        if impact[i]:
+            for d in range(3):
+                apply_impulse(a.scaled, i, d, p[i, d], m.u)
     n = 0
     for i in range(count):
-        if m.numbers[2, i] > 0.0 and _group_of(a.scaled, i, m.group) == g:
-            stiffness, damping = a.material.stiffness / m.numbers[2, i], a.material.damping / m.numbers[2, i]
+        if share[i] > 0.0 and _group_of(a.scaled, i, m.group) == g:
+            stiffness, damping = a.material.stiffness / share[i], damper / share[i]
             m.chosen[n] = i
             v_free[n] = contact_velocity(a.scaled, i, 0, m.u)
             p0[n] = -period * stiffness * a.rows.separation[i]
@@ -409,10 +476,10 @@ def _penalize_implicitly(packed, g, count, period):
     ended = push_implicitly(n, W, v_free, p0, m.c, m.H, m.small[0], m.small[1], v, m.numbers[3], m.order[0], q)
     for k in range(n):
         i = m.chosen[k]
-        p[i, 0], m.normal_force[i], spring[i] = q[k], q[k] / period, 0.0
+        p[i, 0], m.normal_force[i], spring[i] = (p[i, 0] if impact[i] else 0.0) + q[k], q[k] / period, 0.0
         if q[k] > 0.0:
             end = a.rows.separation[i] + (1.0 - explicit) * period * v[k]
-            spring[i] = -a.material.stiffness / m.numbers[2, i] * min(end, 0.0) * period
+            spring[i] = -a.material.stiffness / share[i] * min(end, 0.0) * period
     return ended
 
 
@@ -430,6 +497,8 @@ def _collide_without_friction(packed, count):
             if numbers[1, i] > 0.0 and _group_of(a.scaled, i, group) == g:
                 index[n] = i
                 numbers[2, n], numbers[3, n] = numbers[0, i], a.rows.restitution[i]
+                if numbers[4, i] >= 0.0:  # a wall that recedes with what is owed
+                    numbers[2, n], numbers[3, n] = numbers[0, i] - numbers[4, i], 0.0
                 n += 1
         if n > 0 and not _resolve_group(packed, g, n):
             failures += 1
@@ -498,6 +567,7 @@ def _sweep(packed, n, p):
     s = m.sweeps
     for k in range(n):
         copy_contact(a.scaled, m.chosen[k], s.some, k)
+        s.some.offset[k, 0] -= max(m.numbers[4, m.chosen[k]], 0.0)
         s.bias[k] = m.numbers[3, k] * min(m.numbers[2, k], 0.0)
         s.p[k, 0] = max(p[k], 0.0)
         s.p[k, 1] = s.p[k, 2] = 0.0
@@ -527,24 +597,104 @@ def _collide_with_friction(packed, count):
 
 @numba.njit(cache=True, nogil=True)
 def _limit_all(packed, count, period):
-    """As `_limit`."""
+    """Scale the impulses of the hand's group, or let it rest if nothing is left of them; whether some are."""
     a = packed.arrays
-    m = a.method
-    return _limit(
+    m, counts = a.method, a.counts
+    if m.consistent:
+        _foresee_springs(packed, count, period)
+    within = _limit(
         count,
         a.rows,
         a.scaled,
         a.tangent,
         a.impulses,
-        m.group,
         a.body.hand,
         a.body.hand_tree,
         a.body.J_W,
         a.body.p_WH,
         period,
+        m.consistent,
         m.wrench_limit,
         m.wrenches,
     )
+    part = within
+    if m.consistent:
+        part = _bound_restitution(packed, count, within)
+        _remember_restitution(packed, count)
+    elif part == 0.0:  # the device renders nothing in a direction that is needed
+        _penalize(packed, count, period, False)
+        return False
+    counts[PENDING] = 1 if m.spread and within < 1.0 else 0
+    _scale(packed, count, part)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _foresee_springs(packed, count, period):
+    """Fill `Impulses.spring` with what springs beside impulses give at most [N s], for the limits."""
+    a = packed.arrays
+    m = a.method
+    for j in range(m.u.shape[0]):
+        m.u[j] = a.body.u[j] + a.external[j]
+    for i in range(count):
+        if m.numbers[5, i] > 0.0:
+            middle = a.rows.separation[i] + 0.5 * period * contact_velocity(a.scaled, i, 0, m.u)
+            a.impulses.spring[i] = max(0.0, -period * a.material.stiffness / m.numbers[5, i] * middle)
+
+
+@numba.njit(cache=True, nogil=True)
+def _bound_restitution(packed, count, part):
+    """Part of the impulses of the hand's group, at most `part`, of which a spread as a whole is passive; books it."""
+    a = packed.arrays
+    m, p, account = a.method, a.impulses.p, a.method.account
+    for j in range(m.u.shape[0]):
+        m.u[j] = 0.0
+    work = square = 0.0
+    begins = False
+    for i in range(count):
+        if a.impulses.impact[i] and _group_of(a.scaled, i, m.group) == _root(m.group, a.body.hand_tree):
+            begins = begins or m.numbers[4, i] < 0.0
+            for d in range(3):
+                work += p[i, d] * contact_velocity(a.scaled, i, d, a.body.u)
+                apply_impulse(a.scaled, i, d, p[i, d], m.u)
+    for j in range(m.u.shape[0]):
+        square += m.u[j] * m.u[j]
+    if begins:
+        account[1] = max(account[1], account[0] - work - 0.5 * square)
+    spare = max(0.0, account[0] - account[1])
+    if part * (work + 0.5 * part * square) > spare:
+        part = min(part, (math.sqrt(work * work + 2.0 * square * spare) - work) / square)
+    account[0] -= part * (work + 0.5 * part * square)
+    return part
+
+
+@numba.njit(cache=True, nogil=True)
+def _remember_restitution(packed, count):
+    """Note what the contacts of the hand's group owe, in the order in which `old` has them."""
+    a = packed.arrays
+    m = a.method
+    n = 0
+    for i in range(count):
+        if a.rows.separation[i] < 0.0:
+            owed = m.numbers[4, i]
+            collides = m.numbers[1, i] > 0.0 and _group_of(a.scaled, i, m.group) == _root(m.group, a.body.hand_tree)
+            if owed < 0.0 and collides:
+                owed = a.rows.restitution[i] * max(-m.numbers[0, i], 0.0)
+            m.owed[n] = owed
+            n += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _scale(packed, count, part):
+    """Scale all impulses of the hand's group."""
+    a = packed.arrays
+    if part < 1.0:
+        for i in range(count):
+            if a.impulses.impact[i] and _group_of(a.scaled, i, a.method.group) == _root(
+                a.method.group, a.body.hand_tree
+            ):
+                for d in range(3):
+                    a.impulses.p[i, d] *= part
 
 
 @numba.njit(cache=True, nogil=True)
@@ -607,14 +757,12 @@ def _group_of(contacts, i, group):
 
 
 @numba.njit(cache=True, nogil=True)
-def _is_new(id, old, count, hint):
-    """Whether an identity is not among the old ones; looks first where it would be had nothing changed."""
-    found = False
+def _place(id, old, count, hint):
+    """Place of an identity among the old ones, or -1; looks first where it would be had nothing changed."""
     for m in range(count):
         if old[(m + hint) % count] == id:
-            found = True
-            break
-    return not found
+            return (m + hint) % count
+    return -1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -629,9 +777,11 @@ def _penalties(
     per_wall,
     impulsive,
     pending,
+    consistent,
     hand_tree,
     old,
     old_count,
+    owed,
     group,
     colliding,
     numbers,
@@ -641,10 +791,12 @@ def _penalties(
     """Say which groups collide, and fill in the penalties of the others.
 
     numbers[0]: normal velocity of each contact; numbers[1]: 1 where it collides; numbers[2]: how many contacts share
-    the stiffness of one with a penalty, else 0.
+    the stiffness of one with a penalty, else 0; numbers[4]: what it owes from the spread so far, else -1; numbers[5]:
+    how many contacts share the stiffness of one whose group collides, else 0. Where there are no springs beside
+    impulses, the bonds of these are held.
     """
     p, spring, impact, bond, loosened = impulses.p, impulses.spring, impulses.impact, impulses.bond, impulses.loosened
-    v_n, collides, shared_by = numbers[0], numbers[1], numbers[2]
+    v_n, collides, shared_by, owes, beside = numbers[0], numbers[1], numbers[2], numbers[4], numbers[5]
     for tree in range(group.shape[0]):
         group[tree] = tree
         colliding[tree] = False
@@ -652,6 +804,7 @@ def _penalties(
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = normal_force[i] = collides[i] = shared_by[i] = 0.0
         bond[i, 0] = bond[i, 1] = loosened[i] = 0.0
+        owes[i], beside[i] = -1.0, 0.0
         impact[i] = False
         v_n[i] = contact_velocity(contacts, i, 0, u)
         if rows.separation[i] < 0.0:
@@ -663,13 +816,18 @@ def _penalties(
     if impulsive:
         if pending and hand_tree >= 0:
             colliding[_root(group, hand_tree)] = True
+            if consistent:
+                for i in range(count):
+                    k = _place(rows.id[i], old, old_count, i) if rows.separation[i] < 0.0 else -1
+                    if k >= 0:
+                        owes[i] = owed[k]
         for i in range(count):
             if rows.separation[i] < 0.0 and v_n[i] < 0.0:
                 g = _group_of(contacts, i, group)
-                if g >= 0 and not colliding[g] and _is_new(rows.id[i], old, old_count, i):
+                if g >= 0 and not colliding[g] and _place(rows.id[i], old, old_count, i) < 0:
                     colliding[g] = True
         for i in range(count):
-            if rows.separation[i] < 0.0 and v_n[i] < 0.0:
+            if rows.separation[i] < 0.0 and v_n[i] < max(owes[i], 0.0):
                 g = _group_of(contacts, i, group)
                 if g >= 0 and colliding[g]:
                     collides[i] = 1.0
@@ -681,7 +839,7 @@ def _penalties(
                 colliding[_group_of(contacts, i, group)] = True
         if collisions:
             for i in range(count):
-                if rows.separation[i] < 0.0 and 0.0 <= v_n[i] <= _STILL:
+                if rows.separation[i] < 0.0 and 0.0 <= v_n[i] - max(owes[i], 0.0) <= _STILL:
                     g = _group_of(contacts, i, group)
                     if g >= 0 and colliding[g]:
                         collides[i] = 1.0
@@ -704,6 +862,8 @@ def _penalties(
         stored += 0.5 * stiffness / share * s * s
         g = _group_of(contacts, i, group)
         if collisions and g >= 0 and colliding[g]:
+            beside[i] = share
+            normal_force[i] = -stiffness * s / share if consistent else HELD
             continue
         shared_by[i] = share
         # THESIS (4.5) has no clamp, so a point that leaves quickly would be pulled back (errata 7)
@@ -716,16 +876,18 @@ def _penalties(
 
 
 @numba.njit(cache=True, nogil=True)
-def _limit(count, rows, contacts, tangent, impulses, group, hand, hand_tree, J_W, p_WH, period, limit, work):
-    """Scale all impulses of the hand's group so that the device can render them (THESIS 4.5.2); returns by how much.
+def _limit(count, rows, contacts, tangent, impulses, hand, hand_tree, J_W, p_WH, period, consistent, limit, work):
+    """Part of the impulses of the hand's group that the device can render, beside the springs (THESIS 4.5.2).
 
     Scaling keeps them passive: the change of energy is convex in the factor and zero at 0.
     """
     p = impulses.p
-    wrench, gross, f = work[0], work[1], work[2]  # gross: sums of magnitudes of the components
+    wrench, gross, f, pushed = work[0], work[1], work[2], work[3]  # gross: sums of magnitudes of the components
     for j in range(6):
-        wrench[j] = gross[j] = 0.0
+        wrench[j] = gross[j] = pushed[j] = 0.0
     for i in range(count):
+        if consistent and impulses.spring[i] > 0.0:
+            _add_push(rows, i, hand, impulses.spring[i] / period, p_WH, pushed)
         if not impulses.impact[i]:
             continue
         if rows.coordinate[i] >= 0:
@@ -759,14 +921,26 @@ def _limit(count, rows, contacts, tangent, impulses, group, hand, hand_tree, J_W
     part = 1.0
     for j in range(6):
         # what rounding leaves of a sum of zero needs no rendering
-        if abs(wrench[j]) > 1e-12 * gross[j] and abs(wrench[j]) * part > limit[j]:
-            part = limit[j] / abs(wrench[j])
-    if part < 1.0:
-        for i in range(count):
-            if impulses.impact[i] and _group_of(contacts, i, group) == _root(group, hand_tree):
-                for d in range(3):
-                    p[i, d] *= part
+        room = max(0.0, limit[j] - math.copysign(pushed[j], pushed[j] * wrench[j]))
+        if abs(wrench[j]) > 1e-12 * gross[j] and abs(wrench[j]) * part > room:
+            part = room / abs(wrench[j])
     return part
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_push(rows, i, hand, force, p_WH, wrench):
+    """Add to `wrench` at the hand what a force along the normal of contact i does to the hand's body."""
+    sign = 0.0
+    if rows.body[i, 1] == hand:
+        sign += 1.0
+    if rows.body[i, 0] == hand:
+        sign -= 1.0
+    for j in range(3):
+        a, b = (j + 1) % 3, (j + 2) % 3
+        f = sign * force * rows.normal[i, j]
+        wrench[j] += f
+        wrench[3 + a] += (rows.point[i, b] - p_WH[b]) * f
+        wrench[3 + b] -= (rows.point[i, a] - p_WH[a]) * f
 
 
 @numba.njit(cache=True, nogil=True)
@@ -789,8 +963,8 @@ def _add_friction(count, rows, tangent, force, slides, normal_force, period, p):
         if not normal_force[i] > 0.0:
             continue
         n, t, f = rows.normal[i], tangent[i], force[i]
-        p[i, 1] = period * (f[0] * t[0] + f[1] * t[1] + f[2] * t[2])
-        p[i, 2] = period * (
+        p[i, 1] += period * (f[0] * t[0] + f[1] * t[1] + f[2] * t[2])
+        p[i, 2] += period * (
             f[0] * (n[1] * t[2] - n[2] * t[1]) + f[1] * (n[2] * t[0] - n[0] * t[2]) + f[2] * (n[0] * t[1] - n[1] * t[0])
         )
         if slides[i] != 0:
@@ -843,6 +1017,9 @@ def _select(packed, count):
             w.numbers[2, m] = a.rows.restitution[i]
             w.numbers[3, m] = a.rows.friction[i, 1] if rubs else 0.0
             copy_contact(a.scaled, i, w.impacts.some, m)
+            if w.numbers[4, i] >= 0.0:  # a wall that recedes with what is owed
+                w.numbers[2, m] = 0.0
+                w.impacts.some.offset[m, 0] -= w.numbers[4, i]
             m += 1
     for j in range(w.u.shape[0]):
         w.u[j] = a.body.u[j]

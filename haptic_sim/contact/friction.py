@@ -76,6 +76,8 @@ MODEL_CODES: dict[FrictionModel, int] = {
 
 DAMPING_SWEEPS, DAMPING_TOLERANCE = 50, 1e-8  # of the largest impulse
 
+HELD = -1.0  # normal force of a row whose bond stays as it is, without a force, for a step
+
 STICKS, BREAKS_AWAY, SLIDES = 0, 1, 2  # sliding: slower than the dead band ever since it broke away, or faster once
 
 
@@ -234,7 +236,7 @@ def friction_forces(
         normal: unit normals, (C, 3).
         slip_velocity: of B's point relative to A's, now, that is after the step before [m/s], in world axes, (C, 3);
             a normal part is ignored.
-        normal_force: [N], (C,); rows without are released.
+        normal_force: [N], (C,); rows without are released, rows with HELD keep their bonds and have no force.
         mu: static and kinetic coefficients, (C, 2).
         mobility: bound of the tangential velocity per unit impulses at all contacts [1/kg], (C,): see
             `tangential_mobility`. 0: nothing is capped.
@@ -245,6 +247,8 @@ def friction_forces(
     h = period
     for i in range(count):
         force[i, 0] = force[i, 1] = force[i, 2] = viscosity[i] = viscous_limit[i] = 0.0
+        if normal_force[i] == HELD:
+            continue
         nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
         vx, vy, vz = slip_velocity[i, 0], slip_velocity[i, 1], slip_velocity[i, 2]
         v_n = vx * nx + vy * ny + vz * nz

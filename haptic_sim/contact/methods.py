@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from haptic_sim.contact.compliant import CompliantContact
-from haptic_sim.contact.response import RIGID, ContactParameters, ContactResponse, ImpulseRendering, Method
+from haptic_sim.contact.response import RIGID, ContactParameters, ContactResponse, Method, Rendering
 from haptic_sim.contact.rigid import RigidContact
 from haptic_sim.multibody import Multibody
 
@@ -14,7 +14,7 @@ def build_response(
     method: Method,
     body: Multibody,
     parameters: ContactParameters,
-    rendering: ImpulseRendering,
+    rendering: Rendering,
     wrench_limit: np.ndarray,
     capacity: int,
 ) -> ContactResponse:
@@ -24,8 +24,8 @@ def build_response(
         method: see `compliant` and `rigid`.
         body: whose contacts it shall resolve.
         parameters: material.
-        rendering: what is done about impulses that the device cannot render; `scaled` and `spread` are for methods
-            with penalties, whose impulses stand alone.
+        rendering: what is done about impulses that the device cannot render; LIMITED ones are for methods with
+            penalties.
         wrench_limit: of the device, (6,) [N, N m].
         capacity: contacts at most.
     """

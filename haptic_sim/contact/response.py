@@ -49,6 +49,10 @@ Method = Literal["penalty", "impulse_augmented", "frictional_impulses", "constra
 RIGID: tuple[Method, ...] = ("constraint", "hybrid")
 """Methods in which contacts do not overlap."""
 ImpulseRendering = Literal["full", "saturated", "scaled", "spread"]
+Rendering = Literal[ImpulseRendering, "printed_spread"]
+"""The same, with the way to spread."""
+LIMITED: tuple[Rendering, ...] = ("scaled", "spread", "printed_spread")
+"""Those that the tool's side does."""
 
 CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING = range(8)
 """Places in `ResponseArrays.counts`."""
@@ -126,6 +130,19 @@ class DeviceLimits(Parameters):
         description="What the device can render, in each direction: all six, or x, y and rotation about z; in space, "
         "such three also bound the force along z by the smaller force, and all torques by the torque",
     )
+
+    spread: Literal["consistent", "printed"] = quantity(
+        "consistent",
+        description="How spread does it: consistent: springs act beside the impulses, which get what these leave of "
+        "wrench_limit, and the restitution that is owed is remembered; printed: impulses replace the penalties, and "
+        "are found anew each step (THESIS 4.5.2)",
+    )
+
+    @property
+    def rendering(self) -> Rendering:
+        """What is done about impulses that exceed the limit, with the way to spread."""
+        printed = self.impulse_rendering == "spread" and self.spread == "printed"
+        return "printed_spread" if printed else self.impulse_rendering
 
     def limit(self) -> np.ndarray:
         """The limit in all six directions (6,) [N, N m]; infinite where the device renders everything."""
@@ -526,10 +543,10 @@ def _book(packed, count, wrench, period):
                 held += bond[i, d - 1] * t
                 slid += (p[i, d] - bond[i, d - 1]) * t
         if impulses.impact[i]:
-            normal -= p[i, 0] * n
+            normal -= (p[i, 0] - spring[i]) * n
             tangential -= slid
             friction += impulses.loosened[i]
-            added += impulses.loosened[i]
+            added += spring[i] * n + held + impulses.loosened[i]
         else:
             damped = max(0.0, -(p[i, 0] - spring[i]) * n)  # a damper that drives does so by sampling
             energy[DAMPING] += damped
