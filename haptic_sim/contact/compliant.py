@@ -283,12 +283,14 @@ class CompliantContact(ContactResponse):
     @property
     def remedy(self) -> str:
         """See ContactResponse."""
-        if not self._arrays.impulsive:
+        if not self._arrays.impulsive or self._arrays.consistent:
             return ""
         if self._arrays.limited:
+            consistent = "device.spread = consistent, " if self._arrays.spread else ""
             return (
-                "impulses beyond device.wrench_limit take many steps; choose a larger device.wrench_limit, "
-                "device.impulse_rendering = saturated, or environment.method = penalty or constraint"
+                f"impulses beyond device.wrench_limit take many steps; choose {consistent}a larger "
+                "device.wrench_limit, device.impulse_rendering = saturated, or environment.method = penalty or "
+                "constraint"
             )
         return "choose environment.method = penalty or constraint, or a smaller contact.stiffness"
 

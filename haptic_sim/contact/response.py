@@ -32,6 +32,7 @@ from haptic_sim.energy import (
     FRICTION,
     IMPACT,
     INJECTED,
+    NET,
     NUMERICAL,
     PENALTIES,
     SUPPLIED,
@@ -348,33 +349,31 @@ class ContactResponse:
         end_step(self._pack(rows, body), rows.count, wrench, body.potential_energy, period)
 
     def explain_excess(self, rows: ContactRows, period: float) -> str:
-        """What added more energy than was supplied by the beginning of the last step, and what would do.
+        """What added more energy than is left of the supplied one by the beginning of the last step, and what to do.
 
         Of penalties only springs do: dampers only take. With h^2 k a <= 1 a step of springs adds at most the kinetic
         energy that there is (see `penalties`), where a is the largest eigenvalue of W W^T, each row shared as its
         stiffness is; what overlaps add meanwhile is in proportion to k.
         """
         watch, stiffness, rate = self.balance.watch, self.parameters.stiffness, 1.0 / period
-        supplied, numerical = watch[SUPPLIED], self.balance.values[NUMERICAL]
-        beyond = f"more than the {supplied:.3g} J that were supplied"
+        values = self.balance.values
+        supplied, numerical = watch[SUPPLIED], values[NUMERICAL]
+        left = max(0.0, watch[NET] - values[DAMPING] - values[FRICTION] - values[IMPACT])
+        beyond = f"where {supplied:.3g} J were supplied and {left:.3g} J of them are left"
         if watch[EXCEEDED] == BY_MOTION:
             return (
                 f"unstable: integrating the bodies' motion by steps added {numerical:.3g} J, {beyond}: rate = {rate:g} "
                 "Hz is too low for motion as fast as this; choose a higher one"
             )
-        a, most = self._mobility(rows), stiffness * supplied / numerical
-        if self.remedy and period * period * stiffness * a < WELL_SAMPLED:
+        if self.remedy and period * period * stiffness * self._mobility(rows) < WELL_SAMPLED:
             return (
                 f"unstable: overlaps that grew while impulses replaced penalties stored {numerical:.3g} J in springs, "
                 f"{beyond}: {self.remedy}"
             )
-        if a > 0.0:
-            most = min(most, 1.0 / (period * period * a))
-        faster = f", or a rate of {rate * (stiffness / most) ** 0.5:.0f} Hz" if most > 0.0 else ""
         return (
             f"unstable: springs of penalties, held over a step, added {numerical:.3g} J, {beyond}: contact.stiffness = "
-            f"{stiffness:g} N/m is too large for these bodies at rate = {rate:g} Hz; at most {most:.3g} N/m would do"
-            f"{faster}"
+            f"{stiffness:g} N/m is too large for these bodies at rate = {rate:g} Hz; choose a smaller stiffness or a "
+            "higher rate"
         )
 
     @property
