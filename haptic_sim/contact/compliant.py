@@ -72,6 +72,7 @@ from haptic_sim.contact.penalties import LIMIT, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
     BONDS,
     CONTACTS,
+    KEPT,
     LIMITED,
     NOW,
     PENDING,
@@ -345,6 +346,8 @@ def _settle(packed, count, period, collide):
         _damp_joints(packed, count, period)
     if collide and a.method.consistent:
         counts[UNRESOLVED] += _push_beside_impulses(packed, count, period)
+    if counts[PENDING] == 1:
+        a.amounts[KEPT] += _owed(a.method.account)
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
     counts[SLIDING] = 0
     a.amounts[RELEASED] = 0.0
@@ -376,6 +379,7 @@ def _penalize(packed, count, period, impulsive):
     m, material, counts = a.method, a.material, a.counts
     if impulsive and counts[PENDING] == 0:
         m.account[0] = m.account[1] = 0.0
+    a.amounts[KEPT] = -_owed(m.account)
     counts[CONTACTS], counts[REMEMBERED], collide, a.amounts[STORED] = _penalties(
         count,
         a.rows,
@@ -398,6 +402,7 @@ def _penalize(packed, count, period, impulsive):
         m.normal_force,
         a.impulses,
     )
+    a.amounts[STORED] += _owed(m.account)
     counts[PENDING] = 0
     if _are_beyond(packed, count, period):
         for g in range(m.group.shape[0]):
@@ -645,6 +650,12 @@ def _foresee_springs(packed, count, period):
 
 
 @numba.njit(cache=True, nogil=True)
+def _owed(account):
+    """Energy that the impulses of a spread have taken beyond what the whole ones take [J]."""
+    return max(0.0, account[0] - account[1])
+
+
+@numba.njit(cache=True, nogil=True)
 def _bound_restitution(packed, count, part):
     """Part of the impulses of the hand's group, at most `part`, of which a spread as a whole is passive; books it."""
     a = packed.arrays
@@ -663,7 +674,7 @@ def _bound_restitution(packed, count, part):
         square += m.u[j] * m.u[j]
     if begins:
         account[1] = max(account[1], account[0] - work - 0.5 * square)
-    spare = max(0.0, account[0] - account[1])
+    spare = _owed(account)
     if part * (work + 0.5 * part * square) > spare:
         part = min(part, (math.sqrt(work * work + 2.0 * square * spare) - work) / square)
     account[0] -= part * (work + 0.5 * part * square)

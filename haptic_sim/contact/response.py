@@ -57,7 +57,7 @@ LIMITED: tuple[Rendering, ...] = ("scaled", "spread", "printed_spread")
 
 CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING = range(8)
 """Places in `ResponseArrays.counts`."""
-STORED, RELEASED = range(2)
+STORED, RELEASED, KEPT = range(3)
 """Places in `ResponseArrays.amounts`."""
 
 
@@ -237,7 +237,8 @@ class ResponseArrays(NamedTuple):
         counts: (8,) int64. CONTACTS, SLIDING, STATE, UNRESOLVED: see `ContactResponse`; of the memory of a method,
             REMEMBERED: contacts of the step before, BONDS: how many of these have friction's, NOW: which of two
             memories holds them, PENDING: whether impulses are still to be spread.
-        amounts: (2,). STORED: see `ContactResponse`; RELEASED: what bonds of contacts that ended stored [J].
+        amounts: (3,). STORED: see `ContactResponse`; RELEASED: what bonds of contacts that ended stored; KEPT: what a
+            step adds to the energy that the impulses of a spread owe as restitution, which is elastic meanwhile [J].
         energy: as of the beginning of the step, (8,); flows, start, watch: of the `EnergyBalance`.
         method: memory of the method.
     """
@@ -290,7 +291,7 @@ class ContactResponse:
         self.tangent = np.zeros((capacity, 3))
         self.du, self.wrench = np.zeros(body.nv), np.zeros(6)
         self.u, self._external = np.zeros(body.nv), np.zeros(body.nv)
-        self.counts, self._amounts = np.zeros(8, np.int64), np.zeros(2)
+        self.counts, self._amounts = np.zeros(8, np.int64), np.zeros(3)
         self.counts[STATE] = FREE
         self.balance, self.energy = EnergyBalance(), np.zeros(8)
         self._packed: Packed | None = None
@@ -318,7 +319,7 @@ class ContactResponse:
 
     @property
     def stored(self) -> float:
-        """Energy of springs and bonds before the step [J]."""
+        """Energy of springs and bonds before the step, and of restitution that is owed [J]."""
         return float(self._amounts[STORED])
 
     @property
@@ -531,7 +532,8 @@ def _book(packed, count, wrench, period):
         energy[INJECTED] += period * wrench[i] * s
     friction = a.amounts[RELEASED]
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
-    normal, tangential = joints[STOPPED], 0.0  # of impacts
+    normal, tangential = joints[STOPPED] - a.amounts[KEPT], 0.0  # of impacts
+    damped = rubbed = 0.0  # by penalties
     for i in range(count):
         n = 0.5 * (contact_velocity(contacts, i, 0, before) + contact_velocity(contacts, i, 0, after))
         energy[INJECTED] -= p[i, 0] * contacts.offset[i, 0]  # surroundings that move
@@ -547,16 +549,16 @@ def _book(packed, count, wrench, period):
             friction += impulses.loosened[i]
             added += spring[i] * n + held + impulses.loosened[i]
         else:
-            damped = max(0.0, -(p[i, 0] - spring[i]) * n)  # a damper that drives does so by sampling
-            energy[DAMPING] += damped
-            rubbed = max(0.0, impulses.loosened[i] - slid)
-            friction += rubbed
-            added += p[i, 0] * n + damped + held + slid + rubbed
+            damped -= (p[i, 0] - spring[i]) * n
+            rubbed += impulses.loosened[i] - slid
+            added += p[i, 0] * n + held + slid
+    damped, rubbed = max(0.0, damped), max(0.0, rubbed)  # what drives does so by sampling
+    added += damped + rubbed
     if tangential < 0.0:
         normal, tangential = normal + tangential, 0.0
     elif normal < 0.0:
         normal, tangential = 0.0, tangential + normal
-    energy[DAMPING] += joints[DAMPED]
-    energy[FRICTION] += friction + max(0.0, tangential) + joints[RUBBED]
+    energy[DAMPING] += damped + joints[DAMPED]
+    energy[FRICTION] += friction + rubbed + max(0.0, tangential) + joints[RUBBED]
     energy[IMPACT] += max(0.0, normal)
     a.watch[PENALTIES] += added
