@@ -36,10 +36,10 @@ from haptic_sim.constraints.in_worlds import (
     WorldConstraint,
     along,
     evaluate,
-    find_span,
     multipliers,
     project,
     scaled_row,
+    span_rows,
 )
 from haptic_sim.constraints.switching import (
     OFF,
@@ -55,6 +55,7 @@ from haptic_sim.constraints.switching import (
 )
 from haptic_sim.energy import DAMPING, INJECTED
 from haptic_sim.joints import JointLaw
+from haptic_sim.linalg import to_velocity
 from haptic_sim.multibody import BodyArrays, Multibody, find_velocity
 from haptic_sim.packed import Packed
 
@@ -337,19 +338,6 @@ class ConstrainedMultibody(Multibody):
 
 
 @numba.njit(cache=True, nogil=True)
-def _to_velocity(body, u, v):
-    """Fill v with L^-T u."""
-    L, start, size = body.L, body.start, body.size
-    for tree in range(start.shape[0]):
-        first = start[tree]
-        for j in range(first + size[tree] - 1, first - 1, -1):
-            s = u[j]
-            for k in range(j + 1, first + size[tree]):
-                s -= L[k, j] * v[k]
-            v[j] = s / L[j, j]
-
-
-@numba.njit(cache=True, nogil=True)
 def constrain(packed):
     """Find the span of the rigid rows and take the velocity along it out of u and v; False if there is none."""
     a = packed.arrays
@@ -362,7 +350,7 @@ def constrain(packed):
         else:
             for j in range(n):
                 rigid.W[i, j] = 0.0
-    find_span(rigid, m)
+    span_rows(rigid, m)
     if rigid.rank[0] == 0:
         a.added[0] = 0.0
         return False
@@ -382,7 +370,7 @@ def constrain(packed):
     multipliers(rigid, m, z, rigid.out)
     for i in range(m):
         a.carried[i] += rigid.out[i]
-    _to_velocity(body, u, body.v)
+    to_velocity(body.L, body.start, body.size, u, body.v)
     return True
 
 
@@ -661,13 +649,13 @@ def newton_step(packed):
         else:
             for j in range(n):
                 span.W[i, j] = 0.0
-    find_span(span, m)
+    span_rows(span, m)
     along(span, rows.c, span.z)
     for j in range(n):
         a.w[j] = 0.0
         for r in range(span.rank[0]):
             a.w[j] -= span.Q[r, j] * span.z[r]
-    _to_velocity(body, a.w, body.step)
+    to_velocity(body.L, body.start, body.size, a.w, body.step)
     return worst
 
 

@@ -11,14 +11,14 @@ import numpy as np
 
 from haptic_sim.constrained_scene import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.library import evaluate
-from haptic_sim.constraints.linear import backward, correct, factor, factor_inertia, forward
+from haptic_sim.constraints.linear import correct, factor, factor_inertia
 from haptic_sim.constraints.model import Model, Workspace
 from haptic_sim.constraints.projection import step_explicit, step_rk4
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.constraints.systems import damping, point, potential
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.energy import DAMPING, INJECTED, EnergyBalance, open_balance
-from haptic_sim.hand.symmetric import symmetric_eigen
+from haptic_sim.linalg import backward, forward, symmetric_eigen
 from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix

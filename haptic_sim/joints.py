@@ -34,9 +34,9 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.contact.impulses import cholesky, cholesky_solve
 from haptic_sim.contact.rows import RowArrays
 from haptic_sim.contact.scaled import ScaledContacts, constrain_contacts
+from haptic_sim.linalg import cholesky, cholesky_solve, to_scaled, to_velocity
 
 REACH = 0.02  # [m, rad] a limit nearer than this, and than two steps, is among the rows of rigid contacts
 STIFF = 0.5  # of a spring's w T
@@ -261,30 +261,6 @@ def append_limits(packed, count, period, rigid):
 
 
 @numba.njit(cache=True, nogil=True)
-def to_velocity(L, start, size, u, v):
-    """Fill v with L^-T u."""
-    for tree in range(start.shape[0]):
-        first = start[tree]
-        for j in range(first + size[tree] - 1, first - 1, -1):
-            s = u[j]
-            for k in range(j + 1, first + size[tree]):
-                s -= L[k, j] * v[k]
-            v[j] = s / L[j, j]
-
-
-@numba.njit(cache=True, nogil=True)
-def _to_scaled(L, start, size, x):
-    """x = L^-1 x."""
-    for tree in range(start.shape[0]):
-        first = start[tree]
-        for j in range(first, first + size[tree]):
-            s = x[j]
-            for k in range(first, j):
-                s -= L[j, k] * x[k]
-            x[j] = s / L[j, j]
-
-
-@numba.njit(cache=True, nogil=True)
 def add_springs(joints, v, bias):
     """Add damping and springs to `bias`, the forces that are on the other side of the equations of motion."""
     joints.stored[0] = 0.0
@@ -353,7 +329,7 @@ def after_impact(joints, body, u, period, external):
         change = -period * joints.damping[k] * (joints.v[j] - body.v[j])
         x[j] += change
         joints.force[j] += change
-    _to_scaled(body.L, body.start, body.size, x)
+    to_scaled(body.L, body.start, body.size, x)
     for i in range(body.rank[0]):
         s = 0.0
         for j in range(x.shape[0]):
@@ -576,7 +552,7 @@ def end_joints(joints, body, period, u, du):
     x, v, work = joints.x, joints.v, joints.work
     for j in range(x.shape[0]):
         x[j] = joints.force[j]
-    _to_scaled(body.L, body.start, body.size, x)
+    to_scaled(body.L, body.start, body.size, x)
     for j in range(x.shape[0]):
         du[j] += x[j]
     to_velocity(body.L, body.start, body.size, u, v)

@@ -22,9 +22,9 @@ import numba
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.contact.impulses import cholesky
 from haptic_sim.contact.rows import CAPACITY
 from haptic_sim.joints import JointArrays, JointLaw, add_springs
+from haptic_sim.linalg import cholesky, to_velocity
 from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix
 
@@ -386,13 +386,7 @@ def push_scaled(L, start, size, J_H, bias, wrench, period, du):
 @numba.njit(cache=True, nogil=True)
 def find_velocity(L, start, size, free, free_inertia, u, period, v, step):
     """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves."""
-    for tree in range(start.shape[0]):
-        first = start[tree]
-        for j in range(first + size[tree] - 1, first - 1, -1):
-            s = u[j]
-            for k in range(j + 1, first + size[tree]):
-                s -= L[k, j] * v[k]
-            v[j] = s / L[j, j]
+    to_velocity(L, start, size, u, v)
     for j in range(v.shape[0]):
         step[j] = period * v[j]
     for i in range(free.shape[0]):

@@ -37,7 +37,7 @@ from haptic_sim.hand.rendering import (
     shaping_wrench,
     total_wrench,
 )
-from haptic_sim.hand.symmetric import symmetric_eigen
+from haptic_sim.linalg import symmetric_eigen
 from haptic_sim.multibody import Multibody, free_joint
 
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"

@@ -12,8 +12,9 @@ with the spatial accelerations (b, e) of the bodies at constant generalised velo
 
 In scaled coordinates (u = L^T v, see `haptic_sim.contact.scaled`) the rows are W = A L^-T. Their span has the
 orthonormal basis Q, W = T Q, by Gram-Schmidt with pivoting, each row done twice; rows are first scaled to length 1. A
-row of which less than RANK_TOLERANCE is left beside those before it depends on them: it takes no part. P = 1 - Q^T Q
-projects on velocities that satisfy all constraints; the forces of constraint are in the span of Q and do no work there.
+row of which less than `linalg.RANK_TOLERANCE` is left beside those before it depends on them: it takes no part.
+P = 1 - Q^T Q projects on velocities that satisfy all constraints; the forces of constraint are in the span of Q and do
+no work there.
 
 Residuals are in m or rad; of circle and sphere (d^2 - r^2) / (2 r), the distance to first order. Those of `axis_along`
 are sines: it can be switched on from less than 90 degrees. Those of `frame_on_frame` are a rotation vector, in whose
@@ -29,7 +30,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.contact.impulses import cholesky, cholesky_solve
+from haptic_sim.collision.vectors import dot
+from haptic_sim.linalg import cholesky, cholesky_solve, find_span
 
 (
     POINT_ON_PLANE,
@@ -55,7 +57,6 @@ ROWS = {  # number of rows, and how many of them come first and are of positions
     KNIFE_EDGE: (1, 0),
     ROLLING_BALL: (3, 1),
 }
-RANK_TOLERANCE = 1e-8  # what must be left of a row of length 1 beside the others
 MOST_ROWS = 6  # of a constraint
 # A row that is shorter by this part than the longest has vanished: in a planar world, those that leave the plane.
 _VANISHED = 1e-12
@@ -343,21 +344,21 @@ def _rows_of(rows, k, g, motion, rates):
     for j in range(3):
         d[j] = x_B[j] - x_A[j]
     if kind == POINT_ON_PLANE:
-        c[i] = _dot(e[2], d)
+        c[i] = dot(e[2], d)
         _force(rows, i, e[2], x_B, motion, 0, 1, 0.0, rates)
     elif kind == POINT_ON_SPHERE:
         _sphere(rows, i, d, rows.radius[k], x_B, motion, rates)
     elif kind in (POINT_FIXED, POINT_ON_LINE):
         for j in range(3 if kind == POINT_FIXED else 2):
-            c[i + j] = _dot(e[j], d)
+            c[i + j] = dot(e[j], d)
             _force(rows, i + j, e[j], x_B, motion, 0, 1, 0.0, rates)
     elif kind == POINT_ON_CIRCLE:
-        c[i] = _dot(e[2], d)
+        c[i] = dot(e[2], d)
         _force(rows, i, e[2], x_B, motion, 0, 1, 0.0, rates)
         _sphere(rows, i + 1, d, rows.radius[k], x_B, motion, rates)
     elif kind == AXIS_ALONG:
         for j in range(2):
-            c[i + j] = _dot(e[j], f[2])
+            c[i + j] = dot(e[j], f[2])
             _cross(f[2], e[j], h[1])
             _cross(motion[1, 3:], f[2], h[2])
             _cross(h[2], e[j], h[3])
@@ -368,12 +369,12 @@ def _rows_of(rows, k, g, motion, rates):
             _moment(rows, i + j, h[1], h[3], motion, rates)
     elif kind == FRAME_ON_FRAME:
         for j in range(3):
-            c[i + j] = _dot(e[j], d)
+            c[i + j] = dot(e[j], d)
             _force(rows, i + j, e[j], x_B, motion, 0, 1, 0.0, rates)
         R, J = rows.work[3, :3], rows.work[4, :3]
         for a in range(3):
             for b in range(3):
-                R[a, b] = _dot(e[a], f[b])
+                R[a, b] = dot(e[a], f[b])
         _rotation_rate(R, c[i + 3 : i + 6], J)
         for j in range(3):
             for a in range(3):
@@ -382,7 +383,7 @@ def _rows_of(rows, k, g, motion, rates):
             _moment(rows, i + 3 + j, h[1], h[2], motion, rates)
     elif kind == AXIS_THROUGH_POINT:
         for j in range(2):
-            c[i + j] = -_dot(f[j], d)
+            c[i + j] = -dot(f[j], d)
             for a in range(3):
                 h[1, a] = -f[j, a]
             _force(rows, i + j, h[1], x_A, motion, 1, 0, 0.0, rates)
@@ -390,7 +391,7 @@ def _rows_of(rows, k, g, motion, rates):
         _force(rows, i, f[2], x_B, motion, 1, 1, 0.0, rates)
     else:  # ROLLING_BALL
         r = rows.radius[k]
-        c[i] = _dot(e[2], d) - r
+        c[i] = dot(e[2], d) - r
         _force(rows, i, e[2], x_B, motion, 0, 1, 0.0, rates)
         for a in range(3):
             h[1, a] = x_B[a] - r * e[2, a]
@@ -407,12 +408,7 @@ def _rows_of(rows, k, g, motion, rates):
                     h[2, a] -= h[3, a]
                     h[3, a] = motion[1, 3 + a] - motion[0, 3 + a]
                 _cross(h[3], h[2], d)
-                rows.gamma[i + 1 + j] += _dot(e[j], d)
-
-
-@numba.njit(cache=True, nogil=True)
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+                rows.gamma[i + 1 + j] += dot(e[j], d)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -422,7 +418,7 @@ def _sphere(rows, i, d, radius, x_B, motion, rates):
     f, turned, v_A, v_B = h[0], h[1], h[2], h[3]
     for a in range(3):
         f[a] = d[a] / radius
-    rows.c[i] = 0.5 * (_dot(d, d) - radius * radius) / radius
+    rows.c[i] = 0.5 * (dot(d, d) - radius * radius) / radius
     _force(rows, i, f, x_B, motion, 2, 1, 1.0 / radius, rates)
     if rates:
         # df/dt is (v_B(x_B) - v_A(x_A)) / r: what `_force` leaves out, w_A x d / r, turns f with A
@@ -458,69 +454,9 @@ def scaled_row(A, L, W):
 
 
 @numba.njit(cache=True, nogil=True)
-def find_span(span, m):
+def span_rows(span, m):
     """Make the first m rows of W (of any length) of length 1, and find all the rest of `Span`."""
-    W, T, Q, scale, rest = span.W, span.T, span.Q, span.scale, span.rest
-    n = W.shape[1]
-    largest = 0.0
-    for i in range(m):
-        s = 0.0
-        for k in range(n):
-            s += W[i, k] * W[i, k]
-        scale[i] = math.sqrt(s)
-        largest = max(largest, scale[i])
-    for i in range(m):
-        span.dependent[i] = True
-        rest[i] = 0.0
-        if scale[i] > _VANISHED * largest:
-            rest[i] = 1.0
-            for k in range(n):
-                W[i, k] /= scale[i]
-        else:
-            scale[i] = 0.0
-            for k in range(n):
-                W[i, k] = 0.0
-        for k in range(m):
-            T[i, k] = 0.0
-    rank = 0
-    while rank < min(m, n):
-        best = 0
-        for i in range(m):
-            # of equal ones the first, whatever rounding says
-            if rest[i] > rest[best] * (1.0 + 1e-9):
-                best = i
-        if not rest[best] > 0.0:
-            break
-        q = Q[rank]
-        for k in range(n):
-            q[k] = W[best, k]
-        for _ in range(2):
-            for j in range(rank):
-                s = 0.0
-                for k in range(n):
-                    s += Q[j, k] * q[k]
-                for k in range(n):
-                    q[k] -= s * Q[j, k]
-        s = 0.0
-        for k in range(n):
-            s += q[k] * q[k]
-        s = math.sqrt(s)
-        rest[best] = 0.0
-        if not s > RANK_TOLERANCE:
-            continue
-        for k in range(n):
-            q[k] /= s
-        span.pivot[rank] = best
-        span.dependent[best] = False
-        for i in range(m):
-            t = 0.0
-            for k in range(n):
-                t += W[i, k] * q[k]
-            T[i, rank] = t
-            if span.dependent[i] and rest[i] > 0.0:
-                rest[i] = max(rest[i] - t * t, 1e-300)
-        rank += 1
-    span.rank[0] = rank
+    span.rank[0] = find_span(m, _VANISHED, span.W, span.scale, span.T, span.Q, span.pivot, span.dependent, span.rest)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -2,19 +2,17 @@
 
 With M = L L^T and y = L^T qd the rows become W = A L^-T, whose lengths and angles do not depend on the units of
 coordinates or rows. W, each row scaled to unit length, is factored as W = T Q by Gram-Schmidt with pivoting, each
-row done twice. A row of which less than RANK_TOLERANCE is left beside those before it depends on them: it
+row done twice. A row of which less than `linalg.RANK_TOLERANCE` is left beside those before it depends on them: it
 takes no part, and is reported. The correction of least kinetic energy that makes W y = r is Q^T z with T z = r.
 """
 
 from __future__ import annotations
 
-import math
-
 import numba
 
-from haptic_sim.contact.impulses import cholesky, cholesky_solve
+from haptic_sim.linalg import cholesky, cholesky_solve, find_span, forward
 
-RANK_TOLERANCE = 1e-8  # what must be left of a row of unit length beside the others
+_VANISHED = 1e-14  # a row that is shorter by this part than another is zero: units do not differ so far
 # of each diagonal entry: keeps the factor of M where coordinates are singular, as Euler angles at the pole
 INERTIA_FLOOR = 1e-12
 
@@ -30,89 +28,13 @@ def factor_inertia(w, n):
 
 
 @numba.njit(cache=True, nogil=True)
-def forward(L, n, x):
-    """Solve L y = x in place."""
-    for i in range(n):
-        for k in range(i):
-            x[i] -= L[i, k] * x[k]
-        x[i] /= L[i, i]
-
-
-@numba.njit(cache=True, nogil=True)
-def backward(L, n, x):
-    """Solve L^T y = x in place."""
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            x[i] -= L[k, i] * x[k]
-        x[i] /= L[i, i]
-
-
-@numba.njit(cache=True, nogil=True)
 def factor(w, n, rows):
     """Fill W, scale, T, Q, pivot and dependent for the first `rows` rows of A; returns the rank. Needs w.L."""
-    largest = 0.0
     for i in range(rows):
         for k in range(n):
             w.W[i, k] = w.A[i, k]
         forward(w.L, n, w.W[i])
-        s = 0.0
-        for k in range(n):
-            s += w.W[i, k] * w.W[i, k]
-        w.scale[i] = math.sqrt(s)
-        largest = max(largest, w.scale[i])
-    for i in range(rows):
-        w.dependent[i] = 1
-        w.r[i] = 0.0
-        # a row that is shorter by this much than another has vanished: units do not differ so far
-        if w.scale[i] > 1e-14 * largest:
-            w.r[i] = 1.0
-            for k in range(n):
-                w.W[i, k] /= w.scale[i]
-        else:
-            w.scale[i] = 0.0
-            for k in range(n):
-                w.W[i, k] = 0.0
-        for k in range(n):
-            w.T[i, k] = 0.0
-    rank = 0
-    while rank < min(n, rows):
-        best = 0
-        for i in range(rows):  # w.r: squared rest of each row
-            if w.r[i] > w.r[best]:
-                best = i
-        if not w.r[best] > 0.0:
-            break
-        q = w.Q[rank]
-        for k in range(n):
-            q[k] = w.W[best, k]
-        for _ in range(2):
-            for j in range(rank):
-                s = 0.0
-                for k in range(n):
-                    s += w.Q[j, k] * q[k]
-                for k in range(n):
-                    q[k] -= s * w.Q[j, k]
-        s = 0.0
-        for k in range(n):
-            s += q[k] * q[k]
-        s = math.sqrt(s)
-        if not s > RANK_TOLERANCE:
-            w.r[best] = 0.0
-            continue
-        for k in range(n):
-            q[k] /= s
-        w.pivot[rank] = best
-        w.dependent[best] = 0
-        w.r[best] = 0.0
-        for i in range(rows):
-            t = 0.0
-            for k in range(n):
-                t += w.W[i, k] * q[k]
-            w.T[i, rank] = t
-            if w.dependent[i] == 1 and w.r[i] > 0.0:
-                w.r[i] = max(w.r[i] - t * t, 1e-300)
-        rank += 1
-    return rank
+    return find_span(rows, _VANISHED, w.W, w.scale, w.T, w.Q, w.pivot, w.dependent, w.r)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -27,9 +27,10 @@ from numba.extending import register_jitable
 
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.library import POINT_ON_SPHERE, Constrained, UserModel, apply_external, evaluate
-from haptic_sim.constraints.linear import backward, correct, factor, factor_inertia, forward, multipliers
+from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
 from haptic_sim.constraints.model import Model, Workspace, workspace
 from haptic_sim.constraints.systems import TWO_LINK, vector
+from haptic_sim.linalg import backward, forward
 from haptic_sim.packed import Packed
 
 POSITION_TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it at 1e-12

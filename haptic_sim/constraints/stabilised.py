@@ -32,7 +32,7 @@ from haptic_sim.constraints.linear import correct, factor, multipliers
 from haptic_sim.constraints.model import Model, Workspace, workspace
 from haptic_sim.constraints.projection import ADVANCED, HELD
 from haptic_sim.constraints.systems import vector
-from haptic_sim.contact.impulses import cholesky, cholesky_solve
+from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.packed import Packed
 
 _STRAY = 0.5  # largest entry of S^T S - 1 from which S is turned by iteration; it converges below 1
@@ -351,7 +351,7 @@ class StabilisedSolver:
     Attributes:
         q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
-        rank: of the rows, which with unit lengths count as dependent below `linear.RANK_TOLERANCE`.
+        rank: of the rows, which with unit lengths count as dependent below `linalg.RANK_TOLERANCE`.
         residual: largest holonomic residual after it. status: ADVANCED or HELD.
         w: workspace, of which nothing has to last from step to step. memory: for `step_stabilised`, which a kernel may
             call in place of `advance`.

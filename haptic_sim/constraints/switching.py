@@ -55,8 +55,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.constraints.in_worlds import MOST_ROWS, WorldConstraint, along, find_span, multipliers, scaled_row
-from haptic_sim.hand.symmetric import symmetric_eigen
+from haptic_sim.constraints.in_worlds import MOST_ROWS, WorldConstraint, along, multipliers, scaled_row, span_rows
+from haptic_sim.linalg import symmetric_eigen
 
 OFF, ENGAGING, RIGID, RELEASING = range(4)
 CLOSE = 0.05  # [m/s^2, rad/s^2] acceleration that a rigid constraint may begin with
@@ -336,7 +336,7 @@ def stage(switches, k, tick, period, rows, v, turned, turning, L, Q, part, ranks
             gamma += row[j] * turning[j]
             row[j] = switches.rows[first + i, j]
         target[i] = gamma
-    find_span(span, MOST_ROWS)
+    span_rows(span, MOST_ROWS)
     rank = span.rank[0]
     skip = _find_directions(span, rank, Q, part, end, V, share)
     switches.implied[k] = skip > 0 and _residual(rows, k) > CLOSE * period * period

@@ -21,6 +21,8 @@ import math
 import numba
 import numpy as np
 
+from haptic_sim.linalg import cholesky, cholesky_solve
+
 RANK_TOLERANCE = 1e-10  # a pivot below this part of the largest one is a dependent contact
 _SLACK = 1e-12  # relative to the largest entry: what rounding may leave of a zero
 
@@ -38,36 +40,6 @@ class ImpulseWorkspace:
         self.small = np.zeros((4, max(nv, 1)))
         self.vectors = np.zeros((4, capacity))
         self.index = np.zeros((2, capacity), np.int64)
-
-
-@numba.njit(cache=True, nogil=True)
-def cholesky(A, n, L):
-    """Fill the lower triangle of `L` (n, n) with the factor of a symmetric positive definite A; False if it is not."""
-    for i in range(n):
-        for j in range(i + 1):
-            s = A[i, j]
-            for k in range(j):
-                s -= L[i, k] * L[j, k]
-            if i == j:
-                if not s > 0.0:
-                    return False
-                L[i, i] = math.sqrt(s)
-            else:
-                L[i, j] = s / L[j, j]
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def cholesky_solve(L, n, x):
-    """Solve L L^T y = x in place."""
-    for i in range(n):
-        for k in range(i):
-            x[i] -= L[i, k] * x[k]
-        x[i] /= L[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            x[i] -= L[k, i] * x[k]
-        x[i] /= L[i, i]
 
 
 @numba.njit(cache=True, nogil=True)

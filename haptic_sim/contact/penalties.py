@@ -42,8 +42,8 @@ from __future__ import annotations
 
 import numba
 
-from haptic_sim.contact.impulses import cholesky, cholesky_solve
 from haptic_sim.contact.scaled import apply_impulse, contact_velocity
+from haptic_sim.linalg import cholesky, cholesky_solve
 
 LIMIT = 2.0  # of the ratio, up to which a step is explicit
 _STEPS, _HALVINGS = 60, 50  # of Newton's method, of which some five are used, and of its line search

@@ -54,8 +54,7 @@ from typing import Literal, NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.contact.impulses import cholesky, cholesky_solve
-from haptic_sim.hand.symmetric import symmetric_eigen
+from haptic_sim.linalg import cholesky, cholesky_solve, symmetric_eigen
 
 SPATIAL, PLANAR = (0, 1, 2, 3, 4, 5), (0, 1, 5)
 RESOLVED = 1e-7  # least relative tolerance: roots of eigenvalues are right to 1e-8 of the largest
