@@ -6,7 +6,7 @@ What a tick costs here is what ROS 2 costs; the benchmarks compare trials with i
 
 Without a rate, each tick waits for its answer, and the driver prints the seconds a tick took. With one [Hz], ticks
 begin at absolute deadlines and wait for an answer until the next; the processes have the priorities of a realtime
-trial's, and the driver prints a JSON document: what haptic_sim.nodes.realtime.Stopwatch says of the ticks.
+trial's, and the driver prints a JSON document: what haptic_ros.realtime.Stopwatch says of the ticks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from haptics import msg
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from haptic_sim.messages import TOPICS
-from haptic_sim.nodes.inbox import Inbox
-from haptic_sim.nodes.realtime import Deadlines, Stopwatch, prioritise, without_collector
+from haptic_ros.inbox import Inbox
+from haptic_ros.realtime import Deadlines, Stopwatch, prioritise, without_collector
 
 ANSWERS = {
     "controller": {"device_state": "tool_command", "tool_state": "device_command"},

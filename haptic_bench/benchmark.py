@@ -86,7 +86,7 @@ def _empty_chain(ticks: int) -> float:
 
 def start() -> list[Result]:
     """Import of the cores; time from the command to the first tick."""
-    imports = [_timed([sys.executable, "-c", "import haptic_sim.environment"]) for _ in range(5)]
+    imports = [_timed([sys.executable, "-c", "import haptic_sim.tool.environment"]) for _ in range(5)]
     firsts = []
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,7 @@ from haptic_bench.figures import (
 )
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
-from haptic_sim.constrained_scene import ConstraintParameters
+from haptic_sim.constraints.scenes import ConstraintParameters
 
 HOLONOMIC = 1e-10  # [m, rad] residual of a tool that does not drift
 POSITION, ANGLE = 1e-7, 1e-6  # [m], [rad] how near a tool comes to its reference

@@ -29,19 +29,19 @@ from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.driver import AnyDeviceParameters, HandParameters, InertialParameters, NoDeviceParameters
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_sim import inputs
-from haptic_sim.constrained_scene import ConstraintParameters, RollingSpheresParameters
+from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
-from haptic_sim.environment import EnvironmentParameters
-from haptic_sim.local_model import LocalModelParameters
+from haptic_sim.tool.environment import EnvironmentParameters
+from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity, variant_of
-from haptic_sim.scene import (
+from haptic_sim.worlds.scenes import (
     AnySceneParameters,
     AnyToolParameters,
     NoToolParameters,
     tools_of,
 )
-from haptic_sim.tool_side import (
+from haptic_sim.tool.tool_side import (
     build_tool_side,
     hand_inertia,
     hand_mobility,
@@ -50,8 +50,8 @@ from haptic_sim.tool_side import (
     tool_sizes,
     world_of,
 )
-from haptic_sim.world_parameters import NAME, WorldParameters
-from haptic_sim.worlds import World, with_absolute_paths
+from haptic_sim.worlds.parameters import NAME, WorldParameters
+from haptic_sim.worlds.building import World, with_absolute_paths
 
 MAX_TICKS = 10_000_000
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most

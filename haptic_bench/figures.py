@@ -17,7 +17,7 @@ import numpy as np
 
 from haptic_bench.experiment import Trial
 from haptic_bench.samples import Samples
-from haptic_sim.energy import TERMS
+from haptic_sim.dynamics.energy import TERMS
 
 # Colours after Okabe and Ito, which colour-blind readers tell apart, and dashes for those who see none.
 BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (

@@ -78,7 +78,7 @@ def node_specs(
         "mode": mode,
         "nodes": names,
     }
-    from haptic_sim.nodes.ros_parameters import encode  # needs ROS
+    from haptic_ros.ros_parameters import encode  # needs ROS
 
     sections = {
         name: encode(getattr(experiment, name))
@@ -133,7 +133,7 @@ def node_specs(
 
 def write_parameters(specs: list[NodeSpec], path: Path) -> None:
     """Write a ROS parameter file for all nodes."""
-    from haptic_sim.nodes.ros_parameters import flatten  # needs ROS
+    from haptic_ros.ros_parameters import flatten  # needs ROS
 
     document = {
         f"/**/{name}": {"ros__parameters": flatten(parameters)}

@@ -39,7 +39,7 @@ from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.hand import Hand
 from haptic_sim.messages import ToolCommand
 from haptic_sim.messages import columns as message_columns
-from haptic_sim.multibody import Multibody
+from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.spatial import rotation_difference
 
 ALONE = "tool without a device"

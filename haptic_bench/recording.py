@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from haptic_sim.environment import SurveySchedule
+from haptic_sim.tool.environment import SurveySchedule
 from haptic_sim.messages import TOPICS, stamp_of, time_between
 
 ROW = ("device_state", "tool_command", "tool_state", "device_command")

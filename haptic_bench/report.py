@@ -22,7 +22,7 @@ from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
-from haptic_sim.tool_side import is_constrained
+from haptic_sim.tool.tool_side import is_constrained
 
 SOURCES = {
     "THESIS": "D. Constantinescu, Efficient and Transparent Haptic Rendering of Rigid Body Motion with "

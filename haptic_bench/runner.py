@@ -28,7 +28,7 @@ from pathlib import Path
 
 from haptic_bench import failures
 from haptic_bench.graph import NodeSpec, write_parameters
-from haptic_sim.nodes import shared_memory
+from haptic_ros import shared_memory
 
 LAST_LINES = 12
 STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag

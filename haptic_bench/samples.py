@@ -10,7 +10,7 @@ import numpy as np
 
 from haptic_bench.experiment import Trial
 from haptic_bench.world_record import WorldRecord, read_world
-from haptic_sim.energy import TERMS, UnstableError
+from haptic_sim.dynamics.energy import TERMS, UnstableError
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolSizes, columns
 
 _POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")

@@ -29,7 +29,7 @@ from haptic_bench.trial_bag import TrialBag, cannot_record, digest, read_message
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim import inputs
-from haptic_sim.energy import UnstableError
+from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
 
 MODES = ("offline", "lockstep", "realtime")

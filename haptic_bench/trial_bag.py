@@ -13,7 +13,7 @@ import numpy as np
 
 from haptic_bench.bag import LATCHED_QOS, BagError, BagWriter, Topic, message_types, read, read_metadata, read_numbers
 from haptic_bench.recording import ALONE, ROW, Recording
-from haptic_sim.environment import SurveySchedule
+from haptic_sim.tool.environment import SurveySchedule
 from haptic_sim.messages import TOPICS, tick_place
 
 EVENTS = "trial_events"

@@ -20,7 +20,7 @@ from haptic_bench.runner import Outcome
 from haptic_bench.samples import MessageStore, Samples
 from haptic_bench.studies import study_of
 from haptic_bench.trial import MODES, conclude, is_complete, read_summary
-from haptic_sim.energy import UnstableError
+from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
 
 REPLACED = ("samples.csv", "bodies.csv", "contacts.csv", "summary.json")  # beside the bag, by a repair

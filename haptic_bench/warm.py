@@ -19,10 +19,10 @@ from haptic_bench import command_line, experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.samples import simulated
 from haptic_sim import kernel_cache
-from haptic_sim.contact.rows import ContactRows
-from haptic_sim.environment import detector
-from haptic_sim.tool_side import is_constrained
-from haptic_sim.virtual_tool import VirtualTool
+from haptic_sim.contact_rows import ContactRows
+from haptic_sim.tool.environment import detector
+from haptic_sim.tool.tool_side import is_constrained
+from haptic_sim.tool.virtual_tool import VirtualTool
 
 DURATION = 0.05  # [s]
 RUNS = 4  # of a sweep, which mostly call the same kernels

@@ -19,7 +19,7 @@ from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.random_numbers import displaced
-from haptic_sim.scene import AnyToolParameters, PegParameters
+from haptic_sim.worlds.scenes import AnyToolParameters, PegParameters
 
 
 class HandParameters(Parameters):

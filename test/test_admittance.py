@@ -24,7 +24,7 @@ from haptic_sim.messages import (
     ToolState,
     tick_time,
 )
-from haptic_sim.scene import NoToolParameters
+from haptic_sim.worlds.scenes import NoToolParameters
 
 RATE = 1000.0  # [Hz]
 T = 1.0 / RATE

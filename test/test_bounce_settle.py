@@ -10,7 +10,7 @@ from haptic_bench.samples import simulated
 from haptic_bench.studies import bounce_settle
 from haptic_bench.studies.bounce_settle import Bounces, Motion
 from haptic_sim.parameters import ParameterError
-from haptic_sim.scene import GRAVITY
+from haptic_sim.worlds.scenes import GRAVITY
 
 STUDY = bounce_settle.STUDY
 

@@ -16,7 +16,7 @@ from haptic_bench import cli, command_line, experiment
 from haptic_bench.catalogue import headline
 from haptic_bench.samples import Samples
 from haptic_sim import kernel_cache
-from haptic_sim.energy import TERMS
+from haptic_sim.dynamics.energy import TERMS
 
 
 def call(*arguments: str) -> int:

@@ -137,7 +137,7 @@ def test_what_was_before_does_not_matter() -> None:
 
 
 def test_coplanar_triangles_are_one_face() -> None:
-    from haptic_sim.collision.features import convex_faces
+    from haptic_sim.geometry.collision.features import convex_faces
 
     points = cube_points()
     loops = convex_faces(points)

@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import nnls
 from world_builder import G, Response, Simulation, ball, box, copy_rows, plane, some_bodies, some_rows
 
-from haptic_sim.contact.rows import ContactRows
+from haptic_sim.contact_rows import ContactRows
 from haptic_sim.messages import COLLIDING, FREE, RESTING
-from haptic_sim.multibody import Multibody
+from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.parameters import ParameterError
 
 T = 1e-3  # [s]

@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from scipy.integrate import solve_ivp
 from world_builder import G, Simulation, ball, box, make_world, plane
 
-from haptic_sim import constrained_bodies
-from haptic_sim.constrained_bodies import ConstrainedMultibody
+from haptic_sim.constraints import bodies as constrained_bodies
+from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.constraints.in_worlds import ROWS, RowsOfConstraints, evaluate
 from haptic_sim.constraints.switching import ENGAGING, OFF, RELEASING, RIGID, lightness
-from haptic_sim.energy import DAMPING, INJECTED
-from haptic_sim.multibody import Trees
+from haptic_sim.dynamics.energy import DAMPING, INJECTED
+from haptic_sim.dynamics.multibody import Trees
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.world_parameters import WorldParameters
+from haptic_sim.worlds.parameters import WorldParameters
 
 KINDS = {
     "point_on_plane": {"normal": [0.3, -0.2, 0.9]},

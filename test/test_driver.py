@@ -17,7 +17,7 @@ from haptic_drivers.driver import Driver, HandParameters, InertialParameters, bu
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import ConstantParameters, SineParameters
 from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState
-from haptic_sim.scene import NoToolParameters, PegParameters
+from haptic_sim.worlds.scenes import NoToolParameters, PegParameters
 
 RATE = 512.0  # [Hz]
 T = 1.0 / RATE

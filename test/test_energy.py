@@ -10,7 +10,7 @@ import pytest
 from test_worlds_in_motion import random_bodies, room
 from world_builder import METHODS, RIGID, G, Simulation, ball, box, plane
 
-from haptic_sim.energy import (
+from haptic_sim.dynamics.energy import (
     DAMPING,
     ELASTIC,
     FRICTION,

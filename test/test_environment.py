@@ -13,10 +13,10 @@ from numba.core.registry import CPUDispatcher
 
 from haptic_sim.contact import compliant, response, rigid
 from haptic_sim.contact.response import ContactParameters
-from haptic_sim.energy import UnstableError
-from haptic_sim.environment import Environment, EnvironmentParameters, Surveyor, SurveySchedule
+from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.tool.environment import Environment, EnvironmentParameters, Surveyor, SurveySchedule
 from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState, tick_time
-from haptic_sim.scene import EnclosureParameters, PegParameters, World, build_world
+from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, World, build_world
 
 RATE = 512.0  # [Hz]
 T = 1.0 / RATE

@@ -39,7 +39,7 @@ from haptic_sim.contact.friction import (
     friction_forces,
     tangential_mobility,
 )
-from haptic_sim.contact.scaled import ScaledContacts
+from haptic_sim.dynamics.scaled import ScaledContacts
 from haptic_sim.parameters import Parameters, explain
 
 MODELS = [RESET_INTEGRATOR, KARNOPP, DAHL, COULOMB]

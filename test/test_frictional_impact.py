@@ -10,7 +10,7 @@ from haptic_bench import experiment
 from haptic_bench.samples import MessageStore, Samples
 from haptic_bench.studies import frictional_impact
 from haptic_bench.studies.frictional_impact import REVERSED, SLIDES, STICKS, routh
-from haptic_sim.contact import mirtich
+from haptic_sim.contact.solvers import mirtich
 from haptic_sim.parameters import ParameterError
 
 STUDY = frictional_impact.STUDY

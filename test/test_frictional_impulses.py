@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.contact import frictional_impulses
-from haptic_sim.contact.frictional_impulses import (
+from haptic_sim.contact.solvers import frictional_impulses
+from haptic_sim.contact.solvers.frictional_impulses import (
     ENERGY_LIMITED,
     NOT_CONVERGED,
     RESOLVED,
@@ -31,8 +31,8 @@ from haptic_sim.contact.frictional_impulses import (
     FrictionalWorkspace,
     resolve_frictional_impacts,
 )
-from haptic_sim.contact.mirtich import collide
-from haptic_sim.contact.scaled import ScaledContacts
+from haptic_sim.contact.solvers.mirtich import collide
+from haptic_sim.dynamics.scaled import ScaledContacts
 
 TURN = Rotation.from_rotvec(0.7 * np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])).as_matrix()
 

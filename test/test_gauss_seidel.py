@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.contact import gauss_seidel as module
-from haptic_sim.contact.gauss_seidel import NOT_CONVERGED, SOLVED, GaussSeidelMemory, gauss_seidel
-from haptic_sim.contact.scaled import ScaledContacts
+from haptic_sim.contact.solvers import gauss_seidel as module
+from haptic_sim.contact.solvers.gauss_seidel import NOT_CONVERGED, SOLVED, GaussSeidelMemory, gauss_seidel
+from haptic_sim.dynamics.scaled import ScaledContacts
 
 GRAVITY = 9.81  # [m/s^2]
 STEP = 1e-3  # [s]

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.arms import INERTIAS, LENGTHS, MASSES, three_links
+from haptic_sim.dynamics.arms import INERTIAS, LENGTHS, MASSES, three_links
 from haptic_sim.hand import Hand, Mobility, RankRule, held, mobility, rendering
 from haptic_sim.hand.mobility import (
     PLANAR,
@@ -38,7 +38,7 @@ from haptic_sim.hand.rendering import (
     total_wrench,
 )
 from haptic_sim.linalg import symmetric_eigen
-from haptic_sim.multibody import Multibody, free_joint
+from haptic_sim.dynamics.multibody import Multibody, free_joint
 
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
 UR5 = ROBOTS / "ur_description" / "urdf" / "ur5_robot.urdf"
@@ -649,7 +649,7 @@ def floating() -> tuple[pin.Model, int]:
 
 def planar_sliders() -> tuple[pin.Model, int]:
     """A planar body in world axes, held off its centre."""
-    from haptic_sim.multibody import planar_body
+    from haptic_sim.dynamics.multibody import planar_body
 
     model, _ = planar_body(2.0, 0.005)
     placement = pin.SE3(np.eye(3), np.array([0.1, 0.05, 0.0]))

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 from scipy.optimize import nnls
 
-from haptic_sim.contact import impulses
-from haptic_sim.contact.impulses import (
+from haptic_sim.contact.solvers import impulses
+from haptic_sim.contact.solvers.impulses import (
     NOT_CONVERGED,
     SOLVED_FREE,
     SOLVED_NON_PULLING,

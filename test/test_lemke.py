@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from haptic_sim.contact import lemke as module
-from haptic_sim.contact.lemke import (
+from haptic_sim.contact.solvers import lemke as module
+from haptic_sim.contact.solvers.lemke import (
     INACCURATE,
     ITERATIONS,
     PIVOTS_PER_ROW,

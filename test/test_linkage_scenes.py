@@ -9,15 +9,15 @@ from pydantic import ValidationError
 
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.hand import Hand
-from haptic_sim.linkage_scenes import (
+from haptic_sim.worlds.linkages import (
     HOLDS,
     CrankParameters,
     DoorParameters,
     LaparoscopicParameters,
     RobotArmParameters,
 )
-from haptic_sim.multibody import Multibody
-from haptic_sim.scene import NoToolParameters, build_world
+from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.worlds.scenes import NoToolParameters, build_world
 
 
 def world_of(scene):

@@ -16,8 +16,8 @@ from numba.core.registry import CPUDispatcher
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from haptic_sim.contact import mirtich
-from haptic_sim.contact.mirtich import (
+from haptic_sim.contact.solvers import mirtich
+from haptic_sim.contact.solvers.mirtich import (
     COLLIDED,
     LIMIT_REACHED,
     SETTLED,
@@ -25,7 +25,7 @@ from haptic_sim.contact.mirtich import (
     collide,
     resolve_one_at_a_time,
 )
-from haptic_sim.contact.scaled import ScaledContacts
+from haptic_sim.dynamics.scaled import ScaledContacts
 
 MASS, RADIUS = 0.3, 0.02  # [kg], [m]
 SPHERE = np.diag([1.0, 3.5, 3.5]) / MASS  # 1/m + r^2 / (2/5 m r^2) = 7/2 1/m along the tangents

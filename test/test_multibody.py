@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.multibody import Multibody, free_joint, planar_body
+from haptic_sim.dynamics.multibody import Multibody, free_joint, planar_body
 
 T = 1.0 / 512.0  # [s]
 MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]

@@ -28,7 +28,7 @@ from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_sim import kernel_cache  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
-from haptic_sim.nodes.inbox import Inbox  # noqa: E402
+from haptic_ros.inbox import Inbox  # noqa: E402
 from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
 
 KINDS = {

@@ -7,8 +7,8 @@ import pinocchio as pin
 import pytest
 from world_builder import Response
 
-from haptic_sim.contact.rows import ContactRows
-from haptic_sim.multibody import Multibody, free_joint
+from haptic_sim.contact_rows import ContactRows
+from haptic_sim.dynamics.multibody import Multibody, free_joint
 
 TRIALS = 2000  # of each method and kind
 NOTHING = 1e-12  # of the energy that is there

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 from world_builder import G, Response, Simulation, ball, box, plane
 
-from haptic_sim.contact.rows import ContactRows
-from haptic_sim.energy import (
+from haptic_sim.contact_rows import ContactRows
+from haptic_sim.dynamics.energy import (
     DAMPING,
     ELASTIC,
     IMPACT,
@@ -26,7 +26,7 @@ from haptic_sim.energy import (
     UnstableError,
     watch_balance,
 )
-from haptic_sim.multibody import Multibody, free_joint
+from haptic_sim.dynamics.multibody import Multibody, free_joint
 
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
 

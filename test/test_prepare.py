@@ -120,7 +120,7 @@ ALL, INTERFACES, KERNELS = list(prepare.STAGES), ["interfaces"], ["kernels"]
         (".haptics/environment.stamp", "[]", ALL),
         (".haptics/interfaces.stamp", "", INTERFACES),
         (".haptics/kernels.stamp", "{}", KERNELS),
-        ("haptic_sim/scene.py", "", []),
+        ("haptic_sim/worlds/scenes.py", "", []),
     ],
 )
 def test_changed_file_remakes_what_depends_on_it(whole, path, text, remade):

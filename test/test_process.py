@@ -13,9 +13,9 @@ from conftest import DEADLINE
 SLOW = """
 import time
 from haptic_sim import kernel_cache
-from haptic_sim.nodes.process import run
-from haptic_sim.nodes.servo import ServoNode
-from haptic_sim.nodes.trial import TrialParameters
+from haptic_ros.process import run
+from haptic_ros.servo import ServoNode
+from haptic_ros.trial import TrialParameters
 
 
 class Slow(ServoNode):

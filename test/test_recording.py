@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from haptic_bench.recording import Recording
-from haptic_sim.environment import SurveySchedule
+from haptic_sim.tool.environment import SurveySchedule
 from haptic_sim.messages import tick_time
 
 RATE = 512.0  # [Hz]

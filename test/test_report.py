@@ -14,7 +14,7 @@ import pytest
 from haptic_bench import experiment, figures, report
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies import study_of
-from haptic_sim.energy import TERMS
+from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.parameters import ParameterError
 
 EMPTY = '{"experiment": "a", "mode": "offline", "status": "done", "sweep": {"runs": []}}'

@@ -12,8 +12,8 @@ from world_builder import RIGID, G, Response, Simulation, ball, box, copy_rows, 
 
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.contact.rigid import SLOP
-from haptic_sim.contact.rows import ContactRows
-from haptic_sim.contact.scaled import contact_velocity
+from haptic_sim.contact_rows import ContactRows
+from haptic_sim.dynamics.scaled import contact_velocity
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 
 T = 1e-3  # [s]

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from haptic_bench import experiment
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies import rolling_spheres as spheres
-from haptic_sim.constrained_scene import build_setup
+from haptic_sim.constraints.scenes import build_setup
 from haptic_sim.parameters import ParameterError
 
 STUDY = spheres.STUDY

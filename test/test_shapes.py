@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.meshes import CONVEX_TOLERANCE, MeshError, convex_pieces, convex_shape, hull_mass, read_mesh
-from haptic_sim.shapes import AnyShapeParameters, impossible, placement, solids, uniform
+from haptic_sim.geometry.meshes import CONVEX_TOLERANCE, MeshError, convex_pieces, convex_shape, hull_mass, read_mesh
+from haptic_sim.geometry.shapes import AnyShapeParameters, impossible, placement, solids, uniform
 
 HERE = Path(__file__).parent / "data"
 SHAPE: TypeAdapter[Any] = TypeAdapter(AnyShapeParameters)

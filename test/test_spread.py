@@ -12,8 +12,8 @@ import pytest
 from world_builder import G, Simulation, ball, box, plane
 
 from haptic_sim.contact.response import PENDING
-from haptic_sim.energy import NUMERICAL, SUPPLIED, UnstableError
-from haptic_sim.environment import Environment
+from haptic_sim.dynamics.energy import NUMERICAL, SUPPLIED, UnstableError
+from haptic_sim.tool.environment import Environment
 from haptic_sim.messages import COLLIDING
 
 LIMIT = np.array([15.0, 15.0, 15.0, 1.0, 1.0, 1.0])  # [N, N m]

@@ -9,7 +9,7 @@ from haptic_bench import experiment
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies import stack
 from haptic_sim.parameters import ParameterError
-from haptic_sim.scene import GRAVITY
+from haptic_sim.worlds.scenes import GRAVITY
 
 STUDY = stack.STUDY
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haptic_sim.contact.lemke import INACCURATE, RAY, SOLVED, LcpError, lemke
-from haptic_sim.contact.scaled import ScaledContacts, contact_velocity
-from haptic_sim.contact.stewart_trinkle import (
+from haptic_sim.contact.solvers.lemke import INACCURATE, RAY, SOLVED, LcpError, lemke
+from haptic_sim.dynamics.scaled import ScaledContacts, contact_velocity
+from haptic_sim.contact.solvers.stewart_trinkle import (
     COMPLIANCE,
     TOO_MANY,
     ContactProblem,

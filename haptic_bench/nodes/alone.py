@@ -10,13 +10,13 @@ from haptic_drivers.nodes.driver import table_of
 from haptic_drivers.operators import AnyOperatorParameters, build_operator
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import Message, ToolCommand
-from haptic_sim.nodes.leader import LeaderNode, LeaderTrialParameters
-from haptic_sim.nodes.process import run
+from haptic_ros.leader import LeaderNode, LeaderTrialParameters
+from haptic_ros.process import run
 from haptic_sim.nodes.tool import WorldTrialParameters
-from haptic_sim.nodes.trial import EVENTS
+from haptic_ros.trial import EVENTS
 from haptic_sim.parameters import quantity
-from haptic_sim.tool_side import build_tool_side
-from haptic_sim.world_state import WorldStates
+from haptic_sim.tool.tool_side import build_tool_side
+from haptic_sim.tool.world_state import WorldStates
 
 
 class AloneTrialParameters(LeaderTrialParameters, WorldTrialParameters):

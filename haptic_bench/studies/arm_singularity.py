@@ -13,7 +13,7 @@ from haptic_bench.figures import BLUE, ORANGE, Figure, Line, Panel, Style, draw,
 from haptic_bench.linkage_motion import CLAIMS, METRICS, Held, LinkageStudy
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
-from haptic_sim.linkage_scenes import RobotArmParameters
+from haptic_sim.worlds.linkages import RobotArmParameters
 
 JOINTS = ("shoulder pan", "shoulder lift", "elbow", "wrist 1", "wrist 2", "wrist 3")
 SMOOTH = 0.1  # of the largest force: what a blocked force may change in a tick

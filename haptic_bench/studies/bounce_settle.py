@@ -33,7 +33,7 @@ from haptic_bench.figures import (
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.contact.response import RIGID, Method
-from haptic_sim.scene import GRAVITY, DropParameters
+from haptic_sim.worlds.scenes import GRAVITY, DropParameters
 
 STEADY = 0.02  # [s] without collision, after which a body that is near the floor rests: no hop below NEAR lasts longer
 NEAR = 1e-4  # [m]

@@ -31,10 +31,10 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import InertialParameters
 from haptic_drivers.operators import build_operator, wrench_at_rest
-from haptic_sim import ideal
+from haptic_bench import ideal
 from haptic_sim.contact.response import RIGID, ImpulseRendering, Method
 from haptic_sim.parameters import ParameterError
-from haptic_sim.scene import EnclosureParameters, PegParameters, enclosure_walls
+from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, enclosure_walls
 from haptic_sim.spatial import planar_angle
 
 SETTLED_DISTANCE = 1e-4  # [m]

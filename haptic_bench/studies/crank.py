@@ -12,7 +12,7 @@ from haptic_bench.figures import BLACK, BLUE, ORANGE, VERMILION, Curve, Figure, 
 from haptic_bench.linkage_motion import CLAIMS, METRICS, Held, Law, LinkageStudy, accelerations, free_ticks
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
-from haptic_sim.linkage_scenes import CrankParameters
+from haptic_sim.worlds.linkages import CrankParameters
 
 UPRIGHT = 1e-6  # [rad] how little the knob turns
 TORQUE = 1e-9  # [N m] about it, without which it is not to turn

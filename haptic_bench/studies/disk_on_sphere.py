@@ -12,7 +12,7 @@ from haptic_bench.experiment import Trial
 from haptic_bench.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Claim, Quantity, scene_as
-from haptic_sim.constrained_scene import DiskOnSphereParameters
+from haptic_sim.constraints.scenes import DiskOnSphereParameters
 from haptic_sim.constraints import reduced
 
 EXACT = 1e-9  # [m] of the radius

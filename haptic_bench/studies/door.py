@@ -12,7 +12,7 @@ from haptic_bench.figures import BLACK, BLUE, ORANGE, VERMILION, Figure, Line, S
 from haptic_bench.linkage_motion import CLAIMS, METRICS, Held, Law, LinkageStudy, accelerations, free_ticks
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
-from haptic_sim.linkage_scenes import DoorParameters
+from haptic_sim.worlds.linkages import DoorParameters
 
 ARC = 1e-9  # [m]
 

@@ -35,7 +35,7 @@ from haptic_bench.figures import (
 )
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
-from haptic_sim.scene import ROD_END, StrikeParameters
+from haptic_sim.worlds.scenes import ROD_END, StrikeParameters
 
 NOT_YET, STICKS, SLIDES, REVERSED = 0, 1, 2, 3
 WORDS = {

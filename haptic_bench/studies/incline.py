@@ -29,7 +29,7 @@ from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_sim.contact.friction import NONE
 from haptic_sim.contact.response import Method
-from haptic_sim.scene import SlopeParameters
+from haptic_sim.worlds.scenes import SlopeParameters
 
 METHODS: tuple[Method, ...] = ("penalty", "constraint")
 OTHER_SIDE = 0.1  # how far the tangent of the slope that is compared is from that of the angle of friction, relative

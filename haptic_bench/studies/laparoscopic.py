@@ -11,7 +11,7 @@ from haptic_bench.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, 
 from haptic_bench.linkage_motion import CLAIMS, METRICS, Held, LinkageStudy
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
-from haptic_sim.linkage_scenes import LaparoscopicParameters
+from haptic_sim.worlds.linkages import LaparoscopicParameters
 
 ENTRY = 1e-9  # [m]
 RATIO = 1e-6  # of the ratio of the lever arms

@@ -34,7 +34,7 @@ from haptic_bench.linkage_motion import held_columns
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_control.shaping import ShapingParameters
-from haptic_sim.scene import ThreeLinksParameters
+from haptic_sim.worlds.scenes import ThreeLinksParameters
 
 Hold = Literal["proximal", "middle", "distal"]
 Dynamics = Literal["printed", "consistent"]

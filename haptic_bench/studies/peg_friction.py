@@ -32,7 +32,7 @@ from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_drivers.operators import FileParameters, Operator, build_operator, wrench_at_rest
 from haptic_sim.contact.friction import NONE, FrictionModel
 from haptic_sim.contact.response import RIGID
-from haptic_sim.scene import PegParameters, SlotParameters
+from haptic_sim.worlds.scenes import PegParameters, SlotParameters
 
 CONTACTS = 2  # one at each wall of the slot
 LOAD, RAMP = 0.05, 1.0  # [N], [s]: of the static load, and how long it rises

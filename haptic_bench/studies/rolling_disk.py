@@ -13,7 +13,7 @@ from haptic_bench.experiment import Trial
 from haptic_bench.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, Line, Style, draw
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Claim, Quantity, scene_as
-from haptic_sim.constrained_scene import RollingDiskParameters
+from haptic_sim.constraints.scenes import RollingDiskParameters
 from haptic_sim.constraints import reduced
 
 EXACT = 1e-9  # [m], [rad] of height and tilt

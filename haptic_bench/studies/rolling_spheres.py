@@ -28,7 +28,7 @@ from haptic_bench.figures import (
 )
 from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
-from haptic_sim.constrained_scene import RollingSpheresParameters
+from haptic_sim.constraints.scenes import RollingSpheresParameters
 
 SETTLED = 0.01  # of the error at the start, or after the displacement: what is left when contact is made
 TIMES = 5.0  # YUN V-B: converged after about so many time constants 1 / gamma

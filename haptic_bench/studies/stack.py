@@ -11,7 +11,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import BLUE, VERMILION, Curve, Figure, Line, Style, draw, energy_figure, style_of
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
-from haptic_sim.scene import GRAVITY, StackParameters
+from haptic_sim.worlds.scenes import GRAVITY, StackParameters
 
 DRIFT = 1e-4  # [m] up to which a stack stands
 GAIN = 1e-10  # of the potential energy above the floor: what the tolerance of the solver may leave in a step

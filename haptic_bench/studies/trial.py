@@ -13,8 +13,8 @@ from haptic_bench import tracking
 from haptic_bench.experiment import Trial
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Quantity, Study
-from haptic_sim.environment import DepthGauge
-from haptic_sim.tool_side import is_constrained
+from haptic_sim.tool.environment import DepthGauge
+from haptic_sim.tool.tool_side import is_constrained
 
 DEPTH = "max_depth"
 METRICS = {

@@ -15,7 +15,7 @@ from haptic_bench.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, St
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Claim, Quantity, scene_as
 from haptic_drivers.operators import TangentialParameters
-from haptic_sim.constrained_scene import TwoLinkCircleParameters
+from haptic_sim.constraints.scenes import TwoLinkCircleParameters
 from haptic_sim.constraints import reduced
 
 EXACT = 1e-9  # [m] of the radius

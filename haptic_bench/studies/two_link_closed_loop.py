@@ -27,7 +27,7 @@ from haptic_bench.figures import (
 )
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
-from haptic_sim.constrained_scene import TwoLinkClosedLoopParameters
+from haptic_sim.constraints.scenes import TwoLinkClosedLoopParameters
 
 CONVERGED = 0.01  # of what the constraints were off at the start
 TIMES = 5.0  # YUN V-B: converged after about so many time constants 1 / gamma

@@ -10,7 +10,7 @@ only w is particular to a kind of constraint. What the velocity adds to the rate
             + dm/dt . (w_B - w_A) + m . (e_B - e_A),
 with the spatial accelerations (b, e) of the bodies at constant generalised velocity v, is dA/dt v.
 
-In scaled coordinates (u = L^T v, see `haptic_sim.contact.scaled`) the rows are W = A L^-T. Their span has the
+In scaled coordinates (u = L^T v, see `haptic_sim.dynamics.scaled`) the rows are W = A L^-T. Their span has the
 orthonormal basis Q, W = T Q, by Gram-Schmidt with pivoting, each row done twice; rows are first scaled to length 1. A
 row of which less than `linalg.RANK_TOLERANCE` is left beside those before it depends on them: it takes no part.
 P = 1 - Q^T Q projects on velocities that satisfy all constraints; the forces of constraint are in the span of Q and do
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.collision.vectors import dot
+from haptic_sim.vectors import dot
 from haptic_sim.linalg import cholesky, cholesky_solve, find_span
 
 (

@@ -59,9 +59,9 @@ from haptic_sim.contact.friction import (
     friction_forces,
     tangential_mobility,
 )
-from haptic_sim.contact.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
-from haptic_sim.contact.gauss_seidel import MAX_SWEEPS, SOLVED, TOLERANCE, GaussSeidelMemory, gauss_seidel
-from haptic_sim.contact.impulses import (
+from haptic_sim.contact.solvers.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
+from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, SOLVED, TOLERANCE, GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.solvers.impulses import (
     NOT_CONVERGED,
     ImpulseWorkspace,
     resolve_freely,
@@ -91,10 +91,10 @@ from haptic_sim.contact.response import (
     end_step,
     set_up,
 )
-from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, contact_velocity
-from haptic_sim.joints import after_impact
+from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, contact_velocity
+from haptic_sim.dynamics.joints import after_impact
 from haptic_sim.messages import COLLIDING, FREE, RESTING
-from haptic_sim.multibody import Multibody
+from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.parameters import ParameterError
 
 # [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part
@@ -866,7 +866,7 @@ def _penalties(
         old[m] = rows.id[i]
         m += 1
         if rows.coordinate[i] >= 0:
-            continue  # a limit that rests is a law of its joint, see `haptic_sim.joints`
+            continue  # a limit that rests is a law of its joint, see `haptic_sim.dynamics.joints`
         if per_wall:
             share = 0.0
             for k in range(count):

@@ -59,8 +59,8 @@ import numba
 import numpy as np
 from pydantic import model_validator
 
-from haptic_sim.contact.rows import CAPACITY
-from haptic_sim.contact.scaled import apply_impulse, contact_velocity
+from haptic_sim.contact_rows import CAPACITY
+from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.parameters import Parameters, quantity
 
 FrictionModel = Literal["none", "reset_integrator", "karnopp", "dahl", "coulomb"]

@@ -7,7 +7,7 @@ import numpy as np
 from haptic_sim.contact.compliant import CompliantContact
 from haptic_sim.contact.response import RIGID, ContactParameters, ContactResponse, Method, Rendering
 from haptic_sim.contact.rigid import RigidContact
-from haptic_sim.multibody import Multibody
+from haptic_sim.dynamics.multibody import Multibody
 
 
 def build_response(

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import numba
 
-from haptic_sim.contact.scaled import apply_impulse, contact_velocity
+from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.linalg import cholesky, cholesky_solve
 
 LIMIT = 2.0  # of the ratio, up to which a step is explicit

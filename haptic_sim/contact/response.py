@@ -21,9 +21,9 @@ import numba
 import numpy as np
 
 from haptic_sim.contact.friction import FrictionParameters
-from haptic_sim.contact.rows import ContactRows, RowArrays
-from haptic_sim.contact.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
-from haptic_sim.energy import (
+from haptic_sim.contact_rows import ContactRows, RowArrays
+from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
+from haptic_sim.dynamics.energy import (
     BY_MOTION,
     CHANGED,
     DAMPING,
@@ -40,9 +40,9 @@ from haptic_sim.energy import (
     open_balance,
     watch_balance,
 )
-from haptic_sim.joints import DAMPED, RUBBED, STOPPED, begin_joints, end_joints, settle_joints
+from haptic_sim.dynamics.joints import DAMPED, RUBBED, STOPPED, begin_joints, end_joints, settle_joints
 from haptic_sim.messages import FREE
-from haptic_sim.multibody import BodyArrays, Multibody, find_velocity, push_scaled
+from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity, push_scaled
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 

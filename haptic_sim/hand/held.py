@@ -20,7 +20,7 @@ from haptic_sim.hand.mobility import (
 from haptic_sim.packed import Packed
 
 if TYPE_CHECKING:
-    from haptic_sim.multibody import Multibody
+    from haptic_sim.dynamics.multibody import Multibody
 
 _SLENDER = 1e-9  # a link whose moments of inertia differ by more counts as one with none about an axis
 

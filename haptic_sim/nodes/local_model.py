@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from haptic_sim.environment import Surveyor
-from haptic_sim.local_model import LocalModel
+from haptic_sim.tool.environment import Surveyor
+from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.messages import Message, MessageError
-from haptic_sim.nodes.process import run
+from haptic_ros.process import run
 from haptic_sim.nodes.tool import ToolNode
-from haptic_sim.tool_side import build_tool_side
+from haptic_sim.tool.tool_side import build_tool_side
 
 
 class LocalModelNode(ToolNode):

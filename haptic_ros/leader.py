@@ -1,0 +1,350 @@
+"""The node that leads a trial: it has the clock, starts the first tick when all are ready, and ends the trial.
+
+The driver leads where there is a device; without one, the environment with the operator in it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from haptics.msg import TrialEvent
+from rclpy.clock import ROSClock
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.serialization import deserialize_message
+
+from haptic_sim.messages import TOPICS, Message
+from haptic_ros.realtime import Deadlines, Stopwatch
+from haptic_ros.servo import ServoNode
+from haptic_ros.trial import DEACTIVATED, POLL, READY_TIMEOUT, ServoError, TrialParameters
+from haptic_sim.parameters import quantity
+
+RESEND = 0.05  # [s] without an answer after which a tick is begun again
+# Ticks that the leader may be ahead of the recorder: four messages each, of which the middleware's shared memory
+# holds 512 for a reader whose process does not get to run.
+LEAD, LOOK = 64, 16  # it looks every LOOK ticks
+LOOK_AROUND = 0.5  # [s] between two looks for foreign publishers, before the start
+CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
+
+
+class LeaderTrialParameters(TrialParameters):
+    """What the leader needs to know of a trial."""
+
+    directory: str = quantity("", description="Of the trial: receives what is measured in realtime")
+    progress: bool = quantity(
+        False,
+        description="Write the number of ticks done, what the user shall know, and the end, to the standard output",
+    )
+
+
+class LeaderNode(ServoNode):
+    """Derived classes begin ticks, say when they are answered, and end them."""
+
+    Config: ClassVar[Any] = LeaderTrialParameters
+    RANK: ClassVar[int] = 2
+    config: LeaderTrialParameters
+
+    # What derived classes provide
+
+    def resume(self, tick: int) -> None:
+        """An activation begins; its first tick is `tick`."""
+
+    def begin(self, tick: int) -> int:
+        """Publish what begins a tick; returns when [ns, monotonic]."""
+        raise NotImplementedError
+
+    def again(self) -> None:
+        """Publish it again: no answer came."""
+
+    def answered(self) -> int:
+        """The last tick that was answered, -1: none."""
+        raise NotImplementedError
+
+    def complete(self) -> None:
+        """End a tick with the latest answer."""
+
+    def conclude(self, tick: int) -> None:
+        """Publish the state after the last tick; `tick` is the first that was not executed."""
+
+    def counts(self) -> dict[str, int]:
+        """What else goes into the timing."""
+        return {}
+
+    # Services to derived classes
+
+    def open_trial(self) -> None:
+        """Prepare to lead; to be called by `build`."""
+        config = self.config
+        self._watch, self._done = Stopwatch(config.last_tick + 1, config.rate), 0
+        self._first = 0  # tick of this activation
+        self._broken = ""  # why the trial cannot go on
+        self._told = self._missed = 0  # ticks that /diagnostics has spoken of, and how many of them were missed
+        self._ready: set[str] = set()
+        self._running = False  # between the first tick and the last
+        self._said: set[str] = set()  # of foreign publishers
+        self._recorded, self._closed = 0, not config.recorded
+        self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
+
+    def hear(self, data: bytes | Message) -> None:
+        """Take a TrialEvent."""
+        assert isinstance(data, bytes)  # it comes from outside
+        event = deserialize_message(data, TrialEvent)
+        self._heard = time.monotonic()
+        if event.name == "ready":
+            self._ready.add(event.node)
+        elif event.name == "recorded":
+            self._recorded = event.tick
+        elif event.name == "closed":
+            self._closed = True
+            self._lacking |= json.loads(event.detail or "{}")
+        elif event.name == DEACTIVATED and self.config.recorded:
+            self._broken = f"{event.node} was deactivated"
+
+    @property
+    def stopping(self) -> bool:
+        """See ServoNode: also when the trial cannot go on."""
+        return self._stopping or bool(self._broken)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """See ServoNode. The ticks of a graph that is not recorded go on where they were when it is activated again."""
+        if self.config.recorded and not self.finished.is_set():
+            self._broken = f"{self.get_name()} was deactivated"
+        deactivated = super().on_deactivate(state)
+        if self._broken and not self.finished.is_set():
+            self._fail(self._broken)
+        return deactivated
+
+    def _fail(self, reason: str) -> None:
+        """End the trial with an error."""
+        self.get_logger().error(f"the trial has ended: {reason}")
+        self.end(1)
+
+    def serve(self) -> None:
+        """Run the trial."""
+        self.hurry()
+        first = self._first
+        self.resume(first)
+        if not self._gather():
+            if self._broken:
+                self._fail(self._broken)
+            return
+        self._report(first)
+        self._running = True
+        try:
+            tick = self._run_on_the_clock(first) if self.realtime else self._run_in_lockstep(first)
+        finally:
+            self._running = False
+        self._first = tick + 1  # what is sent below is answered for this activation
+        self.conclude(tick)
+        self._report(tick)
+        finished = tick > self.config.last_tick
+        self.tell("finished" if finished else "interrupted", tick, self._broken)
+        if finished:
+            self._await(lambda: self._closed, "recorder: the bag was not closed")
+        else:
+            deadline = time.monotonic() + CLOSING
+            while not self._closed and time.monotonic() < deadline:
+                self.listen(POLL)
+        if self.realtime:
+            self._save_timing(tick)
+        self._print("end")
+        if self._broken:
+            self._fail(self._broken)
+        elif finished:
+            self.end(0)
+
+    def _run_in_lockstep(self, tick: int) -> int:
+        """Execute the ticks from `tick` on, each when the one before is answered; the first that was not executed."""
+        recorded = self.config.recorded
+        while tick <= self.config.last_tick and not self.stopping:
+            if not self._tick(tick):
+                break
+            tick += 1
+            if not tick % 64:
+                self._report(tick)
+            if recorded and not tick % LOOK:
+                self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
+        return tick
+
+    def _run_on_the_clock(self, first: int) -> int:
+        """Execute the ticks from `first` on at their times with the latest command; the first that was not executed."""
+        last, watch = self.config.last_tick, self._watch
+        second = round(self.config.rate)
+        deadlines = Deadlines(self.config.rate, first)
+        started = time.monotonic_ns()
+        for tick in range(first, last + 1):
+            self._pause(deadlines, tick)
+            if self.stopping:
+                return tick
+            watch.skipped += deadlines.settle(tick)
+            self._done = tick
+            sent = self.begin(tick)
+            while self.answered() != tick and (left := deadlines.until(tick + 1)) > 0:
+                self.listen(left * 1e-9)
+            if (last_answered := self.answered()) == tick:
+                watch.round_trip[tick] = time.monotonic_ns() - sent
+            self.complete()
+            watch.begun[tick] = sent - started
+            if last_answered >= 0:
+                watch.command_age[tick] = tick - last_answered
+            self._rest()
+            if tick == first + second:
+                self._complain(tick)
+            if not tick & 63:
+                self._report(tick)
+        return last + 1
+
+    def _pause(self, deadlines: Deadlines, tick: int) -> None:
+        """Wait until a tick begins.
+
+        Only a composition hears something meanwhile: surveys. Else a sleep does, which costs less than the middleware.
+        """
+        while (left := deadlines.until(tick)) > 0 and not self.stopping:
+            if self.composition is None:
+                time.sleep(min(left * 1e-9, POLL))
+            else:
+                self.listen(left * 1e-9)
+
+    def _complain(self, ticks: int) -> None:
+        """Say when the machine does not hold the rate."""
+        figures = self._watch.summary(ticks)
+        missed, skipped = figures["missed"] or 0, figures["skipped_periods"] or 0
+        if missed + skipped > 0.05 * ticks:
+            self.get_logger().warning(
+                f"rate = {self.config.rate:g} Hz: this machine does not hold it: of the first {ticks} ticks {missed} "
+                f"had no answer in time, {skipped} periods passed without a tick; choose a lower rate, or --composed"
+            )
+
+    def _save_timing(self, ticks: int) -> None:
+        """Leave what was measured beside the bag."""
+        watch = self._watch
+        folder = Path(self.config.directory)
+        figures = watch.summary(ticks) | {
+            "executed": ticks,
+            **self._lacking,
+            "scheduler": self.scheduler,
+            "refused": self.refused,
+            **self.counts(),
+        }
+        try:
+            np.savez_compressed(
+                folder / "timing.npz",
+                begun=watch.begun[:ticks],
+                round_trip=watch.round_trip[:ticks],
+                command_age=watch.command_age[:ticks],
+            )
+            (folder / "timing.json").write_text(json.dumps(figures, allow_nan=False), encoding="utf-8")
+        except OSError as error:  # a full disk, say
+            self.get_logger().error(f"the timing cannot be recorded: {error.filename or folder}: {error.strerror}")
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        """See ServoNode."""
+        trouble, values = super().health()
+        done = self._done
+        if self.realtime and done > 1:
+            watch = self._watch
+            p50, p99 = watch.periods(self._told, done)  # since the last time: this holds the interpreter's lock
+            self._missed += watch.missed(self._told, done)
+            self._told = done
+            values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "period p99 [s]": p99}
+            values |= {"missed ticks": self._missed, "skipped periods": watch.skipped}
+            values["age of the last command [ticks]"] = done - self.answered()
+            if self._missed or watch.skipped:
+                trouble = trouble or f"{self._missed} ticks missed, {watch.skipped} periods skipped"
+        return trouble, values
+
+    def _gather(self) -> bool:
+        """Wait until all nodes of the trial are ready, for long if they say that they compile; False if interrupted."""
+        self._heard = time.monotonic()
+        ours: list[ServoNode] = [self] if self.composition is None else list(self.composition.nodes)
+        waiting = list(ours)
+        others = set(self.config.nodes) - {node.get_name() for node in ours}
+        looked = contested_since = time.monotonic()
+        ready, contested = False, ""
+        while contested or not ready:
+            if self.stopping:
+                return False
+            self.listen(POLL)
+            for node in ours:
+                node.idle()
+            waiting = [node for node in waiting if not node.announce_if_ready()]
+            ready, now = not waiting and others <= self._ready, time.monotonic()
+            if ready or now > looked + LOOK_AROUND:
+                looked, before, contested = now, contested, self._contested()
+                if contested and not before:
+                    contested_since = self._heard = now
+                    self.say(f"{contested}; waiting up to {self.config.patience:g} s for its end")
+                elif contested and now > contested_since + self.config.patience:
+                    raise ServoError(f"not started: {contested}; end it, or run in another namespace or ROS_DOMAIN_ID")
+            if now > self._heard + READY_TIMEOUT:
+                missing = sorted(others - self._ready) + [f"{topic} has no peer" for topic in self.unmatched()]
+                raise ServoError(f"not ready after {READY_TIMEOUT:g} s: {', '.join(missing)}")
+        clock = self.get_clock()
+        simulated = isinstance(clock, ROSClock) and clock.ros_time_is_active
+        if self.realtime and simulated and not clock.now().nanoseconds:
+            self.say("use_sim_time is true and there is no /clock yet: until it comes, messages are stamped with 0")
+        self.tell("started", 0)
+        return True
+
+    def _contested(self) -> str:
+        """Which servo topics have a foreign publisher; empty if none has."""
+        found = {topic: self.foreign(topic) for topic in TOPICS}
+        return ", ".join(
+            f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
+        )
+
+    def look_around(self) -> None:
+        """See ServoNode: say once of each foreign publisher that it has appeared in the course of the trial."""
+        if not self._running or all(self.count_publishers(topic) <= 1 for topic in TOPICS):
+            return
+        contested = self._contested()
+        if contested and contested not in self._said:
+            self._said.add(contested)
+            self.say(f"{contested}: while it is there, messages of this topic are refused")
+
+    def say(self, text: str) -> None:
+        """Say something to the user: in the log, and to whoever reads the progress."""
+        self.get_logger().error(text)
+        self._print(f"say {text}")
+
+    def _print(self, line: str) -> None:
+        """Write a line to whoever reads the progress, from any thread."""
+        if self.config.progress:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+    def _tick(self, tick: int) -> bool:
+        """Execute a tick; False if interrupted before its command came."""
+        self.begin(tick)
+        silent_since = time.monotonic()
+        while self.answered() != tick:
+            if self.stopping:
+                return False
+            if not self.listen(RESEND):
+                if time.monotonic() - silent_since > self.config.patience:
+                    raise ServoError(f"tick {tick}: no command within {self.config.patience:g} s")
+                self.again()
+        self.complete()
+        self._rest()
+        return True
+
+    def _rest(self) -> None:
+        """What a composition has left for the time after a tick."""
+        if self.composition is not None:
+            self.composition.flush()
+            self.composition.look_ahead()
+            self.composition.flush()  # world states
+
+    def _report(self, tick: int) -> None:
+        self._print(f"tick {tick}")
+
+    def _await(self, condition: Any, reason: str) -> None:
+        deadline = time.monotonic() + self.config.patience
+        while not condition() and not self.stopping:
+            self.listen(POLL)
+            if time.monotonic() > deadline:
+                raise ServoError(f"{reason} for {self.config.patience:g} s")

@@ -1,0 +1,166 @@
+"""A process of one node, or of several that are composed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.signals import SignalHandlerOptions
+
+from haptic_sim.messages import Message
+from haptic_ros import shared_memory
+from haptic_ros.servo import ServoNode
+
+GRACE = 10  # [s] for a process that is told to end
+TEARDOWN = 2  # [s] of that for the middleware
+STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
+
+
+class Composition:
+    """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
+
+    They take the message itself, which needs no checks. The first node's thread does all the work; what is published
+    goes out when its tick is over (`flush`).
+    """
+
+    def __init__(self, nodes: Sequence[ServoNode]):
+        self.nodes = nodes
+        self._takers: dict[str, list[ServoNode]] = {}
+        self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
+
+    def open(self) -> None:
+        """To be called when all nodes are configured."""
+        for node in self.nodes:
+            for topic in node.subscribed():
+                self._takers.setdefault(topic, []).append(node)
+        outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
+        self.nodes[0].inbox = self.nodes[0].open_inbox(outside)
+
+    def published(self) -> set[str]:
+        """Topics that are published by a node of this process."""
+        return {topic for node in self.nodes for topic in node.published()}
+
+    def takers(self, topic: str) -> Sequence[ServoNode]:
+        """The nodes of this process that take a topic."""
+        return self._takers.get(topic, ())
+
+    def send(self, publish: Callable[[bytes], None], topic: str, data: bytes, message: bytes | Message) -> None:
+        """Hand a message to the nodes that take it, publish its bytes later."""
+        self._outgoing.append((publish, data))
+        for node in self._takers.get(topic, ()):
+            node.take(topic, message)
+
+    def look_ahead(self) -> None:
+        """A tick has been answered: do for the next what can be done already."""
+        for node in self.nodes:
+            node.look_ahead()
+
+    def flush(self) -> None:
+        """Publish what was sent."""
+        for publish, data in self._outgoing:
+            publish(data)
+        self._outgoing.clear()
+
+
+def run(*kinds: type[ServoNode]) -> NoReturn:
+    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM), then exit."""
+    _die_with_parent()
+    rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
+    nodes = [kind(kind.NAME) for kind in kinds]
+    first = nodes[0]
+    told: list[int] = []  # signals; their handler must not touch an event that this thread may hold the lock of
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: told.append(number))
+    executor = SingleThreadedExecutor()
+    for node in nodes:
+        executor.add_node(node)
+    spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
+    spinner.start()
+    starter = threading.Thread(target=_start, args=(nodes,), name="start", daemon=True)
+    if first.get_parameter("autostart").value:
+        starter.start()
+    # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
+    while not told and not first.finished.wait(0.2):
+        pass
+    signal.alarm(GRACE)  # whatever hangs from here on, the middleware's own destructors too: the process ends
+    if starter.is_alive():
+        starter.join(STARTING)
+    if starter.is_alive():
+        _leave(first)  # of what was begun, nothing is at work yet
+    first.stop_servo()
+    first.close_inbox()
+    # Nothing of the trial is open any more. The middleware's destructors may wait for a lock that a peer holds.
+    leaving = threading.Timer(TEARDOWN, _leave, (first,))
+    leaving.daemon = True
+    leaving.start()
+    executor.shutdown(timeout_sec=1.0)
+    spinner.join(timeout=1.0)
+    for node in nodes:
+        node.destroy_node()
+    rclpy.try_shutdown()
+    _leave(first)
+
+
+def _leave(first: ServoNode) -> NoReturn:
+    """End the process. The interpreter would take apart what was imported first.
+
+    That outlasts GRACE on a busy machine, and meanwhile the process would die of the next signal.
+    """
+    _remove_shared_memory()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(first.exit_code)
+
+
+def _start(nodes: Sequence[ServoNode]) -> None:
+    """Configure and activate: the first last, as its thread serves the others."""
+    composition = Composition(nodes) if len(nodes) > 1 else None
+    for node in nodes:
+        node.composition = composition
+    try:
+        for node in reversed(nodes):  # the topics of the tool's side, the last, depend on its parameters
+            if node.trigger_configure() != TransitionCallbackReturn.SUCCESS:
+                nodes[0].end(1)
+                return
+        if composition is not None:
+            composition.open()
+        for node in reversed(nodes):
+            node.trigger_activate()
+    except Exception:  # nobody waits for this thread
+        nodes[0].get_logger().error(f"cannot be started:\n{traceback.format_exc()}")
+        nodes[0].end(1)
+
+
+def _spin(executor: SingleThreadedExecutor) -> None:
+    try:
+        executor.spin()
+    except ExternalShutdownException:
+        return
+
+
+def _remove_shared_memory() -> None:
+    """Remove this process's segment of Fast DDS's shared memory, whose lock it holds open.
+
+    Only a destructor of the middleware would. It is not asked: it may wait for ever for a lock in there, held by a
+    peer that was killed.
+    """
+    shared_memory.remove(shared_memory.segments("self"))
+
+
+def _die_with_parent() -> None:
+    """Be ended by the kernel when the process that started this one is killed, if it asked for that."""
+    parent = os.environ.get("HAPTICS_PARENT")
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if str(os.getppid()) != parent:
+        sys.exit(1)

@@ -1,0 +1,485 @@
+"""A tool under exact constraints alone that answers wrench commands: no world, no contacts (FAULRING II, YUN IV)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
+from haptic_sim.constraints.library import evaluate
+from haptic_sim.constraints.linear import correct, factor, factor_inertia
+from haptic_sim.constraints.model import Model, Workspace
+from haptic_sim.constraints.projection import step_explicit, step_rk4
+from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
+from haptic_sim.constraints.systems import damping, point, potential
+from haptic_sim.contact.response import ContactParameters
+from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, open_balance
+from haptic_sim.linalg import backward, forward, symmetric_eigen
+from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
+from haptic_sim.packed import Packed
+from haptic_sim.spatial import quat_from_matrix
+
+_RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a direction at the hand counts as lost
+
+
+class _Arrays(NamedTuple):
+    """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`.
+
+    Attributes:
+        w: of the solver, which needs nothing in it from step to step: a step finds its memory in the caches.
+        period, q, v, wrench, multipliers: of the solver, and what else its kernels need: chart, elbow, and gamma.
+        at: hand point in the body [m].
+        gamma: rate of decay of holonomic residuals [1/s], 0 where the position is returned to the manifold.
+        J, Jdot: hand Jacobian and its rate (6, n). Y: rows J L^-T less their part along the constraints (6, n).
+        a: acceleration without any wrench (n,); drift: that of the hand (6,).
+        stored: kinetic and potential energy [J]. residual: norms.
+        A: rows of the constraints at the beginning of a tick (m, n). flows: at its beginning and at its end (2, 4).
+        energy, energy_start: of the `EnergyBalance`.
+        small, square: scratch.
+    """
+
+    model: Model
+    w: Workspace
+    period: float
+    q: np.ndarray
+    v: np.ndarray
+    wrench: np.ndarray
+    multipliers: np.ndarray
+    chart: int
+    elbow: float
+    gamma: float
+    at: np.ndarray
+    J: np.ndarray
+    Jdot: np.ndarray
+    Y: np.ndarray
+    a: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    drift: np.ndarray
+    stored: np.ndarray
+    residual: np.ndarray
+    A: np.ndarray
+    flows: np.ndarray
+    energy: np.ndarray
+    energy_start: np.ndarray
+    small: np.ndarray
+    square: np.ndarray
+
+
+class _StepArrays(NamedTuple):
+    """What a step works on: `_Arrays`, memory of the solver, and the message that it tells its outcome in."""
+
+    tool: Packed
+    solver: Packed
+    state: ToolStateArrays
+
+
+class ToolObserver:
+    """The observer of a tool alone: one body, `tool`, with its axes at the hand point; there are no contacts."""
+
+    def __init__(self, coordinates: tuple[str, ...], arrays: _Arrays):
+        self._q_names, self._arrays = coordinates, arrays
+
+    def world_state(self) -> WorldState:
+        """See Observer."""
+        names = self._q_names
+        return WorldState(bodies=("tool",), poses=1, twists=1, q_names=names, q=len(names), v_names=names, v=len(names))
+
+    def observe_bodies(self, state: WorldState) -> None:
+        """See Observer."""
+        a = self._arrays
+        state.poses[0], state.twists[0] = a.pose, a.twist
+        state.q[:], state.v[:] = a.q, a.v
+
+    def observe_contacts(self, state: WorldState) -> None:
+        """See Observer: there are none."""
+
+
+class ConstrainedTool:
+    """A `ToolSide` that takes one step of a constraint solver in a tick.
+
+    The state after a tick holds, beside pose, twist (world axes, at the hand point), q and v:
+        multipliers: of the rows, in their order (holonomic ones first), at the beginning of the tick with its wrench;
+        wrench: what the constraints apply to the held body, at the hand point: from J^T F = A^T lambda, force first,
+            torque for what no force explains; generalised forces that do not act on that body are left out;
+        residual: norms of c(q) and of the nonholonomic A(q) qd - b after the tick;
+        inverse_inertia: J P M^-1 J^T, with P the projection on what the constraints allow; free_acceleration: of the
+            hand without any wrench, so that a wrench F accelerates it by free_acceleration + inverse_inertia F;
+        energy: as all tools; what stabilisation and returning to the manifold add is in `numerical`.
+    There are no contacts: the contact state is FREE. Where the solver cannot advance, the tool stays where it is.
+
+    Args:
+        setup: the tool at its start.
+        constraint: the solver.
+        rate: of the servo [Hz].
+
+    Raises:
+        ParameterError: as `build_solver`.
+    """
+
+    def __init__(self, setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float):
+        self.setup, self.rate, self.period = setup, rate, 1.0 / rate
+        self.solver: Solver = build_solver(setup, constraint, rate)
+        constrained = setup.constrained
+        model, n = constrained.model, constrained.n
+        assert isinstance(model, Model)  # scenes have constraints of the library
+        solver, self.energy = self.solver, EnergyBalance()
+        self._advance: Callable[..., tuple[int, int, float]] = _step_stabilised
+        chart, elbow, gamma = 0, 0.0, 0.0
+        if isinstance(solver, StabilisedSolver):
+            gamma = solver.gamma
+        else:
+            chart, elbow = solver.chart, solver.elbow
+            self._advance = _step_rk4 if solver.integrator == "rk4" else _step_explicit
+        self._arrays = _Arrays(
+            model=model,
+            w=solver.w,
+            period=solver.period,
+            q=solver.q,
+            v=solver.v,
+            wrench=solver.wrench,
+            multipliers=solver.multipliers,
+            chart=chart,
+            elbow=elbow,
+            gamma=gamma,
+            at=np.array(setup.at),
+            J=np.zeros((6, n)),
+            Jdot=np.zeros((6, n)),
+            Y=np.zeros((6, n)),
+            a=np.zeros(n),
+            pose=np.array([0.0, 0, 0, 0, 0, 0, 1]),
+            twist=np.zeros(6),
+            inverse_inertia=np.zeros((6, 6)),
+            drift=np.zeros(6),
+            stored=np.zeros(2),
+            residual=np.zeros(2),
+            A=np.zeros((constrained.m, n)),
+            flows=np.zeros((2, 4)),
+            energy=self.energy.values,
+            energy_start=self.energy.start,
+            small=np.zeros((6, max(n, 6))),
+            square=np.zeros((2, 3, 3)),
+        )
+        self._packed = Packed(self._arrays)
+        self._packed_step: Packed | None = None
+        self._packed_state: ToolState | None = None
+        self._disturbed = round(setup.disturbance_time * rate) if setup.disturbance is not None else -1
+        self.sizes = ToolSizes(n, n, constrained.m)
+        self.observer = ToolObserver(constrained.system.coordinates, self._arrays)
+        _refresh_tool(self._packed)
+
+    def configure(self, contact: ContactParameters) -> None:
+        """There are no contacts."""
+
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+        command, state = ToolCommand(), self.tool_state()
+        command.wrench[:] = 1e-3
+        for _ in range(3):
+            self.step(command, state)
+
+    def tool_state(self) -> ToolState:
+        """A message for this tool, holding the initial state (tick -1)."""
+        state = self.sizes.tool_state()
+        state.stamp(-1, 0)
+        state.contact_state, state.contacts = FREE, 0
+        state.command_tick = state.geometry_tick = -1
+        state.resize(0)
+        _fill(self._pack(state))
+        return state
+
+    def prepare(self) -> None:
+        """See ToolSide: the end of a step has prepared the next."""
+
+    def step(self, command: ToolCommand, state: ToolState) -> None:
+        """Advance by one tick under `command`; `state` is that before and after."""
+        tick = state.tick + 1
+        if tick == self._disturbed:
+            self._disturb()
+        solver = self.solver
+        solver.status, solver.rank, solver.residual = self._advance(self._pack(state), command.wrench)
+        state.command_tick = command.tick
+        state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
+        if len(state):
+            state.resize(0)
+
+    def _disturb(self) -> None:
+        """Displace the tool; the energy that it takes is injected."""
+        before = self._arrays.stored.sum()
+        solver, jump = self.solver, self.setup.disturbance
+        assert jump is not None
+        if isinstance(solver, StabilisedSolver):
+            solver.restart(solver.q + jump, solver.v)
+        else:
+            solver.q += jump  # the step returns to the manifold
+        _refresh_tool(self._packed)
+        self.energy.values[INJECTED] += self._arrays.stored.sum() - before
+
+    def _pack(self, state: ToolState) -> Packed:
+        """What kernels step this tool with and tell of it in `state`."""
+        packed = self._packed_step
+        if packed is None or state is not self._packed_state:
+            memory = self.solver.memory
+            assert isinstance(memory, Packed)  # of a library's model
+            packed = Packed(_StepArrays(self._packed, memory, state.arrays()))
+            self._packed_step, self._packed_state = packed, state
+        return packed
+
+
+def build_constrained_tool(scene: Any, constraint: ConstraintParameters, rate: float) -> ConstrainedTool:
+    """The tool of one of the `CONSTRAINED` scenes at the servo rate [Hz].
+
+    Raises:
+        ParameterError: as `build_setup` and `build_solver`.
+    """
+    return ConstrainedTool(build_setup(scene, constraint), constraint, rate)
+
+
+def initial_hand_pose(setup: ConstrainedSetup) -> np.ndarray:
+    """Pose of the hand [m, quat_xyzw] (7,) at the start, as given."""
+    constrained = setup.constrained
+    w = constrained.evaluate(setup.q, setup.v)
+    point(constrained.system.kind, constrained.system.params, setup.q, setup.v, np.array(setup.at), w)
+    pose = np.zeros(7)
+    pose[:3] = w.p
+    quat_from_matrix(w.R, pose[3:])
+    return pose
+
+
+# A step is one kernel, with all that lies around the solver's: parts that Python calls one by one take twice the time
+# where a step is taken once a millisecond, and its code and memory have gone cold.
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_rk4(packed, wrench):
+    """Advance by a tick under a wrench and fill the state; returns what the solver's kernel does."""
+    step = packed.arrays
+    a = step.tool.arrays
+    _begin(a, wrench, step.state)
+    result = step_rk4(step.solver, a.period)
+    _end(a, step.state)
+    return result
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_explicit(packed, wrench):
+    """As `_step_rk4`."""
+    step = packed.arrays
+    a = step.tool.arrays
+    _begin(a, wrench, step.state)
+    result = step_explicit(step.solver, a.period, a.chart, a.elbow)
+    _end(a, step.state)
+    return result
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_stabilised(packed, wrench):
+    """As `_step_rk4`."""
+    step = packed.arrays
+    a = step.tool.arrays
+    _begin(a, wrench, step.state)
+    result = step_stabilised(step.solver, a.gamma, a.period)
+    _end(a, step.state)
+    return result
+
+
+@numba.njit(cache=True, nogil=True)
+def _begin(a, wrench, state):
+    """Take the wrench, and note what the end of the tick needs of its beginning."""
+    open_balance(a.energy, a.energy_start, a.stored[0], a.stored[1], 0.0)
+    _copy(a.energy, state.energy)
+    _copy(wrench, a.wrench)
+    for i in range(a.model.m):
+        for j in range(a.model.n):
+            a.A[i, j] = a.w.A[i, j]
+    _flows(a, a.flows[0])
+
+
+@numba.njit(cache=True, nogil=True)
+def _end(a, state):
+    """Bring all up to date with the state of the solver, book the energies, and tell."""
+    _copy(a.multipliers, state.multipliers)
+    _constraint_wrench(a, state.wrench)
+    _refresh(a)
+    _flows(a, a.flows[1])
+    # the trapezoid with its end correction is exact to the fourth order in the period
+    h, before, after = a.period, a.flows[0], a.flows[1]
+    a.energy[INJECTED] += 0.5 * h * (before[0] + after[0]) + h * h / 12.0 * (before[1] - after[1])
+    a.energy[DAMPING] += max(0.0, 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3]))
+    _fill_state(a, state)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(packed):
+    """Fill the state with that of the tool."""
+    step = packed.arrays
+    _fill_state(step.tool.arrays, step.state)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_state(a, state):
+    _copy(a.pose, state.pose)
+    _copy(a.twist, state.twist)
+    _copy(a.q, state.q)
+    _copy(a.v, state.v)
+    for i in range(6):
+        _copy(a.inverse_inertia[i], state.inverse_inertia[6 * i : 6 * i + 6])
+    _copy(a.drift, state.free_acceleration)
+    _copy(a.residual, state.residual)
+    state.kinetic_energy[0] = a.stored[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy(source, target):
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_tool(packed):
+    """As `_refresh`."""
+    _refresh(packed.arrays)
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh(a):
+    """Bring all up to date with the solver's state; where the inertia has no factor, all but the pose stays."""
+    q, v = a.q, a.v
+    model, w, n, m = a.model, a.w, a.model.n, a.model.m
+    evaluate(model, q, v, w)
+    held = holonomic = 0.0
+    for i in range(m):
+        rate = -w.b[i]
+        for j in range(n):
+            rate += w.A[i, j] * v[j]
+        if i < model.k:
+            holonomic += w.c[i] * w.c[i]
+        else:
+            held += rate * rate
+    a.residual[0], a.residual[1] = math.sqrt(holonomic), math.sqrt(held)
+    kinetic = 0.0
+    for i in range(n):
+        for j in range(n):
+            kinetic += 0.5 * v[i] * w.M[i, j] * v[j]
+    if factor_inertia(w, n):
+        _free_motion(a, v, factor(w, n, m))
+    a.stored[0], a.stored[1] = kinetic, potential(model.system, model.params, q, w)
+    point(model.system, model.params, q, v, a.at, w)
+    for i in range(3):
+        a.pose[i] = w.p[i]
+        for j in range(n):
+            a.J[i, j], a.Jdot[i, j] = w.J[i, j], w.Jdot[i, j]
+            a.J[3 + i, j], a.Jdot[3 + i, j] = w.E[i, j], w.Edot[i, j]
+    quat_from_matrix(w.R, a.pose[3:])
+    _hand(a, v)
+
+
+@numba.njit(cache=True, nogil=True)
+def _free_motion(a, v, rank):
+    """Fill the acceleration without a wrench; `rank` of the rows, which are left factored in w."""
+    model, w = a.model, a.w
+    n = model.n
+    a.small[0, 0] = rank
+    for j in range(n):
+        a.a[j] = w.passive[j] - w.bias[j]
+    forward(w.L, n, a.a)
+    for i in range(model.m):
+        w.r[i] = w.bdot[i]
+        for j in range(n):
+            # YUN (17): the rows of holonomic constraints have the right-hand side -gamma c
+            w.r[i] -= (w.Adot[i, j] + (a.gamma * w.A[i, j] if i < model.k else 0.0)) * v[j]
+    correct(w, n, rank, w.r, a.a)
+    backward(w.L, n, a.a)
+
+
+@numba.njit(cache=True, nogil=True)
+def _hand(a, v):
+    """Fill twist, drift and inverse inertia of the hand."""
+    w, n, rank = a.w, a.model.n, int(a.small[0, 0])
+    for i in range(6):
+        a.twist[i] = a.drift[i] = 0.0
+        for j in range(n):
+            a.twist[i] += a.J[i, j] * v[j]
+            a.drift[i] += a.J[i, j] * a.a[j] + a.Jdot[i, j] * v[j]
+            a.Y[i, j] = a.J[i, j]
+        forward(w.L, n, a.Y[i])
+        for row in range(rank):
+            s = 0.0
+            for j in range(n):
+                s += w.Q[row, j] * a.Y[i, j]
+            for j in range(n):
+                a.Y[i, j] -= s * w.Q[row, j]
+        for k in range(i + 1):
+            s = 0.0
+            for j in range(n):
+                s += a.Y[i, j] * a.Y[k, j]
+            a.inverse_inertia[i, k] = a.inverse_inertia[k, i] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def _flows(a, flows):
+    """Fill the power of the wrench at the hand, its rate, the power that damping takes, and its rate [W, W/s]."""
+    model, w, n, v, wrench = a.model, a.w, a.model.n, a.v, a.wrench
+    acceleration = a.small[1]
+    flows[0] = flows[1] = 0.0
+    for j in range(n):
+        acceleration[j] = 0.0
+        for i in range(6):
+            acceleration[j] += a.Y[i, j] * wrench[i]
+    backward(w.L, n, acceleration)
+    for j in range(n):
+        acceleration[j] += a.a[j]
+    for i in range(6):
+        flows[0] += wrench[i] * a.twist[i]
+        rate = a.drift[i]
+        for k in range(6):
+            rate += a.inverse_inertia[i, k] * wrench[k]
+        flows[1] += wrench[i] * rate
+    flows[2] = damping(model.system, model.params, v, v, a.twist, a.twist)
+    for i in range(6):  # acceleration of the body at the hand point
+        a.small[2, i] = a.drift[i]
+        for k in range(6):
+            a.small[2, i] += a.inverse_inertia[i, k] * wrench[k]
+    flows[3] = 2.0 * damping(model.system, model.params, v, acceleration, a.twist, a.small[2])
+
+
+@numba.njit(cache=True, nogil=True)
+def _constraint_wrench(a, wrench):
+    """Fill the wrench at the hand whose generalised forces are A^T lambda: see `ConstrainedTool`."""
+    n, rest = a.model.n, a.small[3]
+    for j in range(n):
+        rest[j] = 0.0
+        for i in range(a.model.m):
+            rest[j] += a.A[i, j] * a.multipliers[i]
+    _explain(a, 0, rest, wrench)
+    for j in range(n):
+        for i in range(3):
+            rest[j] -= a.J[i, j] * wrench[i]
+    _explain(a, 3, rest, wrench)
+
+
+@numba.njit(cache=True, nogil=True)
+def _explain(a, first, forces, wrench):
+    """Fill wrench[first : first + 3] with the least one whose generalised forces come nearest to `forces`."""
+    n, gram, vectors, values, target = a.model.n, a.square[0], a.square[1], a.small[4], a.small[5]
+    for i in range(3):
+        wrench[first + i] = target[i] = 0.0
+        for j in range(n):
+            target[i] += a.J[first + i, j] * forces[j]
+        for k in range(3):
+            gram[i, k] = 0.0
+            for j in range(n):
+                gram[i, k] += a.J[first + i, j] * a.J[first + k, j]
+    symmetric_eigen(gram, 3, values, vectors)
+    for e in range(3):
+        if values[e] > _RANK * values[2]:
+            s = 0.0
+            for i in range(3):
+                s += vectors[e, i] * target[i]
+            for i in range(3):
+                wrench[first + i] += s / values[e] * vectors[e, i]

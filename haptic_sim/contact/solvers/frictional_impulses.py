@@ -1,0 +1,507 @@
+"""Simultaneous collisions with Coulomb friction and a restitution for each contact (what THESIS 7.2 asks for).
+
+All contacts are brought together, in a fixed number of steps, from their velocities of approach to those of rebound:
+in step k of K contact i must reach the normal velocity tau_i(k), which rises evenly from -a_i (its approach) over 0
+(the end of its compression) to s_i (its rebound). The increments dp of the impulses of a step obey, at its end,
+    0 <= dp_n  complementary to  v_n - tau >= 0,
+    |dp_t| <= mu dp_n,  dp_t opposite to v_t wherever v_t is not zero,
+so that slip may stop, stay stopped (stick), turn or reverse on the way. For one contact this is the implicit Euler
+method for the equations of Routh and Keller (Mirtich's, see mirtich.py) and tends to their solution as K grows. A
+step is solved by projected Gauss-Seidel over the contacts with the exact solution for a contact alone, in at most 10
+sweeps on the way and `sweeps` at the end: the cost is bounded by (10 K + 3 sweeps) visits of each contact.
+
+Restitution is Stronge's, with the part of the mobility that is the contact's own: with alpha = dv_n / dp_n of the
+contact alone, friction included, s_i follows from
+    integral of v dv / alpha from 0 to s_i  =  -e_i^2 (the same from -a_i to 0).
+Without friction alpha is constant, s_i = e_i a_i is Newton's law, and every step a part of the same complementarity
+problem p >= 0, A p + (1 + e) b >= 0: the impulses are those of `impulses.resolve_collisions`, THESIS (4.36) where
+that does not pull. With friction, Newton's law may add energy where normal and tangent are coupled (Kane and
+Levinson 1985), Stronge's does not at one contact (Stronge 1990).
+
+Energy. For relative velocities c = W u + offset before, the energy changes by
+    E(p) = p . c + 1/2 |W^T p|^2 = 1/2 p . (c + c'),
+to which walls that move (offset) add the work they do: it is the kinetic energy that changes by E(p) where
+offset = 0, and that as seen from the walls otherwise. E is convex in p.
+  1. E(p_0) <= 0 for the impulses p_0 that dissipate most: they are sought by descent of E within the cones, contact
+     by contact, from p = 0, where E = 0, with steps that cannot raise E.
+  2. If E(p) <= 0, p is taken. Otherwise p_0 + theta (p - p_0) with the largest theta in [0, 1] at which E <= 0:
+     E <= 0 on a convex set that contains p_0.
+  3. If the last sweeps were too few, and contacts still approach, the descent goes on from there.
+The friction cones are convex, so that sums with weights, and further increments, stay within.
+Hence p_n >= 0, |p_t| <= mu p_n and E(p) <= 0 (to rounding) whatever the contacts and however few the sweeps.
+
+What it does not do: where sliding presses a contact deeper (alpha < 0, a jam) the step that contains the jam skips it
+and counts less compression than there is, so the rebound is lower than Stronge's. Impulses spread at once and evenly
+over all contacts: of Newton's cradle with touching balls, given as colliding all, the first ball rebounds at 1/3 of
+its velocity and the others leave together at 2/3. One contact at a time, the last leaves alone (mirtich.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.dynamics.scaled import ScaledContacts
+
+STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
+SWEEPS = 60  # of Gauss-Seidel in a step, at most
+_TOLERANCE = 1e-8  # of the largest approach velocity: a sweep that changes less ends the last step
+_CONVERGED = 1e-5  # likewise: a last sweep that changed less will do; impulses that share a load converge slowly
+_SWEEPS_ON_THE_WAY, _ON_THE_WAY = 10, 1e3  # sweeps of the steps before, and their tolerance in terms of the last one's
+# Of the mobility of the contact: a tangent that can hardly move beside the normal is dealt with as if it were this one,
+# which changes how fast the sweeps converge, not to what, and bounds impulses that wedge the contact in itself.
+_LEAST_MOBILITY = 1e-4
+_LEAST_SLOPE = 1e-6  # alpha, of the normal mobility: with other contacts the increments of one may mean any slope
+_ROUNDING = 1e-6  # part of the impulses by which they may be reduced without a word
+_NO_SLIP = 1e-6  # of the velocities before: slower slip than that is none
+
+# columns of FrictionalWorkspace.path: normal velocity to reach, and reached; alpha; integrals of v dv / alpha; slip per
+# tangential impulse of a step
+TARGET, REACHED, SLOPE, COMPRESSION, REMAINING, SLIDE = range(6)
+
+RESOLVED, ENERGY_LIMITED, NOT_CONVERGED = 0, 1, 2
+
+# state of a contact after the impact: without an impulse of its own; slip zero; as before or new; against before
+SEPARATED, STICKING, SLIDING, REVERSED = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
+
+
+class FrictionalWorkspace(NamedTuple):
+    """Preallocated memory for up to C contacts of nv scaled coordinates.
+
+    Attributes:
+        W: rows of the contacts, tangents turned to the principal axes of the contact's mobility, (C, 3, 2, w).
+        offset: velocities not due to u in the same axes, (C, 3).
+        turn: cosine and sine of that turn, (C, 2).
+        mobility: A_nn, A_n1, A_n2 and the two principal tangential mobilities with v_n held, (C, 5).
+        before: velocities before, (C, 3).
+        path: where the contact is between approach and rebound, see TARGET and following, (C, 6).
+        increment, bouncing, damped: impulses of a step, of the bounce, and those of `_dissipate`, (C, 3).
+        u: scaled velocities of the bounce, of the descent, and a change of them, (3, nv).
+    """
+
+    W: np.ndarray
+    offset: np.ndarray
+    turn: np.ndarray
+    mobility: np.ndarray
+    before: np.ndarray
+    path: np.ndarray
+    increment: np.ndarray
+    bouncing: np.ndarray
+    damped: np.ndarray
+    u: np.ndarray
+
+    @classmethod
+    def allocate(cls, contacts: ScaledContacts, nv: int) -> FrictionalWorkspace:
+        """Memory for contacts of the capacity and the trees of `contacts`."""
+        C = contacts.W.shape[0]
+        return cls(
+            np.zeros_like(contacts.W),
+            np.zeros((C, 3)),
+            np.zeros((C, 2)),
+            np.zeros((C, 5)),
+            np.zeros((C, 3)),
+            np.zeros((C, 6)),
+            np.zeros((C, 3)),
+            np.zeros((C, 3)),
+            np.zeros((C, 3)),
+            np.zeros((3, nv)),
+        )
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _velocity(c, i, u):
+    """Velocity of contact i in its three directions [m/s]."""
+    v0, v1, v2 = c.offset[i, 0], c.offset[i, 1], c.offset[i, 2]
+    for side in range(2):
+        tree = c.tree[i, side]
+        if tree >= 0:
+            first = c.start[tree]
+            for k in range(c.size[tree]):
+                x = u[first + k]
+                v0 += c.W[i, 0, side, k] * x
+                v1 += c.W[i, 1, side, k] * x
+                v2 += c.W[i, 2, side, k] * x
+    return v0, v1, v2
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _apply(c, i, p0, p1, p2, u):
+    """Change u by an impulse at contact i."""
+    for side in range(2):
+        tree = c.tree[i, side]
+        if tree >= 0:
+            first = c.start[tree]
+            for k in range(c.size[tree]):
+                u[first + k] += c.W[i, 0, side, k] * p0 + c.W[i, 1, side, k] * p1 + c.W[i, 2, side, k] * p2
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _principal_axes(n, contacts, work):
+    """Turn the tangents of each contact so that its tangential mobility with v_n held is diagonal."""
+    for i in range(n):
+        a00 = a01 = a02 = a11 = a12 = a22 = 0.0
+        for side in range(2):
+            tree = contacts.tree[i, side]
+            if tree >= 0:
+                for k in range(contacts.size[tree]):
+                    x, y, z = contacts.W[i, 0, side, k], contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
+                    a00 += x * x
+                    a01 += x * y
+                    a02 += x * z
+                    a11 += y * y
+                    a12 += y * z
+                    a22 += z * z
+        b11, b12, b22 = a11, a12, a22
+        if a00 > 0.0:
+            b11 -= a01 * a01 / a00
+            b12 -= a01 * a02 / a00
+            b22 -= a02 * a02 / a00
+        angle = 0.5 * math.atan2(2.0 * b12, b11 - b22)
+        cos, sin = math.cos(angle), math.sin(angle)
+        least = _LEAST_MOBILITY * (a00 + a11 + a22)
+        work.turn[i, 0], work.turn[i, 1] = cos, sin
+        work.mobility[i, 0] = a00
+        work.mobility[i, 1] = cos * a01 + sin * a02
+        work.mobility[i, 2] = cos * a02 - sin * a01
+        work.mobility[i, 3] = max(cos * cos * b11 + 2.0 * cos * sin * b12 + sin * sin * b22, least)
+        work.mobility[i, 4] = max(sin * sin * b11 - 2.0 * cos * sin * b12 + cos * cos * b22, least)
+        for side in range(2):
+            tree = contacts.tree[i, side]
+            if tree >= 0:
+                for k in range(contacts.size[tree]):
+                    y, z = contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
+                    work.W[i, 0, side, k] = contacts.W[i, 0, side, k]
+                    work.W[i, 1, side, k] = cos * y + sin * z
+                    work.W[i, 2, side, k] = cos * z - sin * y
+        y, z = contacts.offset[i, 1], contacts.offset[i, 2]
+        work.offset[i, 0] = contacts.offset[i, 0]
+        work.offset[i, 1] = cos * y + sin * z
+        work.offset[i, 2] = cos * z - sin * y
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _alone(m, mu, g1, g2, push, guess):
+    """Impulse (p_n, p_1, p_2) of a contact by itself, and lambda, 0 if it sticks.
+
+    Args:
+        m: its mobility.
+        mu: its coefficient of friction.
+        g1, g2: slip that would be left at the target without tangential impulse.
+        push: p_n that reaches the target without tangential impulse, > 0.
+        guess: lambda, or 0.
+
+    With v_n at its target, v_t = g + B p_t, B = diag(m[3], m[4]), and p_n = push - a . p_t. Where sticking would
+    leave the cone, v_t = -lambda p_t with |p_t(lambda)| = mu p_n(lambda), which has a root: the left side is greater
+    at lambda = 0 and less at the bound below. Newton's method on the reciprocals, which are nearly linear in lambda,
+    kept within the bracket, from the guess or the upper end: of several roots the one at which sliding goes on.
+    """
+    if mu <= 0.0:
+        return push, 0.0, 0.0, 0.0
+    a1, a2 = m[1] / m[0], m[2] / m[0]
+    p1, p2 = -g1 / m[3], -g2 / m[4]
+    p_n = push - a1 * p1 - a2 * p2
+    if p1 * p1 + p2 * p2 <= mu * mu * p_n * p_n and p_n > 0.0:
+        return p_n, p1, p2, 0.0
+    low = 0.0
+    high = math.hypot(g1, g2) * (1.0 / mu + math.hypot(a1, a2)) / push
+    x = guess if 0.0 < guess < high else high
+    for _ in range(60):
+        d1, d2 = m[3] + x, m[4] + x
+        p1, p2 = -g1 / d1, -g2 / d2
+        p_n = push - a1 * p1 - a2 * p2
+        length = math.hypot(p1, p2)
+        if length > mu * p_n:
+            low = x
+        else:
+            high = x
+        if abs(length - mu * p_n) <= 1e-13 * length or high - low <= 1e-15 * high:
+            break
+        following = 0.5 * (low + high)
+        if p_n > 0.0 and length > 0.0:
+            # d/dx of 1 / |p_t| and of 1 / (mu p_n)
+            slope = (p1 * p1 / d1 + p2 * p2 / d2) / length**3 + (a1 * p1 / d1 + a2 * p2 / d2) / (mu * p_n * p_n)
+            if slope > 0.0:
+                newton = x - (1.0 / length - 1.0 / (mu * p_n)) / slope
+                if low < newton < high:
+                    following = newton
+        x = following
+    if not p_n > 0.0:
+        return push, 0.0, 0.0, 0.0
+    shrink = min(1.0, mu * p_n / length) if length > 0.0 else 0.0
+    return p_n, shrink * p1, shrink * p2, x
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _solve_step(n, c, work, friction, sweeps, tolerance, u):
+    """Find the increments that take the contacts to their targets; u is changed by them. Returns the last change."""
+    p = work.increment
+    for i in range(n):  # those of the last step are the first guess, as they repeat while no slip changes its state
+        _apply(c, i, p[i, 0], p[i, 1], p[i, 2], u)
+    change = math.inf
+    for _ in range(sweeps):
+        change = 0.0
+        for i in range(n):
+            m = work.mobility[i]
+            if not m[0] > 0.0:
+                continue
+            v0, v1, v2 = _velocity(c, i, u)
+            lack = work.path[i, TARGET] - v0
+            push = p[i, 0] + (lack + m[1] * p[i, 1] + m[2] * p[i, 2]) / m[0]
+            new_n = new_1 = new_2 = 0.0
+            if push > 0.0:
+                g1 = v1 - m[3] * p[i, 1] + m[1] * lack / m[0]
+                g2 = v2 - m[4] * p[i, 2] + m[2] * lack / m[0]
+                new_n, new_1, new_2, work.path[i, SLIDE] = _alone(m, friction[i], g1, g2, push, work.path[i, SLIDE])
+            d0, d1, d2 = new_n - p[i, 0], new_1 - p[i, 1], new_2 - p[i, 2]
+            if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
+                _apply(c, i, d0, d1, d2, u)
+                p[i, 0], p[i, 1], p[i, 2] = new_n, new_1, new_2
+                change = max(change, abs(d0) * m[0], abs(d1) * m[3], abs(d2) * m[4])
+        if not change > tolerance:
+            break
+    return change
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _next_target(path, approach, e, now, before):
+    """Normal velocity to reach at the part `now` of the way from approach to rebound, after the part `before`."""
+    turn = 1.0 / (1.0 + e)  # where compression ends
+    if now <= turn:
+        return approach * (now / turn - 1.0)
+    reached, alpha, remaining = path[REACHED], path[SLOPE], path[REMAINING]
+    if reached < 0.0:  # compression ends within this step
+        remaining = e * e * (path[COMPRESSION] + 0.5 * reached * reached / alpha)
+        reached = 0.0
+    rebound = math.sqrt(reached * reached + 2.0 * alpha * max(remaining, 0.0))
+    begin = max(before, turn)
+    return reached + (rebound - reached) * (now - begin) / (1.0 - begin)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _account(path, e):
+    """Add the step from what was reached to the target to compression and restitution."""
+    begin, end, alpha = path[REACHED], path[TARGET], path[SLOPE]
+    if begin < 0.0:
+        turn = min(end, 0.0)
+        path[COMPRESSION] += 0.5 * (begin * begin - turn * turn) / alpha
+        path[REMAINING] = e * e * path[COMPRESSION]
+        begin = turn
+    if end > begin:
+        path[REMAINING] -= 0.5 * (end * end - begin * begin) / alpha
+    path[REACHED] = end
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _dissipate(n, c, m, friction, sweeps, tolerance, u, p):
+    """Add to p increments within the cones that lower E, towards its least; u follows.
+
+    For one contact, E changes by dp . v + 1/2 dp^T A dp, A its mobility: less than with the trace in place of A, of
+    which the least over the cone is the projection of p - v / trace. So no step raises E.
+    """
+    for _ in range(sweeps):
+        change = 0.0
+        for i in range(n):
+            if not m[i, 0] > 0.0:
+                continue
+            a11 = m[i, 3] + m[i, 1] * m[i, 1] / m[i, 0]
+            a22 = m[i, 4] + m[i, 2] * m[i, 2] / m[i, 0]
+            trace = m[i, 0] + a11 + a22
+            v0, v1, v2 = _velocity(c, i, u)
+            q0, q1, q2 = p[i, 0] - v0 / trace, p[i, 1] - v1 / trace, p[i, 2] - v2 / trace
+            mu = friction[i]
+            length = math.hypot(q1, q2)
+            if length > mu * q0:
+                along = max(0.0, (q0 + mu * length) / (1.0 + mu * mu))
+                q0 = along
+                q1 *= mu * along / length
+                q2 *= mu * along / length
+            d0, d1, d2 = q0 - p[i, 0], q1 - p[i, 1], q2 - p[i, 2]
+            _apply(c, i, d0, d1, d2, u)
+            p[i, 0], p[i, 1], p[i, 2] = q0, q1, q2
+            change = max(change, (abs(d0) + abs(d1) + abs(d2)) * trace)
+        if not change > tolerance:
+            break
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, u, p):
+    """Fill p with the impulses of the whole impact and take u to the velocity after; returns the last change."""
+    for i in range(n):
+        path = work.path[i]
+        for d in range(3):
+            p[i, d] = 0.0
+            work.increment[i, d] = 0.0
+        path[REACHED] = min(0.0, work.before[i, 0])
+        path[SLOPE] = max(work.mobility[i, 0], 1e-300)
+        path[COMPRESSION] = path[REMAINING] = path[SLIDE] = 0.0
+    change = math.inf
+    for k in range(steps):
+        for i in range(n):
+            approach = max(0.0, -work.before[i, 0])
+            work.path[i, TARGET] = _next_target(
+                work.path[i], approach, restitution[i], (k + 1.0) / steps, float(k) / steps
+            )
+        # errors on the way are made up for by later steps, as targets are absolute
+        if k < steps - 1:
+            _solve_step(n, c, work, friction, min(sweeps, _SWEEPS_ON_THE_WAY), _ON_THE_WAY * tolerance, u)
+        else:
+            change = _solve_step(n, c, work, friction, sweeps, tolerance, u)
+        for i in range(n):
+            q, m, path = work.increment[i], work.mobility[i], work.path[i]
+            for d in range(3):
+                p[i, d] += q[d]
+            if m[0] > 0.0:
+                path[SLOPE] = m[0]
+                if q[0] > 0.0:
+                    path[SLOPE] = max(m[0] + (m[1] * q[1] + m[2] * q[2]) / q[0], _LEAST_SLOPE * m[0])
+            _account(path, restitution[i])
+    return change
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _gain(n, c, p, before, change):
+    """Work p . c of impulses at the velocities before, and |W^T p|^2: the energy changes by work + square / 2."""
+    work = square = 0.0
+    for k in range(change.shape[0]):
+        change[k] = 0.0
+    for i in range(n):
+        work += p[i, 0] * before[i, 0] + p[i, 1] * before[i, 1] + p[i, 2] * before[i, 2]
+        _apply(c, i, p[i, 0], p[i, 1], p[i, 2], change)
+    for k in range(change.shape[0]):
+        square += change[k] * change[k]
+    return work, square
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _limit_energy(n, c, work, u_damped):
+    """Move work.bouncing towards work.damped until no energy is added."""
+    p, damped = work.bouncing, work.damped
+    work_0, square_0 = _gain(n, c, damped, work.before, work.u[2])
+    constant = min(0.0, work_0 + 0.5 * square_0)
+    for i in range(n):
+        for d in range(3):
+            p[i, d] -= damped[i, d]
+    _, square = _gain(n, c, p, work.before, work.u[2])
+    linear = 0.0
+    for i in range(n):
+        v0, v1, v2 = _velocity(c, i, u_damped)
+        linear += p[i, 0] * v0 + p[i, 1] * v1 + p[i, 2] * v2
+    # the larger root of constant + linear theta + square theta^2 / 2, without cancellation
+    root = math.sqrt(linear * linear - 2.0 * square * constant)
+    theta = 0.0
+    if linear > 0.0:
+        theta = -2.0 * constant / (linear + root)
+    elif square > 0.0:
+        theta = (root - linear) / square
+    theta = min(max(theta, 0.0), 1.0) * (1.0 - 1e-9)  # within, by more than rounding
+    for i in range(n):
+        for d in range(3):
+            p[i, d] = damped[i, d] + theta * p[i, d]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _slip_states(n, c, work, u, state):
+    """Fill the states of the contacts after the impact."""
+    scale = 0.0
+    for i in range(n):
+        for d in range(3):
+            scale = max(scale, abs(work.before[i, d]))
+    for i in range(n):
+        _, v1, v2 = _velocity(c, i, u)
+        if not work.bouncing[i, 0] > 0.0:
+            state[i] = SEPARATED
+        elif not math.hypot(v1, v2) > _NO_SLIP * scale:
+            state[i] = STICKING
+        elif v1 * work.before[i, 1] + v2 * work.before[i, 2] < 0.0:
+            state[i] = REVERSED
+        else:
+            state[i] = SLIDING
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, sweeps, work, p, state):
+    """Resolve n collisions at once; allocates and raises nothing.
+
+    Args:
+        n: number of contacts; those that do not approach take part too, and are not pressed into each other.
+        contacts: ScaledContacts.
+        u: scaled velocities, before; after on return, (nv,).
+        restitution: Stronge's coefficients in [0, 1], (C,).
+        friction: kinetic coefficients, >= 0, (C,).
+        steps, sweeps: see STEPS and SWEEPS. Without friction one step is exact, and taken.
+        work: FrictionalWorkspace.
+        p: impulses [N s] in (normal, tangent 1, tangent 2) to fill, (C, 3).
+        state: SEPARATED, STICKING, SLIDING or REVERSED to fill, (C,) int8.
+
+    Returns:
+        RESOLVED; ENERGY_LIMITED: friction with restitution would have added energy, and the rebound was reduced; or
+        NOT_CONVERGED: the sweeps of the last step did not do, contacts may still approach. All add no energy.
+    """
+    nv = u.shape[0]
+    c = ScaledContacts(work.W, contacts.tree, contacts.start, contacts.size, work.offset)
+    _principal_axes(n, contacts, work)
+    largest = mu = 0.0
+    for i in range(n):
+        v0, v1, v2 = _velocity(c, i, u)
+        work.before[i, 0], work.before[i, 1], work.before[i, 2] = v0, v1, v2
+        largest = max(largest, -v0)
+        mu = max(mu, friction[i])
+    tolerance = _TOLERANCE * largest
+    if not mu > 0.0:
+        steps = 1
+    for k in range(nv):
+        work.u[0, k] = u[k]
+    code = RESOLVED
+    change = _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, work.u[0], work.bouncing)
+    if not change <= _CONVERGED * largest:
+        code = NOT_CONVERGED
+    done, square = _gain(n, c, work.bouncing, work.before, work.u[2])
+    size = 0.0
+    for i in range(n):
+        for d in range(3):
+            size += abs(work.bouncing[i, d] * work.before[i, d])
+    done += 1e-15 * size  # so that rounding cannot hide a gain
+    if not done + 0.5 * square <= 0.0:
+        part = -2.0 * done / square
+        if part > 1.0 - _ROUNDING:  # what was left by the last sweep: E is convex and 0 at p = 0
+            for i in range(n):
+                for d in range(3):
+                    work.bouncing[i, d] *= part
+        else:
+            for k in range(nv):
+                work.u[1, k] = u[k]
+            for i in range(n):
+                for d in range(3):
+                    work.damped[i, d] = 0.0
+            _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u[1], work.damped)
+            _limit_energy(n, c, work, work.u[1])
+            code = max(code, ENERGY_LIMITED)
+    if code == NOT_CONVERGED:
+        for k in range(nv):
+            work.u[0, k] = u[k]
+        for i in range(n):
+            q = work.bouncing[i]
+            _apply(c, i, q[0], q[1], q[2], work.u[0])
+            for d in range(3):
+                work.damped[i, d] = 0.0
+        _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u[0], work.damped)
+        for i in range(n):
+            for d in range(3):
+                work.bouncing[i, d] += work.damped[i, d]
+    finite = True
+    for i in range(n):
+        q0, q1, q2 = work.bouncing[i, 0], work.bouncing[i, 1], work.bouncing[i, 2]
+        cos, sin = work.turn[i, 0], work.turn[i, 1]
+        p[i, 0] = q0
+        p[i, 1] = cos * q1 - sin * q2
+        p[i, 2] = sin * q1 + cos * q2
+        finite = finite and math.isfinite(q0 + q1 + q2)
+    for i in range(n):
+        if not finite:
+            p[i, 0] = p[i, 1] = p[i, 2] = 0.0
+        _apply(contacts, i, p[i, 0], p[i, 1], p[i, 2], u)
+    _slip_states(n, c, work, u, state)
+    return code if finite else NOT_CONVERGED

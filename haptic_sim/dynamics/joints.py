@@ -1,0 +1,577 @@
+"""What joints do to a linkage: limits of position and speed, damping, dry friction and springs.
+
+Each is the law of one coordinate q_j with the velocity v_j; together they make one problem in the velocities after a
+step, which every contact method ends with. With the inertia D, the period T and the momentum that everything else
+gives (v_free: the velocity without these laws),
+
+    D (v - v_free) = p_damping + p_spring + p,   p_j in -d(T F_j |v_j|) - N(v_j; low_j, high_j)
+
+ - Damping b_j is implicit, p = -T b_j v_j: it dissipates for any b_j and any T. With D + T b on the diagonal and -T b v
+   among the forces, nothing else has to know of it. (Todorov, Erez and Tassa, MuJoCo, 2012, treat it alike.)
+ - A spring k_j (q_j - r_j) is taken at the middle of the step: D + T^2 k / 4 on the diagonal makes the semi-implicit
+   step the average-acceleration method of Newmark (1959), without dissipation. Its amplitude is 1 / cos(w T / 2) times
+   the true one; so a spring with w T > STIFF is taken at the end of the step, as if it had the damping T k besides:
+   what the period cannot show is damped.
+ - Dry friction F_j holds the joint, or opposes its motion with F_j: |p_j| <= T F_j, and = -T F_j sign(v_j) in motion.
+ - Limits bound v_j so that q_j stays in its range after the step: low_j = -(q_j - lower) / T, likewise high_j. N is
+   what they push with, only inwards. A joint that arrives faster than `BOUNCE` with a restitution e leaves with at
+   least e times its velocity of arrival, if its range is wide enough for that in one step. A limit of speed bounds v_j
+   by itself; what it takes is dissipated.
+
+The last two are min over v of 1/2 |v - v_free|^2_D + sum_j T F_j |v_j| in a box that holds 0: the solution is never
+faster, in the metric D, than v_free. In scaled coordinates (`haptic_sim.dynamics.scaled`) it is found over the impulses
+p, with the rows W_j = e_j^T L^-T of the coordinates, by Gauss-Seidel; in between, the impulses of the coordinates whose
+velocity is given (at rest, or at a bound) are solved for together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.contact_rows import RowArrays
+from haptic_sim.dynamics.scaled import ScaledContacts, constrain_contacts
+from haptic_sim.linalg import cholesky, cholesky_solve, to_scaled, to_velocity
+
+REACH = 0.02  # [m, rad] a limit nearer than this, and than two steps, is among the rows of rigid contacts
+STIFF = 0.5  # of a spring's w T
+CLOSED = 1e-9  # [m, rad] a joint so near to its limit is at it
+LIMIT = 1 << 62  # identities of limits begin here
+BOUNCE = 0.02  # [m/s, rad/s] a joint that arrives slower stops
+_ROUNDS = 50  # of sweeps and steps for all
+_SWEEPS = 4
+_CLOSE = 1e-13  # of the velocities: change in a sweep of what has converged
+_IMMOBILE = 1e-14  # of the largest mobility: what exact constraints leave of a coordinate that they hold
+
+DAMPED, RUBBED, STOPPED = range(3)
+"""Places in `JointArrays.work`."""
+
+
+@dataclass(frozen=True)
+class JointLaw:
+    """What one coordinate obeys; in rad for joints that turn.
+
+    Attributes:
+        name: of the joint.
+        velocity, position: its place in v and q; position is -1 for a coordinate that is no single number.
+        lower, upper: limits of position [m]; speed: of velocity [m/s].
+        damping: [N s/m]; friction: [N].
+        stiffness, reference: of a spring [N/m], and where it is at rest [m].
+        restitution: of the limits of position.
+    """
+
+    name: str
+    velocity: int
+    position: int = -1
+    lower: float = -math.inf
+    upper: float = math.inf
+    speed: float = math.inf
+    damping: float = 0.0
+    friction: float = 0.0
+    stiffness: float = 0.0
+    reference: float = 0.0
+    restitution: float = 0.0
+
+    @property
+    def limited(self) -> bool:
+        """Whether a limit of position counts."""
+        return self.position >= 0 and (self.lower > -math.inf or self.upper < math.inf)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing follows from it."""
+        springy = self.position >= 0 and self.stiffness > 0.0
+        return not (self.limited or springy or self.speed < math.inf or self.damping > 0.0 or self.friction > 0.0)
+
+
+class JointArrays(NamedTuple):
+    """Laws of the joints of a `Multibody` and the memory to apply them, for kernels (m: laws, c: rows of constraints).
+
+    Attributes:
+        q: configuration of the bodies, (nq,).
+        velocity, position: see `JointLaw`, (m,) int64.
+        lower, upper, speed, damping, friction, stiffness, reference, restitution: see `JointLaw`, (m,); without a
+            position, no limits and no spring.
+        added: what damping and springs add to the diagonal of the inertia, (nv,).
+        damped: whether there are damping or springs; ruled: friction or limits.
+        stored: energy of the springs [J] (1,).
+        force: of damping and springs, impulses along the coordinates in this step [N s], (nv,).
+        rows: W_j of each law; reaction: what constraints take from it, (m, 3, c).
+        p: impulses of friction and limits in the last step, (m,) [N s]; given: those that are part of the external
+            forces already; best: work space.
+        mobility: |W_j|^2, (m,); bounds: of v_j, and T F_j, (3, m).
+        v, x: work space, (nv,).
+        A, y: of the step for all, (m, m), (2, m); chosen: its laws, (m,) int64.
+        work: energy that damping, friction and limits took in the last step [J] (3,); that of limits may be negative.
+    """
+
+    q: np.ndarray
+    velocity: np.ndarray
+    position: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    speed: np.ndarray
+    damping: np.ndarray
+    friction: np.ndarray
+    stiffness: np.ndarray
+    reference: np.ndarray
+    restitution: np.ndarray
+    added: np.ndarray
+    damped: bool
+    ruled: bool
+    stored: np.ndarray
+    force: np.ndarray
+    rows: ScaledContacts
+    reaction: np.ndarray
+    p: np.ndarray
+    given: np.ndarray
+    best: np.ndarray
+    mobility: np.ndarray
+    bounds: np.ndarray
+    v: np.ndarray
+    x: np.ndarray
+    A: np.ndarray
+    y: np.ndarray
+    chosen: np.ndarray
+    work: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        laws: Sequence[JointLaw],
+        q: np.ndarray,
+        nv: int,
+        start: np.ndarray,
+        size: np.ndarray,
+        period: float,
+        constraints: int,
+        mobility: np.ndarray,
+    ) -> JointArrays:
+        """Memory for these laws, of bodies with the configuration `q` whose trees begin at `start`.
+
+        `mobility` is the diagonal of the inverse inertia at the start, (nv,).
+
+        Raises:
+            ValueError: damping or springs without a period.
+        """
+        laws = [law for law in laws if not law.idle]
+        m = len(laws)
+
+        def values(name: str) -> np.ndarray:
+            return np.array([getattr(law, name) for law in laws], float)
+
+        position = np.array([law.position for law in laws], np.int64)
+        placed = position >= 0
+        damping, stiffness = values("damping"), np.where(placed, values("stiffness"), 0.0)
+        lower = np.where(placed, values("lower"), -np.inf)
+        upper = np.where(placed, values("upper"), np.inf)
+        speed, friction = values("speed"), values("friction")
+        if m and not period > 0.0:
+            raise ValueError(f"period = {period}: must be > 0 where joints have limits, damping, friction or springs")
+        velocity = np.array([law.velocity for law in laws], np.int64)
+        added = np.zeros(nv)
+        ratio = period * np.sqrt(stiffness * mobility[velocity])
+        stiff = ratio > STIFF
+        damping = damping + np.where(stiff, period * stiffness, 0.0)
+        np.add.at(added, velocity, period * damping + np.where(stiff, 0.0, 0.25) * period**2 * stiffness)
+        rows = ScaledContacts.allocate(m, start, size)
+        for k, j in enumerate(velocity):
+            rows.tree[k, 1] = np.searchsorted(start, j, side="right") - 1
+        return cls(
+            q=q,
+            velocity=velocity,
+            position=position,
+            lower=lower,
+            upper=upper,
+            speed=speed,
+            damping=damping,
+            friction=friction,
+            stiffness=stiffness,
+            reference=values("reference"),
+            restitution=values("restitution"),
+            added=added,
+            damped=bool(np.any(added)),
+            ruled=bool(np.any(np.isfinite(lower) | np.isfinite(upper) | np.isfinite(speed) | (friction > 0.0))),
+            stored=np.zeros(1),
+            force=np.zeros(nv),
+            rows=rows,
+            reaction=np.zeros((m, 3, constraints)),
+            p=np.zeros(m),
+            given=np.zeros(m),
+            best=np.zeros(m),
+            mobility=np.zeros(m),
+            bounds=np.zeros((3, m)),
+            v=np.zeros(nv),
+            x=np.zeros(nv),
+            A=np.zeros((m, m)),
+            y=np.zeros((2, m)),
+            chosen=np.zeros(m, np.int64),
+            work=np.zeros(3),
+        )
+
+
+class LimitArrays(NamedTuple):
+    """What `append_limits` reads and writes: laws, rows, and the velocity of the bodies."""
+
+    joints: JointArrays
+    rows: RowArrays
+    v: np.ndarray
+
+
+@numba.njit(cache=True, nogil=True)
+def append_limits(packed, count, period, rigid):
+    """Append to `count` contacts the limits of position that the step can meet; returns how many rows there are.
+
+    Contacts that do not overlap (`rigid`) have limits with their distance, so that both are resolved together. Among
+    others, a limit that is met within the step, or at which the joint is, overlaps by next to nothing: an impact
+    against it is resolved with those of the contacts.
+    """
+    a = packed.arrays
+    joints, rows = a.joints, a.rows
+    for i in range(count):
+        rows.coordinate[i] = -1
+    n = count
+    for k in range(joints.velocity.shape[0]):
+        if joints.position[k] < 0:
+            continue
+        j, q = joints.velocity[k], joints.q[joints.position[k]]
+        for side in range(2):
+            gap = q - joints.lower[k] if side == 0 else joints.upper[k] - q
+            direction = 1.0 if side == 0 else -1.0
+            rate = direction * a.v[j]
+            near = gap < REACH + 2.0 * period * abs(rate) if rigid else gap + period * min(rate, 0.0) <= CLOSED
+            if near and n < rows.id.shape[0]:
+                rows.id[n] = LIMIT + 2 * k + side
+                rows.coordinate[n], rows.direction[n] = j, direction
+                rows.separation[n] = gap if rigid else -CLOSED
+                rows.restitution[n], rows.velocity[n], rows.wall[n] = joints.restitution[k], 0.0, -1
+                for d in range(2):
+                    rows.body[n, d] = 0
+                    rows.friction[n, d] = 0.0
+                for d in range(3):
+                    rows.point[n, d] = 0.0
+                    rows.normal[n, d] = 1.0 if d == 0 else 0.0
+                n += 1
+    return n
+
+
+@numba.njit(cache=True, nogil=True)
+def add_springs(joints, v, bias):
+    """Add damping and springs to `bias`, the forces that are on the other side of the equations of motion."""
+    joints.stored[0] = 0.0
+    for k in range(joints.velocity.shape[0]):
+        j = joints.velocity[k]
+        bias[j] += joints.damping[k] * v[j]
+        if joints.stiffness[k] > 0.0:
+            stretch = joints.q[joints.position[k]] - joints.reference[k]
+            bias[j] += joints.stiffness[k] * stretch
+            joints.stored[0] += 0.5 * joints.stiffness[k] * stretch * stretch
+
+
+@numba.njit(cache=True, nogil=True)
+def begin_joints(joints, v, period):
+    """Note what damping and springs do as `add_springs` has them; no impulse of friction or limits is given yet."""
+    for j in range(joints.force.shape[0]):
+        joints.force[j] = 0.0
+    for k in range(joints.velocity.shape[0]):
+        j = joints.velocity[k]
+        joints.force[j] -= period * joints.damping[k] * v[j]
+        if joints.stiffness[k] > 0.0:
+            stretch = joints.q[joints.position[k]] - joints.reference[k]
+            joints.force[j] -= period * joints.stiffness[k] * stretch
+        joints.given[k] = 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def assemble_joints(joints, body):
+    """Find the rows of the laws."""
+    rows, L = joints.rows, body.L
+    for k in range(joints.velocity.shape[0]):
+        tree = rows.tree[k, 1]
+        first = rows.start[tree]
+        own = joints.velocity[k] - first
+        for i in range(rows.size[tree]):
+            s = 1.0 if i == own else 0.0
+            if i >= own:
+                for m in range(own, i):
+                    s -= L[first + i, first + m] * rows.W[k, 0, 1, m]
+                s /= L[first + i, first + i]
+            rows.W[k, 0, 1, i] = s
+    if body.rank[1] > 0:
+        constrain_contacts(joints.velocity.shape[0], rows, body.Q, body.part, body.rank, joints.reaction)
+    for k in range(joints.velocity.shape[0]):
+        tree = rows.tree[k, 1]
+        s = 0.0
+        for i in range(rows.size[tree]):
+            s += rows.W[k, 0, 1, i] * rows.W[k, 0, 1, i]
+        joints.mobility[k] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def after_impact(joints, body, u, period, external):
+    """Let damping begin from the velocity that impacts leave, u, instead of the one that they met.
+
+    `external`, what forces do to u, held -T b v with v before them: as it is, a joint that bounces would be pushed on.
+    """
+    if not joints.damped:
+        return
+    x = joints.x
+    to_velocity(body.L, body.start, body.size, u, joints.v)
+    for j in range(x.shape[0]):
+        x[j] = 0.0
+    for k in range(joints.velocity.shape[0]):
+        j = joints.velocity[k]
+        change = -period * joints.damping[k] * (joints.v[j] - body.v[j])
+        x[j] += change
+        joints.force[j] += change
+    to_scaled(body.L, body.start, body.size, x)
+    for i in range(body.rank[0]):
+        s = 0.0
+        for j in range(x.shape[0]):
+            s += body.Q[i, j] * x[j]
+        for j in range(x.shape[0]):
+            x[j] -= s * body.Q[i, j]
+    for j in range(x.shape[0]):
+        external[j] += x[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def expect_friction(joints, body, period, external):
+    """Take the friction of the step before as a guess, so that contacts are resolved among the forces that will act."""
+    if not joints.ruled:
+        return
+    assemble_joints(joints, body)
+    for k in range(joints.velocity.shape[0]):
+        most = period * joints.friction[k]
+        joints.given[k] = min(max(joints.p[k], -most), most) if joints.mobility[k] > 0.0 else 0.0
+        push_joint(joints, k, joints.given[k], external)
+
+
+@numba.njit(cache=True, nogil=True)
+def correct_guess(joints, external):
+    """Take the impulses that `settle_joints` found as the guess; whether they changed by what matters."""
+    largest = change = 0.0
+    for k in range(joints.velocity.shape[0]):
+        difference = joints.p[k] - joints.given[k]
+        largest = max(largest, abs(joints.p[k]) * math.sqrt(joints.mobility[k]))
+        change = max(change, abs(difference) * math.sqrt(joints.mobility[k]))
+        push_joint(joints, k, difference, external)
+        joints.given[k] = joints.p[k]
+    return change > 1e-9 * largest
+
+
+@numba.njit(cache=True, nogil=True)
+def push_joint(joints, k, p, u):
+    """Change u by an impulse along coordinate k."""
+    if p != 0.0:
+        rows = joints.rows
+        tree = rows.tree[k, 1]
+        first = rows.start[tree]
+        for i in range(rows.size[tree]):
+            u[first + i] += rows.W[k, 0, 1, i] * p
+
+
+@numba.njit(cache=True, nogil=True)
+def _speed(joints, k, u):
+    rows = joints.rows
+    tree = rows.tree[k, 1]
+    first = rows.start[tree]
+    s = 0.0
+    for i in range(rows.size[tree]):
+        s += rows.W[k, 0, 1, i] * u[first + i]
+    return s
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_bounds(joints, before, v, period):
+    """Fill `bounds` for the velocities v without the laws; whether any law has something to do.
+
+    A joint returns with e times the velocity `before` the step: what forces of the step do to a joint at its limit is
+    no arrival. It does not go beyond its other limit in the step.
+    """
+    busy = False
+    for k in range(joints.velocity.shape[0]):
+        free = v[joints.velocity[k]]
+        low, high = -joints.speed[k], joints.speed[k]
+        rub = period * joints.friction[k]
+        if joints.position[k] >= 0:
+            q = joints.q[joints.position[k]]
+            below, above = max(q - joints.lower[k], 0.0) / period, max(joints.upper[k] - q, 0.0) / period
+            low, high = max(low, -below), min(high, above)
+            arrival = (
+                min(abs(free), abs(before[joints.velocity[k]])) if free * before[joints.velocity[k]] > 0.0 else 0.0
+            )
+            rebound = joints.restitution[k] * arrival
+            if free < -below and rebound > 0.0 and arrival > BOUNCE:
+                low, rub = min(rebound, high), 0.0
+            elif free > above and rebound > 0.0 and arrival > BOUNCE:
+                high, rub = max(-rebound, low), 0.0
+        joints.bounds[0, k], joints.bounds[1, k], joints.bounds[2, k] = low, high, rub
+        if rub > 0.0 or joints.p[k] != 0.0 or free < low or free > high:
+            busy = True
+    return busy
+
+
+@numba.njit(cache=True, nogil=True)
+def _law(joints, k, free, a):
+    """Velocity of a coordinate of mobility a whose velocity is `free` without its own impulse."""
+    rub = joints.bounds[2, k] * a
+    v = free - rub if free > rub else free + rub if free < -rub else 0.0
+    return min(max(v, joints.bounds[0, k]), joints.bounds[1, k])
+
+
+@numba.njit(cache=True, nogil=True)
+def _sweep(joints, u, backwards):
+    """Solve each law in turn; returns the largest change, as a scaled velocity."""
+    worst = 0.0
+    m = joints.velocity.shape[0]
+    for i in range(m):
+        k = m - 1 - i if backwards else i
+        a = joints.mobility[k]
+        if not a > 0.0:
+            continue
+        v = _speed(joints, k, u)
+        change = (_law(joints, k, v - a * joints.p[k], a) - v) / a
+        if change != 0.0:
+            joints.p[k] += change
+            push_joint(joints, k, change, u)
+            worst = max(worst, abs(change) * math.sqrt(a))
+    return worst
+
+
+@numba.njit(cache=True, nogil=True)
+def _objective(joints, u):
+    """What the impulses minimise: 1/2 |u|^2 and the conjugates of the laws."""
+    total = 0.0
+    for j in range(u.shape[0]):
+        total += 0.5 * u[j] * u[j]
+    least = 1e-12 * math.sqrt(2.0 * total)  # less than that is rounding, and an infinite bound would make much of it
+    for k in range(joints.velocity.shape[0]):
+        excess = abs(joints.p[k]) - joints.bounds[2, k]
+        if excess * math.sqrt(joints.mobility[k]) > least:
+            if joints.p[k] > 0.0:
+                total -= excess * joints.bounds[0, k]
+            else:
+                total += excess * joints.bounds[1, k]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_for_all(joints, u):
+    """Solve for the impulses of all coordinates whose velocity is given now, at rest or at a bound.
+
+    Kept only where it lowers the objective; u and p are as before where it does not.
+    """
+    m = joints.velocity.shape[0]
+    n = 0
+    largest = 0.0
+    for k in range(m):
+        largest = max(largest, joints.mobility[k])
+    for k in range(m):
+        a = joints.mobility[k]
+        if not a > _IMMOBILE * largest:
+            continue
+        v = _speed(joints, k, u)
+        free = v - a * joints.p[k]
+        aim = _law(joints, k, free, a)
+        rub = joints.bounds[2, k] * a
+        if aim == joints.bounds[0, k] or aim == joints.bounds[1, k] or (rub > 0.0 and aim == 0.0):
+            joints.chosen[n] = k
+            joints.y[0, n] = aim - v
+            n += 1
+    if n < 2:
+        return
+    A, rows = joints.A, joints.rows
+    for a in range(n):
+        i = joints.chosen[a]
+        for b in range(a + 1):
+            k = joints.chosen[b]
+            s = 0.0
+            if rows.tree[i, 1] == rows.tree[k, 1]:
+                for c in range(rows.size[rows.tree[i, 1]]):
+                    s += rows.W[i, 0, 1, c] * rows.W[k, 0, 1, c]
+            A[a, b] = s
+        A[a, a] *= 1.0 + 1e-14
+    if not cholesky(A, n, A):  # in place: entry (i, j) is read before it is written
+        return
+    cholesky_solve(A, n, joints.y[0])
+    before = _objective(joints, u)
+    for a in range(n):
+        k = joints.chosen[a]
+        joints.p[k] += joints.y[0, a]
+        push_joint(joints, k, joints.y[0, a], u)
+    if not _objective(joints, u) <= before:
+        for a in range(n):
+            k = joints.chosen[a]
+            joints.p[k] -= joints.y[0, a]
+            push_joint(joints, k, -joints.y[0, a], u)
+
+
+@numba.njit(cache=True, nogil=True)
+def settle_joints(joints, body, period, u):
+    """Let friction and limits act on u, which is otherwise that after the step; fills p with all that they do."""
+    if not joints.ruled:
+        return
+    m = joints.velocity.shape[0]
+    # v without the laws is that without what has been given of them
+    x = joints.x
+    for j in range(x.shape[0]):
+        x[j] = u[j]
+    for k in range(m):
+        joints.p[k] = joints.given[k]
+        push_joint(joints, k, -joints.given[k], x)
+    to_velocity(body.L, body.start, body.size, x, joints.v)
+    if not _find_bounds(joints, body.v, joints.v, period):
+        return
+    assemble_joints(joints, body)
+    scale = 0.0
+    for j in range(u.shape[0]):
+        scale += x[j] * x[j]
+    scale = _CLOSE * math.sqrt(scale)
+    for _ in range(_ROUNDS):
+        change = 0.0
+        for i in range(_SWEEPS):
+            change = _sweep(joints, u, i % 2 == 1)
+            if change <= scale:
+                break
+        if change <= scale:
+            break
+        _step_for_all(joints, u)
+
+
+@numba.njit(cache=True, nogil=True)
+def end_joints(joints, body, period, u, du):
+    """Add what the laws do to `du`, and find the energy that they took; u: after the step."""
+    if not (joints.damped or joints.ruled):
+        return
+    x, v, work = joints.x, joints.v, joints.work
+    for j in range(x.shape[0]):
+        x[j] = joints.force[j]
+    to_scaled(body.L, body.start, body.size, x)
+    for j in range(x.shape[0]):
+        du[j] += x[j]
+    to_velocity(body.L, body.start, body.size, u, v)
+    for i in range(work.shape[0]):
+        work[i] = 0.0
+    for k in range(joints.velocity.shape[0]):
+        j = joints.velocity[k]
+        mean = 0.5 * (v[j] + body.v[j])
+        p = joints.p[k]
+        push_joint(joints, k, p, du)
+        rub = min(max(p, -joints.bounds[2, k]), joints.bounds[2, k])
+        work[RUBBED] += max(0.0, -rub * mean)
+        work[STOPPED] -= (p - rub) * mean
+    if joints.damped:
+        # with T b on the diagonal and -T b v0 among the forces, damping gives -T b (v - v_before + v0)
+        for k in range(joints.velocity.shape[0]):
+            j = joints.velocity[k]
+            force = joints.force[j]
+            if joints.stiffness[k] > 0.0:
+                force += period * joints.stiffness[k] * (joints.q[joints.position[k]] - joints.reference[k])
+            impulse = force - period * joints.damping[k] * (v[j] - body.v[j])
+            work[DAMPED] += max(0.0, -impulse * 0.5 * (v[j] + body.v[j]))

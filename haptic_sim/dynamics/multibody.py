@@ -1,0 +1,537 @@
+"""Articulated bodies as a Pinocchio model: configuration-space dynamics and the hand.
+
+Notation: W world, H the hand frame with its axes turned to the world's. D is the inertia in configuration space. It is
+block diagonal over the trees of the model (a tree hangs together by joints; a free body is one of its own), and so is
+its Cholesky factor L. Contacts and forces act on the scaled velocity u = L^T v, whose square is twice the kinetic
+energy (`haptic_sim.dynamics.scaled`).
+
+A free body has the velocity of its centre of mass in world axes as coordinates, so that semi-implicit Euler conserves
+its linear momentum exactly: a planar joint is a composite of PX, PY, RZ (Pinocchio's JointModelPlanar has body axes,
+in which each step would turn the momentum), a free joint one of a translation and a spherical joint at the centre of
+mass. The rotation of a free body is stepped by the implicit midpoint rule, which keeps angular momentum and kinetic
+energy (`free_rotation`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.contact_rows import CAPACITY
+from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs
+from haptic_sim.linalg import cholesky, to_velocity
+from haptic_sim.packed import Packed
+from haptic_sim.spatial import quat_from_matrix
+
+
+def planar_joint() -> pin.JointModel:
+    """A joint with coordinates (x, y, angle about z) in world axes [m, m, rad]."""
+    joint = pin.JointModelComposite()
+    for axis in (pin.JointModelPX(), pin.JointModelPY(), pin.JointModelRZ()):
+        joint.addJoint(axis)
+    return joint
+
+
+def free_joint() -> pin.JointModel:
+    """A joint with a position [m] and an orientation (quaternion x y z w).
+
+    Its velocity is that of its origin in world axes [m/s] and the angular one in body axes [rad/s].
+    """
+    joint = pin.JointModelComposite(pin.JointModelTranslation())
+    joint.addJoint(pin.JointModelSpherical())
+    return joint
+
+
+def planar_body(mass: float, inertia: float) -> tuple[pin.Model, int]:
+    """A free planar body, its hand frame at the centre of mass; returns the model and the frame's index.
+
+    Args:
+        mass: [kg].
+        inertia: about z at the centre of mass [kg m^2].
+    """
+    model = pin.Model()
+    body = model.addJoint(0, planar_joint(), pin.SE3.Identity(), "tool")
+    # The other two moments do not matter in the plane; equal ones are those of a possible body.
+    model.appendBodyToJoint(body, pin.Inertia(mass, np.zeros(3), inertia * np.eye(3)), pin.SE3.Identity())
+    model.gravity.linear[:] = 0.0
+    hand = model.addFrame(pin.Frame("hand", body, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    return model, hand
+
+
+_POSITION, _QUATERNION = ("x", "y", "z"), ("qx", "qy", "qz", "qw")
+_LINEAR, _ANGULAR = ("vx", "vy", "vz"), ("wx", "wy", "wz")
+_COORDINATES = {
+    "JointModelFreeFlyer": (_POSITION + _QUATERNION, _LINEAR + _ANGULAR),
+    "JointModelTranslation": (_POSITION, _LINEAR),
+    "JointModelSpherical": (_QUATERNION, _ANGULAR),
+    "JointModelPlanar": (("x", "y", "cos", "sin"), ("vx", "vy", "wz")),
+}
+"""Names of the coordinates and velocities of joints that have several, by Pinocchio's name of the joint."""
+
+
+def coordinate_names(model: pin.Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the coordinates q and of the velocities v of a model.
+
+    Of a joint with one coordinate it is the joint's, of another the joint's and what it is: `ball.x`, `ball.qw`,
+    `ball.wz`.
+    """
+    q_names: list[str] = []
+    v_names: list[str] = []
+    for i in range(1, model.njoints):
+        joint, name = model.joints[i], model.names[i]
+        q_parts, v_parts = _COORDINATES.get(joint.shortname(), ((), ()))
+        if joint.shortname() == "JointModelComposite":
+            kinds = [part.shortname() for part in joint.extract().joints]
+            if kinds == ["JointModelTranslation", "JointModelSpherical"]:
+                q_parts, v_parts = _COORDINATES["JointModelFreeFlyer"]
+            elif kinds == ["JointModelPX", "JointModelPY", "JointModelRZ"]:
+                q_parts, v_parts = ("x", "y", "angle"), ("vx", "vy", "wz")
+        elif (joint.nq, joint.nv) == (2, 1):  # without bounds
+            q_parts = ("cos", "sin")
+        for names, parts, count in ((q_names, q_parts, joint.nq), (v_names, v_parts, joint.nv)):
+            if len(parts) == count:
+                names += [f"{name}.{part}" for part in parts]
+            else:
+                names += [name] if count == 1 else [f"{name}.{k}" for k in range(count)]
+    return tuple(q_names), tuple(v_names)
+
+
+class Trees:
+    """The trees of a model: which coordinates of v belong together.
+
+    Pairs of joints that are `coupled` otherwise make one tree of two.
+
+    Attributes:
+        start, size: first coordinate and number of coordinates of each tree, (trees,) int64.
+        of_joint: tree of each joint, -1 for the universe, (joints,) int64.
+        support: whether a coordinate moves a joint, (joints, nv) bool.
+    """
+
+    def __init__(self, model: pin.Model, coupled: Iterable[tuple[int, int]] = ()):
+        self.of_joint = np.full(model.njoints, -1, np.int64)
+        self.support = np.zeros((model.njoints, model.nv), np.bool_)
+        starts: list[int] = []
+        sizes: list[int] = []
+        for joint in range(1, model.njoints):
+            parent = model.parents[joint]
+            first, count = model.joints[joint].idx_v, model.joints[joint].nv
+            if parent == 0:
+                self.of_joint[joint] = len(starts)
+                starts.append(first)
+                sizes.append(0)
+            else:
+                self.of_joint[joint] = self.of_joint[parent]
+                self.support[joint] = self.support[parent]
+            self.support[joint, first : first + count] = True
+            tree = self.of_joint[joint]
+            if first != starts[tree] + sizes[tree]:
+                raise ValueError(
+                    f"joint {model.names[joint]}: must follow the other joints of its tree; add the joints of one tree "
+                    "after another"
+                )
+            sizes[tree] += count
+        self.start, self.size = np.array(starts, np.int64), np.array(sizes, np.int64)
+        for a, b in coupled:
+            self._join(int(self.of_joint[a]), int(self.of_joint[b]))
+
+    def _join(self, a: int, b: int) -> None:
+        """Make one tree of two, and of those between them, so that its coordinates are consecutive."""
+        a, b = min(a, b), max(a, b)
+        if a < 0 or a == b:
+            return
+        self.size[a] = self.size[a : b + 1].sum()
+        self.start, self.size = np.delete(self.start, slice(a + 1, b + 1)), np.delete(self.size, slice(a + 1, b + 1))
+        self.of_joint[(self.of_joint > a) & (self.of_joint <= b)] = a
+        self.of_joint[self.of_joint > b] -= b - a
+
+
+def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
+    """First angular coordinate (n,) and inertia [kg m^2] (n, 3, 3) of the free bodies without children."""
+    coordinates, inertias = [], []
+    for joint in range(1, model.njoints):
+        kind = model.joints[joint]
+        if kind.shortname() != "JointModelComposite" or len(model.children[joint]):
+            continue
+        parts = [part.shortname() for part in kind.extract().joints]
+        lever = np.abs(model.inertias[joint].lever).max()
+        if parts == ["JointModelTranslation", "JointModelSpherical"] and not lever > 0.0:
+            coordinates.append(kind.idx_v + 3)
+            inertias.append(model.inertias[joint].inertia)
+    return np.array(coordinates, np.int64), np.array(inertias).reshape(-1, 3, 3)
+
+
+def _mobility(model: pin.Model, q: np.ndarray, laws: Sequence[JointLaw]) -> np.ndarray:
+    """Diagonal of the inverse inertia (nv,), where a joint has a spring."""
+    if not any(law.stiffness > 0.0 for law in laws):
+        return np.zeros(model.nv)
+    upper = np.triu(pin.crba(model, model.createData(), q).reshape(model.nv, model.nv))
+    return np.diag(np.linalg.inv(upper + np.triu(upper, 1).T)).copy()
+
+
+class BodyArrays(NamedTuple):
+    """The arrays of a `Multibody` and its `Trees`, for kernels.
+
+    Attributes:
+        M, nle: Pinocchio's inertia, of which the upper triangle is filled, and its Coriolis and gravity terms.
+        tree_of: `Trees.of_joint`.
+        hand, hand_tree: joint and tree of the hand.
+        free, free_inertia: first angular coordinate and inertia of the free bodies.
+        step: tangent vector by which q moves, (nv,).
+        Q: rows that exact constraints take from u, (rows, nv): the first rank[0] whole, and, while constraints are
+            switched, those up to rank[1] the `part` (rows,) of. See `haptic_sim.constraints.bodies`.
+        reaction: what they take from each contact, (C, 3, rows).
+        ahead: what u would become without contacts, while constraints are switched; `u` has other coordinates then.
+        joints: laws of the joints.
+    """
+
+    M: np.ndarray
+    nle: np.ndarray
+    J_W: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
+    support: np.ndarray
+    tree_of: np.ndarray
+    hand: int
+    hand_tree: int
+    free: np.ndarray
+    free_inertia: np.ndarray
+    p_WH: np.ndarray
+    R_WH: np.ndarray
+    v: np.ndarray
+    D: np.ndarray
+    L: np.ndarray
+    u: np.ndarray
+    bias: np.ndarray
+    J_H: np.ndarray
+    W_H: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    kinetic_energy: np.ndarray
+    hand_energy: np.ndarray
+    step: np.ndarray
+    Q: np.ndarray
+    part: np.ndarray
+    rank: np.ndarray
+    reaction: np.ndarray
+    ahead: np.ndarray
+    joints: JointArrays
+
+
+class Multibody:
+    """State and dynamics of articulated bodies, refreshed once a step.
+
+    Attributes:
+        q, v: configuration (nq,) and its velocity (nv,), SI units.
+        trees: which coordinates belong together.
+        D: inertia (nv, nv), with what damping and springs of joints add over a step; L: its Cholesky factor, lower
+            triangle.
+        u: scaled velocity L^T v (nv,).
+        bias: Coriolis, centrifugal and gravity terms (nv,), without the gyroscopic ones of free bodies, with damping
+            and springs of joints.
+        J_W: of all joints, in world axes at the world's origin, (6, nv): column j is the [linear, angular] velocity of
+            what coordinate j moves.
+        J_H: Jacobian of the hand's [linear, angular] velocity in world axes (6, nv).
+        W_H: J_H L^-T (6, nv).
+        p_WH: hand point [m] (3,); R_WH: its orientation (3, 3); pose: both as position and quaternion x y z w (7,).
+        twist: of the hand [m/s, rad/s] (6,).
+        inverse_inertia: J_H D^-1 J_H^T, row major (36,).
+        kinetic_energy: of all bodies [J] (1,); hand_energy: of the tree that the hand is in [J] (1,).
+        held_alone: whether the held body hangs on the world, and nothing on it; nv_hand: coordinates of its tree;
+            has_laws: whether a joint of that tree has laws.
+        arrays, packed: the arrays, for kernels.
+
+    `laws` of joints (`haptic_sim.dynamics.joints`) are for steps of `period` [s]. `rows` of exact constraints, between bodies of
+    joints that are `coupled`, are for `constrained_bodies`.
+    """
+
+    def __init__(
+        self,
+        model: pin.Model,
+        hand: int,
+        q: np.ndarray,
+        v: np.ndarray,
+        *,
+        laws: Sequence[JointLaw] = (),
+        period: float = 0.0,
+        rows: int = 0,
+        coupled: Sequence[tuple[int, int]] = (),
+    ):
+        self.model, self.hand = model, hand
+        self.data = model.createData()
+        nv = model.nv
+        self.trees = Trees(model, coupled)
+        self.hand_joint = int(model.frames[hand].parentJoint)
+        tree = int(self.trees.of_joint[self.hand_joint])
+        self.held_alone = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
+        self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
+        first = int(self.trees.start[tree]) if tree >= 0 else 0
+        self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in laws)
+        self.q, self.v = np.array(q, float), np.array(v, float)
+        self.D, self.L = np.zeros((nv, nv)), np.zeros((nv, nv))
+        self.u, self.bias = np.zeros(nv), np.zeros(nv)
+        self.J_H = np.zeros((6, nv))
+        self.pose, self.twist = np.zeros(7), np.zeros(6)
+        self.inverse_inertia = np.zeros(36)
+        self.kinetic_energy, self.hand_energy = np.zeros(1), np.zeros(1)
+        free, free_inertia = _free_bodies(model)
+        self.W_H = np.zeros((6, nv))
+        self._step = np.zeros(nv)
+        # Pinocchio's Python arrays are views: they follow its data without being asked for again.
+        self.J_W = self.data.J
+        if self.J_W.ndim == 1:  # a matrix of one column comes as a vector
+            self.J_W = self.J_W.reshape(6, 1)
+        placement = self.data.oMf[hand]
+        self.p_WH, self.R_WH = placement.translation, placement.rotation
+        self.arrays = BodyArrays(
+            M=self.data.M.reshape(nv, nv),
+            nle=self.data.nle,
+            J_W=self.J_W,
+            start=self.trees.start,
+            size=self.trees.size,
+            support=self.trees.support,
+            tree_of=self.trees.of_joint,
+            hand=self.hand_joint,
+            hand_tree=int(self.trees.of_joint[self.hand_joint]),
+            free=free,
+            free_inertia=free_inertia,
+            p_WH=self.p_WH,
+            R_WH=self.R_WH,
+            v=self.v,
+            D=self.D,
+            L=self.L,
+            u=self.u,
+            bias=self.bias,
+            J_H=self.J_H,
+            W_H=self.W_H,
+            pose=self.pose,
+            twist=self.twist,
+            inverse_inertia=self.inverse_inertia,
+            kinetic_energy=self.kinetic_energy,
+            hand_energy=self.hand_energy,
+            step=self._step,
+            Q=np.zeros((rows, nv)),
+            part=np.ones(rows),
+            rank=np.zeros(2, np.int64),
+            reaction=np.zeros((CAPACITY + 2 * len(laws) if rows else 0, 3, rows)),
+            ahead=np.zeros(nv),
+            joints=JointArrays.of(
+                laws, self.q, nv, self.trees.start, self.trees.size, period, rows, _mobility(model, self.q, laws)
+            ),
+        )
+        self.packed = Packed(self.arrays)
+        self.refresh()
+
+    @property
+    def nv(self) -> int:
+        """Degrees of freedom."""
+        return int(self.model.nv)
+
+    @property
+    def potential_energy(self) -> float:
+        """Of gravity [J]; as of the last `refresh`."""
+        return float(self.data.potential_energy)
+
+    def refresh(self) -> None:
+        """Bring everything that depends on q and v up to date."""
+        self.evaluate()
+        refresh_bodies(self.packed)
+
+    def evaluate(self) -> None:
+        """Let Pinocchio find its terms of q and v; all is up to date once `refresh_bodies` has been called, too."""
+        pin.computeAllTerms(self.model, self.data, self.q, self.v)
+        pin.updateFramePlacement(self.model, self.data, self.hand)
+
+    def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
+        """Fill `du` (nv,) with the change of u over `period` [s] under gravity, bias and a wrench at the hand.
+
+        `wrench` [N, N m] (6,) in world axes; THESIS (4.13) in scaled coordinates: du = T L^-1 (J_H^T F - bias).
+        """
+        a = self.arrays
+        push_scaled(a.L, a.start, a.size, a.J_H, a.bias, wrench, period, du)
+
+    def move(self, u: np.ndarray, period: float) -> None:
+        """Go on with the scaled velocity `u` for `period` [s] (semi-implicit Euler: the new velocity moves q)."""
+        a = self.arrays
+        find_velocity(a.L, a.start, a.size, a.free, a.free_inertia, u, period, self.v, a.step)
+        self.follow()
+        refresh_bodies(self.packed)
+
+    def follow(self) -> None:
+        """Move q by `arrays.step`, and `evaluate`."""
+        self.q[:] = pin.integrate(self.model, self.q, self._step)
+        self.evaluate()
+
+
+@numba.njit(cache=True, nogil=True)
+def push_scaled(L, start, size, J_H, bias, wrench, period, du):
+    """See `Multibody.push`."""
+    for tree in range(start.shape[0]):
+        first = start[tree]
+        for j in range(first, first + size[tree]):
+            s = -bias[j]
+            for i in range(6):
+                s += J_H[i, j] * wrench[i]
+            s *= period
+            for k in range(first, j):
+                s -= L[j, k] * du[k]
+            du[j] = s / L[j, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def find_velocity(L, start, size, free, free_inertia, u, period, v, step):
+    """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves."""
+    to_velocity(L, start, size, u, v)
+    for j in range(v.shape[0]):
+        step[j] = period * v[j]
+    for i in range(free.shape[0]):
+        j = free[i]
+        free_rotation(free_inertia[i], period, v[j : j + 3], step[j : j + 3])
+
+
+@numba.njit(cache=True, nogil=True)
+def free_rotation(inertia, period, omega, turn):
+    """Turn a free body over `period` [s]: angular velocity in body axes in and out, rotation vector out [rad].
+
+    Implicit midpoint rule for Euler's equations, dP/dt = P x I^-1 P with the angular momentum P in body axes: it keeps
+    the quadratic invariants |P|^2 and P . I^-1 P, the latter twice the kinetic energy. As P' - P = T P_m x w_m with
+    P_m = (P + P') / 2 and w_m = I^-1 P_m is P' + T/2 w_m x P' = P - T/2 w_m x P, the body's momentum in world axes is
+    kept when the body turns by the Cayley transform of T w_m, that is by 2 atan(T |w_m| / 2) about w_m (Austin,
+    Krishnaprasad and Wang, J. Comput. Phys. 107, 1993). Solved by Newton's method.
+    """
+    a, b, c = inertia[0, 0], inertia[1, 1], inertia[2, 2]
+    d, e, f = inertia[0, 1], inertia[0, 2], inertia[1, 2]
+    # inverse of the symmetric inertia
+    A, B, C = b * c - f * f, a * c - e * e, a * b - d * d
+    D, E, F = e * f - d * c, d * f - e * b, d * e - a * f
+    det = a * A + d * D + e * E
+    p0 = a * omega[0] + d * omega[1] + e * omega[2]
+    p1 = d * omega[0] + b * omega[1] + f * omega[2]
+    p2 = e * omega[0] + f * omega[1] + c * omega[2]
+    m0, m1, m2 = p0, p1, p2
+    half = 0.5 * period
+    size = math.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
+    w0, w1, w2 = omega[0], omega[1], omega[2]
+    for _ in range(20):
+        w0 = (A * m0 + D * m1 + E * m2) / det
+        w1 = (D * m0 + B * m1 + F * m2) / det
+        w2 = (E * m0 + F * m1 + C * m2) / det
+        r0 = m0 - p0 - half * (m1 * w2 - m2 * w1)
+        r1 = m1 - p1 - half * (m2 * w0 - m0 * w2)
+        r2 = m2 - p2 - half * (m0 * w1 - m1 * w0)
+        if abs(r0) + abs(r1) + abs(r2) <= 1e-16 * size:
+            break
+        # derivative of r by m: 1 - T/2 ([m]x I^-1 - [w]x)
+        j00 = 1.0 - half * (m1 * E - m2 * D) / det
+        j01 = -half * ((m1 * F - m2 * B) / det + w2)
+        j02 = -half * ((m1 * C - m2 * F) / det - w1)
+        j10 = -half * ((m2 * A - m0 * E) / det - w2)
+        j11 = 1.0 - half * (m2 * D - m0 * F) / det
+        j12 = -half * ((m2 * E - m0 * C) / det + w0)
+        j20 = -half * ((m0 * D - m1 * A) / det + w1)
+        j21 = -half * ((m0 * B - m1 * D) / det - w0)
+        j22 = 1.0 - half * (m0 * F - m1 * E) / det
+        c00, c01, c02 = j11 * j22 - j12 * j21, j12 * j20 - j10 * j22, j10 * j21 - j11 * j20
+        determinant = j00 * c00 + j01 * c01 + j02 * c02
+        if not abs(determinant) > 1e-6:
+            break
+        m0 -= (c00 * r0 + (j02 * j21 - j01 * j22) * r1 + (j01 * j12 - j02 * j11) * r2) / determinant
+        m1 -= (c01 * r0 + (j00 * j22 - j02 * j20) * r1 + (j02 * j10 - j00 * j12) * r2) / determinant
+        m2 -= (c02 * r0 + (j01 * j20 - j00 * j21) * r1 + (j00 * j11 - j01 * j10) * r2) / determinant
+    rate = math.sqrt(w0 * w0 + w1 * w1 + w2 * w2)
+    scale = 2.0 * math.atan(half * rate) / rate if rate > 0.0 else 0.0
+    turn[0], turn[1], turn[2] = scale * w0, scale * w1, scale * w2
+    # P' = (1 + [h]x)^-1 (1 - [h]x) P with h = T/2 w_m: the momentum in world axes is kept whatever w_m is
+    x, y, z = half * w0, half * w1, half * w2
+    n = 2.0 / (1.0 + x * x + y * y + z * z)
+    k0, k1, k2 = p1 * z - p2 * y, p2 * x - p0 * z, p0 * y - p1 * x  # P x h
+    p0 += n * (k0 + k1 * z - k2 * y)
+    p1 += n * (k1 + k2 * x - k0 * z)
+    p2 += n * (k2 + k0 * y - k1 * x)
+    omega[0] = (A * p0 + D * p1 + E * p2) / det
+    omega[1] = (D * p0 + B * p1 + F * p2) / det
+    omega[2] = (E * p0 + F * p1 + C * p2) / det
+
+
+@numba.njit(cache=True, nogil=True)
+def refresh_bodies(packed):
+    """Bring everything up to date with q and v after `Multibody.evaluate`."""
+    a = packed.arrays
+    _refresh_dynamics(a)
+    for i in range(3):
+        a.pose[i] = a.p_WH[i]
+    quat_from_matrix(a.R_WH, a.pose[3:])
+    if a.hand_tree >= 0:
+        first = a.start[a.hand_tree]
+        end = first + a.size[a.hand_tree]
+        _refresh_hand(first, end, a.support[a.hand], a.J_W, a.p_WH, a.v, a.L, a.J_H, a.W_H, a.twist, a.inverse_inertia)
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_dynamics(a):
+    """Inertia, its factor, scaled velocity, bias and kinetic energy."""
+    M, nle, start, size, free, v, D, L, u, bias = a.M, a.nle, a.start, a.size, a.free, a.v, a.D, a.L, a.u, a.bias
+    damped, added = a.joints.damped, a.joints.added
+    total = 0.0
+    for tree in range(start.shape[0]):
+        first, n = start[tree], size[tree]
+        end = first + n
+        for i in range(first, end):
+            bias[i] = nle[i]
+            for j in range(first, end):
+                D[i, j] = M[i, j] if i <= j else M[j, i]  # only the upper triangle is filled
+            if damped:
+                D[i, i] += added[i]
+        cholesky(D[first:end, first:end], n, L[first:end, first:end])
+        energy = 0.0
+        for i in range(first, end):
+            s = 0.0
+            for j in range(i, end):
+                s += L[j, i] * v[j]
+            u[i] = s
+            energy += 0.5 * s * s
+            if damped:
+                energy -= 0.5 * added[i] * v[i] * v[i]
+        total += energy
+        if tree == a.hand_tree:
+            a.hand_energy[0] = energy
+    a.kinetic_energy[0] = total
+    for i in range(free.shape[0]):
+        for j in range(free[i], free[i] + 3):
+            bias[j] = 0.0  # `free_rotation` does it
+    if damped:
+        add_springs(a.joints, v, bias)
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_hand(first, end, hand_support, J_W, p, v, L, J_H, W_H, twist, inverse_inertia):
+    """Jacobian, twist and mobility of the hand, of whose tree the coordinates are first to end - 1."""
+    for j in range(first, end):
+        if hand_support[j]:
+            wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]
+            J_H[0, j] = J_W[0, j] + wy * p[2] - wz * p[1]
+            J_H[1, j] = J_W[1, j] + wz * p[0] - wx * p[2]
+            J_H[2, j] = J_W[2, j] + wx * p[1] - wy * p[0]
+            J_H[3, j], J_H[4, j], J_H[5, j] = wx, wy, wz
+    for i in range(6):
+        s = 0.0
+        for j in range(first, end):
+            s += J_H[i, j] * v[j]
+        twist[i] = s
+        for j in range(first, end):  # W_H = J_H L^-T
+            s = J_H[i, j]
+            for k in range(first, j):
+                s -= L[j, k] * W_H[i, k]
+            W_H[i, j] = s / L[j, j]
+    for i in range(6):
+        for k in range(i + 1):
+            s = 0.0
+            for j in range(first, end):
+                s += W_H[i, j] * W_H[k, j]
+            inverse_inertia[6 * i + k] = s
+            inverse_inertia[6 * k + i] = s

@@ -1,0 +1,97 @@
+"""Contact clustering (THESIS 6.2.4): one contact for several that lie close together.
+
+A shape in convex pieces has many contacts around a concavity, whose stiffnesses add up and make penalties unstable.
+A cluster are contacts of one pair of bodies of which each is within a distance of all others (6.8). It is one
+contact with the least separation (6.9) and the mean direction of the normals (6.10). What the text leaves open:
+ - its point is the mean of the points, so that it moves little when another contact becomes the deepest;
+ - the mean of opposite normals is no direction, so contacts of a cluster agree in direction as well;
+ - (6.8) can be met by several partitions: contacts are taken in the order of their identities, each joins the first
+   cluster it fits. So the partition depends on nothing that changes as the world is turned, and
+   the cluster has its first contact's identity and material.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+
+from haptic_sim.geometry.collision.sink import free_place
+from haptic_sim.vectors import length
+
+SAME_DIRECTION = math.cos(math.radians(30.0))  # between any two normals of a cluster
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def merge_clusters(source, body, reach, order, cluster, sink):
+    """Fill `sink` with the clusters of another sink's contacts.
+
+    Args:
+        source, sink: of type `Sink`.
+        body: two bodies of each pair, (P, 2) int64.
+        reach: largest distance of two contacts of a cluster [m].
+        order, cluster: memory, (C,) int64 each: contacts by identity, and the cluster each belongs to.
+    """
+    count = source.counts[0]
+    ids, value = source.id, source.value
+    sink.counts[0] = sink.counts[1] = 0
+    for i in range(count):
+        j = i
+        while j > 0 and ids[order[j - 1], 0] > ids[i, 0]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+    clusters = 0
+    for k in range(count):
+        i = order[k]
+        cluster[i] = clusters
+        for c in range(clusters):
+            fits = True
+            for m in range(k):
+                j = order[m]
+                if cluster[j] == c and not _belong_together(ids, value, body, i, j, reach):
+                    fits = False
+                    break
+            if fits:
+                cluster[i] = c
+                break
+        if cluster[i] == clusters:
+            clusters += 1
+    for c in range(clusters):
+        first = -1
+        members = 0
+        separation = math.inf
+        n = (0.0, 0.0, 0.0)
+        x = (0.0, 0.0, 0.0)
+        for k in range(count):
+            i = order[k]
+            if cluster[i] == c:
+                if first < 0:
+                    first = i
+                members += 1
+                separation = min(separation, value[i, 6])
+                x = (x[0] + value[i, 0], x[1] + value[i, 1], x[2] + value[i, 2])
+                n = (n[0] + value[i, 3], n[1] + value[i, 4], n[2] + value[i, 5])
+        place = free_place(sink, separation)
+        if place >= 0:
+            size = length(n)
+            sink.id[place, 0], sink.id[place, 1] = ids[first, 0], ids[first, 1]
+            for k in range(3):
+                sink.value[place, k] = x[k] / members
+                sink.value[place, 3 + k] = n[k] / size
+            sink.value[place, 6] = separation
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _belong_together(ids, value, body, i, j, reach):
+    """Whether two contacts may be of one cluster: same bodies, near each other (6.8), in about one direction."""
+    a, b = ids[i, 1], ids[j, 1]
+    if body[a, 0] != body[b, 0] or body[a, 1] != body[b, 1]:
+        return False
+    square = 0.0
+    cosine = 0.0
+    for k in range(3):
+        d = value[i, k] - value[j, k]
+        square += d * d
+        cosine += value[i, 3 + k] * value[j, 3 + k]
+    return square <= reach * reach and cosine >= SAME_DIRECTION

@@ -1,0 +1,387 @@
+"""Contact manifolds: from coal's normal and nearest points to the points at which two shapes touch.
+
+ - Half-space: the normal is known, and every vertex, end or rim point within the margin is a contact.
+ - A face or cap within SNAP of coal's normal: it is the reference, its normal the contact normal (coal's own is
+   right to its tolerance, 1e-6 m; the face's to rounding), and `regions` says what lies above it. If that misses
+   where coal finds the shapes deepest in each other, coal's nearest points are a contact as well. Where shapes just
+   touch, coal's normal may be any (the corner of a cube on an equal one is out soonest sideways): then a face that
+   is as good a separating plane to within 1e-3 of the shapes is the reference.
+ - Two parallel lines (axes of capsules, sides of cylinders, edges): both ends of where they lie side by side.
+ - All else, spheres among them: one contact at coal's nearest points.
+
+Where both shapes have a face along the normal, that of the larger shape is the reference (of equal ones that with
+the lower number), unless the other one is aligned better by more than about 0.1 degree: which does not change from
+step to step, nor with the order of the pair. Where coal has no answer, as for two spheres about one centre, the
+normal is an axis of the first shape.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+
+from haptic_sim.geometry.collision.features import (
+    CAPSULE,
+    CYLINDER,
+    EDGE,
+    FACE,
+    FEATURES,
+    HALFSPACE,
+    OTHER,
+    POLYTOPE,
+    SPHERE,
+    VERTEX,
+)
+from haptic_sim.geometry.collision.regions import (
+    BORDER,
+    CAP,
+    DISC,
+    FLAT_CAP,
+    POLYGON,
+    RIM,
+    cap_facing,
+    cap_on_cap,
+    corners_of,
+    face_on_face,
+    facing,
+    polygon_and_cap,
+    rim_on,
+    rim_point,
+    segment_on,
+    sides_of,
+)
+from haptic_sim.geometry.collision.sink import put
+from haptic_sim.vectors import act, along, column, cross, dot, length, minus, times, triple, turn, turn_back
+
+SNAP = math.cos(math.radians(2.0))  # between coal's normal and that of a face
+BETTER = 1e-6  # by which the cosine of the smaller shape's face must be larger: 0.08 degrees
+PARALLEL = 1e-2  # sine of the angle between lines that are parallel
+ACROSS = 5e-2  # cosine of the angle between a line and the normal to which it is square
+GRAZING = 5.0  # tolerances by which a face may miss the separation of shapes that just touch
+SHALLOWER = 0.1  # part by which the contacts of a face may miss the separation of the shapes
+WITNESS = OTHER + FEATURES - 1  # nearest point of a shape
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_contacts(near, count, placement, shapes, objects, witness, column_of_normal, planar, margin, work, sink):
+    """Fill `sink` with the contacts of the first `count` pairs in `near`.
+
+    Args:
+        near: pairs, (P,) int64.
+        count: how many of them.
+        placement: of the geometry objects, (G, 12).
+        shapes: a `Shapes`.
+        objects: first and second geometry object of each pair, (P, 2) int64.
+        witness, column_of_normal: coal's results, see `NarrowPhase`.
+        planar: whether all motion is in the x-y plane.
+        margin: [m].
+        work, sink: of type `Work`, `Sink`.
+    """
+    for k in range(3):
+        sink.counts[k] = 0
+    for i in range(count):
+        pair = near[i]
+        a, b = objects[pair, 0], objects[pair, 1]
+        sink.counts[2] = sink.counts[0]
+        if shapes.kind[a] == HALFSPACE:
+            _on_halfspace(placement, shapes, a, b, sink, pair, planar, margin, False)
+        elif shapes.kind[b] == HALFSPACE:
+            _on_halfspace(placement, shapes, b, a, sink, pair, planar, margin, True)
+        else:
+            _solids(placement, shapes, a, b, witness, column_of_normal, work, sink, pair, planar, margin)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _on_halfspace(placement, shapes, plane, g, sink, pair, planar, margin, swap):
+    """Contacts of shape g on a half-space."""
+    n = turn(placement, plane, triple(shapes.box, plane))
+    offset = shapes.box[plane, 3] + dot(n, column(placement, plane, 3))
+    kind = shapes.kind[g]
+    r, half = shapes.size[g, 0], shapes.size[g, 1]
+    if kind == POLYTOPE:
+        first = shapes.first[g, 0]
+        for v in range(first, shapes.first[g + 1, 0]):
+            x = act(placement, g, triple(shapes.vertices, v))
+            put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, VERTEX + v - first)
+    elif kind == SPHERE:
+        x = along(column(placement, g, 3), -r, n)
+        put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, RIM)
+    elif kind == CAPSULE:
+        for end in range(2):
+            x = act(placement, g, (0.0, 0.0, half if end == 0 else -half))
+            x = along(x, -r, n)
+            put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, RIM + end)
+    elif kind == CYLINDER:
+        end, cosine = cap_facing(placement, g, times(-1.0, n))
+        if cosine > FLAT_CAP:
+            rim_on(
+                n, math.inf, FACE, n, offset, shapes, placement, g, end,
+                sink, pair, planar, margin, swap, 0.0,
+            )  # fmt: skip
+        else:
+            for rim in range(2):
+                x = rim_point(shapes, placement, g, rim, n)
+                put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, RIM + rim)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _farthest(placement, shapes, g, n):
+    """The largest n . x over the points x of shape g."""
+    s = dot(n, column(placement, g, 3))
+    kind = shapes.kind[g]
+    if kind == POLYTOPE:
+        e = turn_back(placement, g, n)
+        best = -math.inf
+        for v in range(shapes.first[g, 0], shapes.first[g + 1, 0]):
+            best = max(best, dot(e, triple(shapes.vertices, v)))
+        return s + best
+    cosine = abs(dot(n, column(placement, g, 2)))
+    s += shapes.size[g, 1] * cosine
+    if kind == CYLINDER:
+        return s + shapes.size[g, 0] * math.sqrt(max(1.0 - cosine * cosine, 0.0))
+    return s + shapes.size[g, 0]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _nearest(placement, shapes, a, b, witness, pair, at):
+    """Normal from a to b and their nearest points, from coal; where it has none, along an axis of a."""
+    n = (witness[pair, at], witness[pair, at + 1], witness[pair, at + 2])
+    p = (witness[pair, at + 3], witness[pair, at + 4], witness[pair, at + 5])
+    q = (witness[pair, at + 6], witness[pair, at + 7], witness[pair, at + 8])
+    size = length(n)
+    middle_a, middle_b = act(placement, a, triple(shapes.box, a)), act(placement, b, triple(shapes.box, b))
+    apart = minus(middle_b, middle_a)
+    distance = length(apart)
+    if abs(size - 1.0) < 1e-3:
+        n = times(1.0 / size, n)
+        # numbers near the largest there is are coal's way of saying that it failed
+        reach = 8.0 * (shapes.size[a, 2] + shapes.size[b, 2] + distance)
+        u, v = minus(p, middle_a), minus(q, middle_a)
+        if max(abs(u[0]), abs(u[1]), abs(u[2])) < reach and max(abs(v[0]), abs(v[1]), abs(v[2])) < reach:
+            return n, p, q
+    elif distance > 1e-6 * shapes.size[a, 2]:
+        n = times(1.0 / distance, apart)
+    else:
+        n = column(placement, a, 0)  # of a round shape across its axis
+    x = middle_b
+    p = along(x, _farthest(placement, shapes, a, n) - dot(n, x), n)
+    q = along(x, -_farthest(placement, shapes, b, times(-1.0, n)) - dot(n, x), n)
+    return n, p, q
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _flat(placement, shapes, g, d):
+    """The face or cap of shape g that faces direction d, and the cosine of the angle between; -2 if it has none."""
+    kind = shapes.kind[g]
+    if kind == POLYTOPE:
+        return facing(shapes, placement, g, d)
+    if kind == CYLINDER:
+        return cap_facing(placement, g, d)
+    return -1, -2.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _flattest(placement, shapes, a, b, n, face, cosine):
+    """The face or cap of shape a above which b is highest, of those that face n at all, and how high b is there."""
+    best = -math.inf
+    if shapes.kind[a] == CYLINDER and cosine > 0.1:
+        up = times(1.0 if face == 0 else -1.0, column(placement, a, 2))
+        offset = shapes.size[a, 1] + dot(up, column(placement, a, 3))
+        return face, -_farthest(placement, shapes, b, times(-1.0, up)) - offset
+    if shapes.kind[a] == POLYTOPE:
+        for f in range(shapes.first[a, 1], shapes.first[a + 1, 1]):
+            up = turn(placement, a, triple(shapes.faces, f))
+            if dot(up, n) > 0.1:
+                offset = shapes.faces[f, 3] + dot(up, column(placement, a, 3))
+                height = -_farthest(placement, shapes, b, times(-1.0, up)) - offset
+                if height > best:
+                    best = height
+                    face = f
+    return face, best
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _solids(placement, shapes, a, b, witness, at, work, sink, pair, planar, margin):
+    """Contacts of two shapes that are no half-spaces."""
+    n, p, q = _nearest(placement, shapes, a, b, witness, pair, at)
+    s = dot(n, minus(q, p))
+    if not s < margin:
+        return
+    if shapes.kind[a] == SPHERE or shapes.kind[b] == SPHERE:
+        put(sink, pair, planar, margin, False, n, q, s, WITNESS, WITNESS)
+        return
+    tolerance = BORDER * min(shapes.size[a, 2], shapes.size[b, 2])
+    face_a, cosine_a = _flat(placement, shapes, a, n)
+    face_b, cosine_b = _flat(placement, shapes, b, times(-1.0, n))
+    larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
+    flat = max(cosine_a, cosine_b) > SNAP
+    of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
+    slop = GRAZING * tolerance
+    if not flat and abs(s) < slop:
+        back = times(-1.0, n)
+        grazed_a, least_a = _flattest(placement, shapes, a, b, n, face_a, cosine_a)
+        grazed_b, least_b = _flattest(placement, shapes, b, a, back, face_b, cosine_b)
+        good_a, good_b = least_a > s - slop, least_b > s - slop
+        flat = good_a or good_b
+        of_a = good_a and (larger or not good_b)
+        if flat:
+            face_a, face_b = grazed_a, grazed_b
+    if flat:
+        before = sink.counts[0]
+        if of_a:
+            found = _above(placement, shapes, a, face_a, b, work, sink, pair, planar, margin, False, tolerance)
+        else:
+            found = _above(placement, shapes, b, face_b, a, work, sink, pair, planar, margin, True, tolerance)
+        if found > 0:
+            # deep in each other, the face that lies opposite need not be where the shapes overlap most
+            deepest = math.inf
+            for i in range(before, sink.counts[0]):
+                deepest = min(deepest, sink.value[i, 6])
+            if before < sink.counts[0] and deepest > s + SHALLOWER * abs(s) + tolerance:
+                put(sink, pair, planar, margin, False, n, q, s, WITNESS, WITNESS)
+            return
+    first_a = _edges_near(placement, shapes, a, p, tolerance, work.edges, 0)
+    first_b = _edges_near(placement, shapes, b, q, tolerance, work.edges, 1)
+    if _side_by_side(placement, shapes, a, b, n, work, first_a, first_b, sink, pair, planar, margin, tolerance):
+        return
+    code_a = code_b = WITNESS
+    if shapes.kind[a] == POLYTOPE and shapes.kind[b] == POLYTOPE:
+        code_a, code_b = EDGE + work.edges[0, 0] - shapes.first[a, 2], EDGE + work.edges[1, 0] - shapes.first[b, 2]
+    put(sink, pair, planar, margin, False, n, q, s, code_a, code_b)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _above(placement, shapes, a, face, b, work, sink, pair, planar, margin, swap, tolerance):
+    """Contacts of shape b above a face or cap of shape a; returns how many."""
+    kind = shapes.kind[b]
+    if shapes.kind[a] == POLYTOPE:
+        n = turn(placement, a, triple(shapes.faces, face))
+        offset = shapes.faces[face, 3] + dot(n, column(placement, a, 3))
+        if kind == POLYTOPE:
+            return face_on_face(
+                shapes, placement, a, face, n, offset, b, work, sink, pair, planar, margin, swap, tolerance
+            )
+        region, feature = POLYGON, FACE + face - shapes.first[a, 1]
+        centre, radius = n, 0.0
+        end, cosine = cap_facing(placement, b, times(-1.0, n))
+        if kind == CYLINDER and cosine > FLAT_CAP:
+            return polygon_and_cap(
+                shapes, placement, a, face, b, end, False, n, work, sink, pair, planar, margin, swap, tolerance
+            )
+        sides = corners_of(shapes, placement, a, face, work)
+        sides_of(work, sides, n)
+    else:
+        n = times(1.0 if face == 0 else -1.0, column(placement, a, 2))
+        offset = shapes.size[a, 1] + dot(n, column(placement, a, 3))
+        end, cosine = cap_facing(placement, b, times(-1.0, n))
+        if kind == POLYTOPE:
+            other, _ = facing(shapes, placement, b, times(-1.0, n))
+            return polygon_and_cap(
+                shapes, placement, b, other, a, face, True, n, work, sink, pair, planar, margin, swap, tolerance
+            )
+        if kind == CYLINDER and cosine > FLAT_CAP:
+            return cap_on_cap(
+                shapes, placement, a, face, b, end, n, offset, sink, pair, planar, margin, swap, tolerance
+            )
+        region, feature, sides = DISC, CAP + face, 0
+        centre, radius = along(column(placement, a, 3), shapes.size[a, 1], n), shapes.size[a, 0]
+    if kind == CAPSULE:
+        x0, x1, r = _axis_end(placement, shapes, b, 0), _axis_end(placement, shapes, b, 1), shapes.size[b, 0]
+    else:
+        x0, x1, r = rim_point(shapes, placement, b, 0, n), rim_point(shapes, placement, b, 1, n), 0.0
+    return segment_on(
+        region, work, sides, centre, radius, feature, n, offset, x0, x1, r, sink, pair, planar, margin, swap,
+        tolerance,
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _axis_end(placement, shapes, g, end):
+    return act(placement, g, (0.0, 0.0, shapes.size[g, 1] if end == 0 else -shapes.size[g, 1]))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _edges_near(placement, shapes, g, p, tolerance, edges, which):
+    """List the edges of a polytope nearest to p, within a tolerance; returns how many.
+
+    A round shape has one line, its axis.
+    """
+    edges[which, 0] = 0
+    if shapes.kind[g] != POLYTOPE:
+        return 1
+    x = turn_back(placement, g, minus(p, column(placement, g, 3)))
+    nearest = math.inf
+    count = 0
+    for again in range(2):
+        for e in range(shapes.first[g, 2], shapes.first[g + 1, 2]):
+            u, v = triple(shapes.vertices, shapes.edges[e, 0]), triple(shapes.vertices, shapes.edges[e, 1])
+            d, w = minus(v, u), minus(x, u)
+            t = min(max(dot(d, w) / dot(d, d), 0.0), 1.0)
+            distance = length(along(w, -t, d))
+            if again == 0:
+                nearest = min(nearest, distance)
+            elif distance <= nearest + tolerance and count < edges.shape[1]:
+                edges[which, count] = e
+                count += 1
+    return count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _line(placement, shapes, g, edge):
+    """Ends and thickness of a line on shape g: an edge, or an axis."""
+    if shapes.kind[g] == POLYTOPE:
+        u, v = shapes.edges[edge, 0], shapes.edges[edge, 1]
+        return act(placement, g, triple(shapes.vertices, u)), act(placement, g, triple(shapes.vertices, v)), 0.0
+    return _axis_end(placement, shapes, g, 0), _axis_end(placement, shapes, g, 1), shapes.size[g, 0]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _side_by_side(placement, shapes, a, b, n, work, lines_a, lines_b, sink, pair, planar, margin, tolerance):
+    """Contacts at both ends of where two parallel lines square to n lie side by side; whether there are any."""
+    for i in range(lines_a):
+        edge_a = work.edges[0, i]
+        a0, a1, r_a = _line(placement, shapes, a, edge_a)
+        u = minus(a1, a0)
+        size = length(u)
+        if not size > tolerance:
+            continue
+        u = times(1.0 / size, u)
+        across = along(n, -dot(n, u), u)
+        if abs(dot(n, u)) > ACROSS:
+            continue
+        across = times(1.0 / length(across), across)
+        for j in range(lines_b):
+            edge_b = work.edges[1, j]
+            b0, b1, r_b = _line(placement, shapes, b, edge_b)
+            v = minus(b1, b0)
+            if length(cross(u, v)) > PARALLEL * length(v) or abs(dot(n, v)) > ACROSS * length(v):
+                continue
+            t0, t1 = dot(u, minus(b0, a0)), dot(u, minus(b1, a0))
+            low, high = max(0.0, min(t0, t1)), min(size, max(t0, t1))
+            if not high - low > 10.0 * tolerance:
+                continue
+            code_a, code_b = WITNESS, WITNESS
+            if shapes.kind[a] == POLYTOPE:
+                code_a = EDGE + edge_a - shapes.first[a, 2]
+            if shapes.kind[b] == POLYTOPE:
+                code_b = EDGE + edge_b - shapes.first[b, 2]
+            # the normal between parallel lines is theirs; coal's overlap of round shapes is right to 1e-6 m only
+            t = 0.5 * (low + high)
+            w = minus(along(b0, (t - t0) / (t1 - t0), v), along(a0, t, u))
+            w = along(w, -dot(u, w), u)
+            apart = length(w)
+            normal = across
+            if apart > tolerance and abs(dot(w, across)) > 0.99 * apart:
+                normal = times((1.0 if dot(w, across) > 0.0 else -1.0) / apart, w)
+            found = 0
+            for end in range(2):
+                t = low if end == 0 else high
+                x = along(b0, (t - t0) / (t1 - t0), v)
+                s = dot(normal, minus(x, along(a0, t, u))) - r_a - r_b
+                # the far end of the line of a has the edge's second number
+                code = code_a + end * (FEATURES // 2) if code_a != WITNESS else WITNESS - 1 + end
+                found += put(sink, pair, planar, margin, False, normal, along(x, -r_b, normal), s, code, code_b)
+            if found > 0:
+                return True
+    return False

@@ -1,0 +1,192 @@
+"""Shapes of bodies as parameters, with what they are for collision detection and what they weigh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import coal
+import numpy as np
+import pinocchio as pin
+from pydantic import AfterValidator, Field
+
+from haptic_sim.geometry.meshes import MeshError, convex_pieces, convex_shape, hull_mass, read_mesh
+from haptic_sim.parameters import Parameters, _positive, quantity
+
+Vector = tuple[float, float, float]
+PositiveVector = Annotated[Vector, AfterValidator(_positive)]
+ORIGIN: Vector = (0.0, 0.0, 0.0)
+
+
+SHORTEST = 1e-9  # of a direction, and of a factor
+
+
+def _direction(values: Vector) -> Vector:
+    if max(map(abs, values)) < SHORTEST:
+        raise ValueError(f"must not be {'shorter than ' + format(SHORTEST, 'g') if any(values) else 'zero'}")
+    return values
+
+
+Direction = Annotated[Vector, AfterValidator(_direction)]
+"""A vector of any length but zero."""
+
+
+def _not_flat(values: Vector) -> Vector:
+    for i, value in enumerate(values):
+        if abs(value) < SHORTEST:
+            raise ValueError(f"[{i}] = {value:g}: must not be zero, nor smaller than {SHORTEST:g}")
+    return values
+
+
+Scale = Annotated[Vector, AfterValidator(_not_flat)]
+
+
+class Placed(Parameters):
+    """Something with a pose."""
+
+    position: Vector = quantity(ORIGIN, unit="m", description="Position")
+    rotation: Vector = quantity(ORIGIN, unit="rad", description="Roll, pitch, yaw: about fixed x, then y, then z")
+
+    @property
+    def pose(self) -> pin.SE3:
+        """Position and rotation as a placement."""
+        return placement(self.position, self.rotation)
+
+
+def placement(position: Vector, rotation: Vector) -> pin.SE3:
+    """A placement from a position [m] and roll, pitch, yaw [rad]: R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    return pin.SE3(pin.rpy.rpyToMatrix(*rotation), np.array(position, float))
+
+
+class BoxParameters(Placed):
+    """A box, centred."""
+
+    type: Literal["box"] = "box"
+    size: PositiveVector = quantity(unit="m", description="Extent along x, y and z")
+
+
+class SphereParameters(Placed):
+    """A sphere."""
+
+    type: Literal["sphere"] = "sphere"
+    radius: float = quantity(unit="m", description="Radius", gt=0.0)
+
+
+class CylinderParameters(Placed):
+    """A cylinder along z, centred."""
+
+    type: Literal["cylinder"] = "cylinder"
+    radius: float = quantity(unit="m", description="Radius", gt=0.0)
+    length: float = quantity(unit="m", description="Length", gt=0.0)
+
+
+class CapsuleParameters(Placed):
+    """A cylinder along z with a half ball on each end, centred."""
+
+    type: Literal["capsule"] = "capsule"
+    radius: float = quantity(unit="m", description="Radius", gt=0.0)
+    length: float = quantity(unit="m", description="Length without the half balls", gt=0.0)
+
+
+class PlaneParameters(Placed):
+    """A half-space, solid where normal . p < offset; only for fixed bodies."""
+
+    type: Literal["plane"] = "plane"
+    normal: Direction = quantity((0.0, 0.0, 1.0), description="Outward direction, of any length")
+    offset: float = quantity(0.0, unit="m", description="Distance from the origin along the normal")
+
+
+class MeshParameters(Placed):
+    """A closed mesh."""
+
+    type: Literal["mesh"] = "mesh"
+    path: str = quantity(description="STL, OBJ, PLY or OFF file, here or in the experiment's folder")
+    scale: Scale = quantity((1.0, 1.0, 1.0), description="Factors along x, y and z, to metres")
+    convex: bool = quantity(
+        True, description="The mesh is convex; if false, each piece of it that hangs together by edges is"
+    )
+
+
+AnyShapeParameters = Annotated[
+    BoxParameters | SphereParameters | CylinderParameters | CapsuleParameters | PlaneParameters | MeshParameters,
+    Field(discriminator="type"),
+]
+
+
+@dataclass(frozen=True)
+class Solid:
+    """A convex piece of a body.
+
+    Attributes:
+        geometry: coal shape.
+        pose: of the shape in the body's axes.
+        inertia: for a density of 1 kg/m^3, in the shape's axes; None for a half-space.
+    """
+
+    geometry: coal.CollisionGeometry
+    pose: pin.SE3
+    inertia: pin.Inertia | None
+
+
+def solids(shape: AnyShapeParameters, folder: Path) -> list[Solid]:
+    """The convex pieces of a shape; `folder` is where paths of meshes start from.
+
+    Raises:
+        MeshError: the mesh cannot be used; the text goes after the key of the shape.
+    """
+    pose = shape.pose
+    if isinstance(shape, BoxParameters):
+        return [Solid(coal.Box(*shape.size), pose, pin.Inertia.FromBox(float(np.prod(shape.size)), *shape.size))]
+    if isinstance(shape, SphereParameters):
+        volume = 4.0 / 3.0 * np.pi * shape.radius**3
+        return [Solid(coal.Sphere(shape.radius), pose, pin.Inertia.FromSphere(volume, shape.radius))]
+    if isinstance(shape, CylinderParameters):
+        volume = np.pi * shape.radius**2 * shape.length
+        inertia = pin.Inertia.FromCylinder(volume, shape.radius, shape.length)
+        return [Solid(coal.Cylinder(shape.radius, shape.length), pose, inertia)]
+    if isinstance(shape, CapsuleParameters):
+        volume = np.pi * shape.radius**2 * (shape.length + 4.0 / 3.0 * shape.radius)
+        inertia = pin.Inertia.FromCapsule(volume, shape.radius, shape.length)
+        return [Solid(coal.Capsule(shape.radius, shape.length), pose, inertia)]
+    if isinstance(shape, PlaneParameters):
+        normal = np.array(shape.normal) / np.linalg.norm(shape.normal)
+        return [Solid(coal.Halfspace(normal, shape.offset), pose, None)]
+    path = locate(shape.path, folder)
+    try:
+        pieces = convex_pieces(read_mesh(path, shape.scale), "convex" if shape.convex else "pieces")
+        return [Solid(convex_shape(piece), pose, pin.Inertia(*hull_mass(piece))) for piece in pieces]
+    except MeshError as error:
+        raise MeshError(f".path = {path}: {error}") from error
+
+
+def locate(path: str, folder: Path) -> Path:
+    """A file named in an experiment: relative to where the user is, else to the experiment's folder."""
+    file = Path(path)
+    return file if file.is_absolute() or file.exists() else folder / file
+
+
+def uniform(pieces: list[Solid]) -> pin.Inertia | None:
+    """Inertia of all pieces together for 1 kg/m^3, in the body's axes; None without volume. Overlaps count twice."""
+    parts = [piece.pose.act(piece.inertia) for piece in pieces if piece.inertia is not None]
+    if not parts:
+        return None
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def impossible(inertia: np.ndarray) -> str:
+    """Why no body can have this inertia (3, 3) about its centre of mass [kg m^2]; empty if one can."""
+    if not np.all(np.isfinite(inertia)):
+        return "it is not finite"
+    moments = np.linalg.eigvalsh(inertia)
+    shown = ", ".join(f"{moment:.4g}" for moment in moments)
+    if not moments[0] > 0.0:
+        return f"its principal moments ({shown} kg m^2) must be > 0"
+    # Integrals of y^2 + z^2, x^2 + z^2 and x^2 + y^2: none can exceed the sum of the others. Equal to it is a flat
+    # body, which files give with rounded numbers.
+    if not moments[2] <= (moments[0] + moments[1]) * (1.0 + 1e-6):
+        return f"the greatest of its principal moments ({shown} kg m^2) must be at most the sum of the other two"
+    return ""

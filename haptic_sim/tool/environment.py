@@ -1,0 +1,202 @@
+"""The environment: the full world, answering the controller itself or surveying for a local model.
+
+THESIS figure 3.2. *Synchronous*: it runs at the servo rate and answers each ToolCommand with a ToolState.
+*Asynchronous*: a local model answers, and the environment, slower and late, feeds it LocalGeometry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from haptic_sim.geometry.collision import CollisionDetector
+from haptic_sim.contact.response import ContactParameters, Method, Rendering
+from haptic_sim.contact_rows import CAPACITY, ContactRows
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.tool.virtual_tool import VirtualTool
+from haptic_sim.worlds.building import World
+
+
+class EnvironmentParameters(Parameters):
+    """How the world is simulated."""
+
+    engine: Literal["haptics"] = quantity("haptics", description="Who simulates the world")
+    method: Method = quantity("impulse_augmented", description="Contact method")
+    rate: float | None = quantity(
+        None,
+        unit="Hz",
+        description="Rate of an asynchronous environment; null runs it at the servo rate",
+        gt=0.0,
+    )
+    delay: float | None = quantity(
+        None,
+        unit="s",
+        description="Computing delay of an asynchronous environment; null is one period",
+        ge=0.0,
+    )
+    publish: float | None = quantity(
+        60.0,
+        unit="Hz",
+        description="Rate of the world states: bodies and contacts, recorded and for whoever looks on; above the servo "
+        "rate it is every tick, null: none",
+        gt=0.0,
+        le=1e6,
+    )
+
+    def publish_every(self, servo_rate: float) -> int:
+        """Ticks from one world state to the next, 0: there are none."""
+        return 0 if self.publish is None else max(1, round(servo_rate / self.publish))
+
+    def schedule(self, servo_rate: float) -> SurveySchedule:
+        """When an asynchronous environment surveys and when that is known, where time is counted in ticks."""
+        period = max(1, round(servo_rate / self.rate)) if self.rate is not None else 1
+        return SurveySchedule(period, period if self.delay is None else round(self.delay * servo_rate))
+
+
+@dataclass(frozen=True)
+class SurveySchedule:
+    """Surveys every `period` ticks, from the state at tick 0 on; the local model knows each `delay` ticks later.
+
+    The first survey is made before the trial starts and is known from tick 0 on.
+    """
+
+    period: int
+    delay: int
+
+    def surveys(self, tick: int) -> bool:
+        """Whether the state at the beginning of `tick` is surveyed."""
+        return tick % self.period == 0
+
+    def due(self, tick: int) -> int | None:
+        """The tick whose survey the local model takes at `tick`, None if it takes none."""
+        if tick == 0:
+            return 0
+        surveyed = tick - self.delay
+        return surveyed if surveyed > 0 and self.surveys(surveyed) else None
+
+
+def detector(world: World, contact: ContactParameters) -> CollisionDetector:
+    """The collision detector of a world."""
+    materials = world.materials(contact.restitution, (contact.friction.static, contact.friction.kinetic))
+    return CollisionDetector(world.model, world.geometry, *materials, planar=world.planar, cluster=contact.cluster)
+
+
+class Environment:
+    """A synchronous environment: the virtual tool among the walls, at the servo rate."""
+
+    def __init__(
+        self,
+        world: World,
+        contact: ContactParameters,
+        method: Method,
+        rendering: Rendering,
+        wrench_limit: np.ndarray,
+        rate: float,
+    ):
+        self._world = world
+        self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
+        self._detector = detector(world, contact)
+        self._detected = False
+        self.tool_state, self.observer = self._tool.tool_state, self._tool.observer
+
+    def configure(self, contact: ContactParameters) -> None:
+        """Take another material, from the next step on."""
+        self._tool.configure(contact)
+        friction = (contact.friction.static, contact.friction.kinetic)
+        self._detector.set_materials(*self._world.materials(contact.restitution, friction))
+        self._detected = False
+
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+        self._detector.detect(self._tool.body.data, 1e3, self._tool.rows)
+        self._tool.rehearse()
+
+    def prepare(self) -> None:
+        """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""
+        if not self._detected:
+            self._detector.detect(self._tool.body.data, self._tool.contact.margin, self._tool.rows)
+            self._detected = True
+
+    def step(self, command: ToolCommand, state: ToolState) -> None:
+        """Answer the command of a tick with the state after it."""
+        self.prepare()
+        self._tool.step(command, state)
+        self._detected = False
+
+
+class DepthGauge:
+    """How deep bodies overlap in a configuration of a world."""
+
+    def __init__(self, world: World, contact: ContactParameters):
+        self._body = Multibody(world.model, world.hand, world.q, world.v)
+        self._detector = detector(world, contact)
+        self._rows = ContactRows()
+        pairs = world.geometry.collisionPairs
+        self._names = [(world.shape_bodies[pair.first], world.shape_bodies[pair.second]) for pair in pairs]
+
+    def overlaps(self, q: np.ndarray) -> dict[tuple[str, str], float]:
+        """Largest depth [m] of each two bodies that overlap."""
+        body, rows = self._body, self._rows
+        body.q[:] = q
+        body.refresh()
+        self._detector.detect(body.data, 0.0, rows)
+        deepest: dict[tuple[str, str], float] = {}
+        for i in range(rows.count):
+            names = self._names[rows.wall[i]]
+            depth = -float(rows.separation[i])
+            if depth > deepest.get(names, 0.0):
+                deepest[names] = depth
+        return deepest
+
+
+class Surveyor:
+    """An asynchronous environment of fixed walls: where is the tool near them?
+
+    Args:
+        world: what is surveyed.
+        contact: how contacts are clustered.
+        epsilon: contacts up to this separation are reported [m] (THESIS 6.2.3); 0 reports those that overlap.
+    """
+
+    def __init__(self, world: World, contact: ContactParameters, epsilon: float):
+        self._body = Multibody(world.model, world.hand, world.q, world.v)
+        self._detector = detector(world, contact)
+        self._rows = ContactRows()
+        self._epsilon = epsilon
+
+    def local_geometry(self) -> LocalGeometry:
+        """A message for this world."""
+        nq, nv = self._body.q.size, self._body.v.size
+        return LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, constraints=CAPACITY)
+
+    def rehearse(self) -> None:
+        """As `Environment.rehearse`."""
+        self._detector.detect(self._body.data, 1e3, self._rows)
+
+    def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
+        """Fill `geometry` with what surrounds the tool in the state after `tool.tick`."""
+        body, rows = self._body, self._rows
+        body.q[:], body.v[:] = tool.q, tool.v
+        body.refresh()
+        self._detector.detect(body.data, max(self._epsilon, 0.0), rows)
+        geometry.stamp(tool.tick + 1, tool.nanoseconds)
+        geometry.step, geometry.epsilon = step, self._epsilon
+        geometry.pose[:] = body.pose
+        geometry.q[:], geometry.v[:] = body.q, body.v
+        geometry.inertia[:] = body.D.ravel()
+        geometry.gravity[:] = body.data.g
+        n = rows.count
+        geometry.resize(n)
+        constraints = geometry.constraints[:n]
+        constraints["id"] = rows.id[:n]
+        constraints["body"] = rows.wall[:n]
+        constraints["link"] = rows.body[:n, 1]
+        constraints["position"] = rows.point[:n] - rows.separation[:n, None] * rows.normal[:n]
+        constraints["normal"] = rows.normal[:n]
+        constraints["separation"] = rows.separation[:n]
+        constraints["normal_velocity"] = rows.velocity[:n]
+        constraints["friction_static"], constraints["friction_kinetic"] = rows.friction[:n, 0], rows.friction[:n, 1]

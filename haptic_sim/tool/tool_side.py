@@ -1,0 +1,184 @@
+"""What answers the controller: the environment itself, the local model that it feeds, or a constrained tool."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from haptic_sim.constraints.scenes import CONSTRAINED, ConstraintParameters, build_setup
+from haptic_sim.constraints.tool import build_constrained_tool, initial_hand_pose
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.tool.environment import Environment, EnvironmentParameters
+from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
+from haptic_sim.parameters import ParameterError
+from haptic_sim.worlds.scenes import build_world
+from haptic_sim.tool.world_state import Observer
+from haptic_sim.worlds.building import World
+
+
+class ToolSide(Protocol):
+    """Environment, LocalModel or ConstrainedTool; the controller cannot tell which.
+
+    It integrates the tool and all that moves with it, so its observer tells what the world looks like.
+    """
+
+    @property
+    def observer(self) -> Observer: ...
+
+    def rehearse(self) -> None: ...
+
+    def configure(self, contact: ContactParameters) -> None: ...
+
+    def tool_state(self) -> ToolState: ...
+
+    def prepare(self) -> None: ...
+
+    def step(self, command: ToolCommand, state: ToolState) -> None: ...
+
+
+class ToolSections(Protocol):
+    """The sections of an experiment that describe the tool's side; nodes have them as parameters of the same names."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def tool(self) -> Any: ...
+
+    @property
+    def scene(self) -> Any: ...
+
+    @property
+    def contact(self) -> ContactParameters: ...
+
+    @property
+    def environment(self) -> EnvironmentParameters: ...
+
+    @property
+    def constraint(self) -> ConstraintParameters: ...
+
+
+def is_constrained(sections: ToolSections) -> bool:
+    """Whether the scene is a tool under exact constraints alone, without a world."""
+    return isinstance(sections.scene, CONSTRAINED)
+
+
+def world_of(sections: ToolSections) -> World:
+    """The virtual world at its start.
+
+    Raises:
+        ParameterError: it cannot be built, or there is none.
+    """
+    if is_constrained(sections):
+        raise ParameterError(
+            [f"scene.type = {sections.scene.type}: is a tool under exact constraints, without a world"]
+        )
+    method = sections.environment.method
+    return build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed)
+
+
+def build_tool_side(
+    sections: ToolSections, device: DeviceLimits, rate: float, *, local: bool = False, world: World | None = None
+) -> ToolSide:
+    """What answers the controller at the servo rate [Hz].
+
+    Args:
+        sections: of the experiment.
+        device: what it can render.
+        rate: of the servo.
+        local: whether it is a local model, fed by an environment elsewhere.
+        world: that of the sections, where it is built already.
+
+    Raises:
+        ParameterError: it cannot be built; names what is wrong.
+    """
+    if is_constrained(sections):
+        return build_constrained_tool(sections.scene, sections.constraint, rate)
+    build = build_local_model if local else build_environment
+    return build(world or world_of(sections), sections.contact, sections.environment, device, rate)
+
+
+def tool_sizes(sections: ToolSections) -> ToolSizes:
+    """Of the virtual tool.
+
+    Raises:
+        ParameterError: it cannot be built.
+    """
+    if is_constrained(sections):
+        constrained = build_setup(sections.scene, sections.constraint).constrained
+        return ToolSizes(constrained.n, constrained.n, constrained.m)
+    return world_of(sections).tool_sizes()
+
+
+def hand_of(sections: ToolSections) -> tuple[np.ndarray, bool]:
+    """Pose [m, quat_xyzw] (7,) in which the virtual tool is held at the start, and whether it moves in the plane z = 0.
+
+    Raises:
+        ParameterError: it cannot be built.
+    """
+    if is_constrained(sections):
+        setup = build_setup(sections.scene, sections.constraint)
+        return initial_hand_pose(setup), setup.planar
+    world = world_of(sections)
+    return world.hand_pose(), world.planar
+
+
+def hand_mobility(sections: ToolSections, rate: float) -> np.ndarray:
+    """Inverse inertia of the tool at the hand at the start, in world axes (6, 6) [1/kg, 1/(kg m), 1/(kg m^2)].
+
+    Raises:
+        ParameterError: the tool cannot be built.
+    """
+    if is_constrained(sections):
+        state = build_constrained_tool(sections.scene, sections.constraint, rate).tool_state()
+        return state.inverse_inertia.reshape(6, 6).copy()
+    return world_of(sections).hand_mobility()
+
+
+def hand_inertia(sections: ToolSections) -> tuple[float, float]:
+    """Mass [kg] and inertia [kg m^2] of a device that is to be like the tool: the same in every direction.
+
+    Those of the inertia that the tool opposes to the hand at the start, (J D^-1 J^T)^-1: the mean over the directions,
+    so that of all motions of one speed, and of all rotations of one rate, it has the kinetic energy that the tool has
+    on average. For a free body these are its mass, and the mean of its moments of inertia about the hand point.
+
+    Raises:
+        ParameterError: the tool opposes an infinite inertia, as it cannot move in every direction, or cannot be built.
+    """
+    if is_constrained(sections):
+        raise ParameterError(["exact constraints block it"])
+    world = world_of(sections)
+    axes = [0, 1, 5] if world.planar else list(range(6))
+    J, D = world.hand_dynamics()
+    J = J[axes]
+    free = int(np.count_nonzero(np.linalg.svd(J, compute_uv=False) > world.rank_tolerance))
+    if free < len(axes):
+        raise ParameterError([f"its linkage blocks {len(axes) - free} of the {len(axes)} directions"])
+    if J.shape[0] == J.shape[1]:  # as of a free body, whose mass is not to be rounded
+        inertia = np.linalg.solve(J.T, np.linalg.solve(J.T, D).T)
+    else:
+        inertia = np.linalg.inv(J @ np.linalg.solve(D, J.T))
+    moments = np.diag(inertia)
+    turns = moments[axes.index(5) if world.planar else 3 :]
+    return _mean(moments[: len(axes) - len(turns)]), _mean(turns)
+
+
+def _mean(values: np.ndarray) -> float:
+    """Their mean, which is exact where they are equal."""
+    return float(values[0] + np.mean(values - values[0]))
+
+
+def build_environment(
+    world: World, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
+) -> Environment:
+    """A synchronous environment at the servo rate [Hz]."""
+    return Environment(world, contact, environment.method, device.rendering, device.limit(), rate)
+
+
+def build_local_model(
+    world: World, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
+) -> LocalModel:
+    """A local model at the servo rate [Hz], with the environment's contact method."""
+    return LocalModel(world, contact, environment.method, device.rendering, device.limit(), rate)

@@ -1,0 +1,247 @@
+"""The virtual tool during a servo step: contact response, integration, and what it tells the controller."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.constraints.bodies import ConstrainedMultibody
+from haptic_sim.contact.methods import build_response
+from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, Method, Rendering
+from haptic_sim.contact_rows import ContactRows
+from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.hand import Hand
+from haptic_sim.hand.held import find_wrench, refresh_hand
+from haptic_sim.dynamics.joints import LimitArrays, append_limits
+from haptic_sim.messages import FREE, ToolCommand, ToolState, ToolStateArrays, time_between
+from haptic_sim.dynamics.multibody import refresh_bodies
+from haptic_sim.packed import Packed
+from haptic_sim.tool.world_state import WorldObserver
+from haptic_sim.worlds.building import World
+
+
+class ToolArrays(NamedTuple):
+    """What a step reads to tell what it has done, and the fields of the message that it tells it in.
+
+    Attributes:
+        body, hand: of a `Multibody` and its `Hand`.
+        counts, du, wrench, opened: of a `ContactResponse`, the last is its energy.
+        alone: whether `wrench` is all that contacts do at the hand.
+        listed, drift, directions: of the `Hand`.
+        state: fields of a ToolState by name.
+    """
+
+    body: Packed
+    hand: Packed
+    counts: np.ndarray
+    du: np.ndarray
+    wrench: np.ndarray
+    opened: np.ndarray
+    alone: bool
+    q: np.ndarray
+    v: np.ndarray
+    pose: np.ndarray
+    twist: np.ndarray
+    inverse_inertia: np.ndarray
+    hand_energy: np.ndarray
+    listed: np.ndarray
+    drift: np.ndarray
+    directions: np.ndarray
+    state: ToolStateArrays
+
+
+class VirtualTool:
+    """A tool that answers wrench commands at the servo rate; where its contacts come from is its owner's affair."""
+
+    def __init__(
+        self,
+        world: World,
+        contact: ContactParameters,
+        method: Method,
+        rendering: Rendering,
+        wrench_limit: np.ndarray,
+        rate: float,
+    ):
+        self.body = world.bodies(1.0 / rate)
+        self.hand = Hand(
+            self.body,
+            planar=world.planar,
+            tolerance=world.rank_tolerance,
+            fade=world.rank_fade,
+            free=self.body.held_alone and self.body.nv_hand == (3 if world.planar else 6),
+        )
+        self.rate, self.period = rate, 1.0 / rate
+        limited = sum(law.limited for law in world.laws) if method != "penalty" else 0
+        self.rows = ContactRows(limits=2 * limited)
+        self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size)
+        self._rigid = method in RIGID
+        limits = LimitArrays(self.body.arrays.joints, self.rows.arrays, self.body.v)
+        self._limits = Packed(limits) if limited else None
+        self.energy = self.contact.balance
+        self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
+        self._excess = ""  # why discrete time has added more energy than was supplied
+        self.configure(contact)
+        self._external = np.zeros(self.body.nv)
+        self._sizes = world.tool_sizes()
+        self._packed: Packed | None = None
+        self._packed_state: ToolState | None = None
+
+    def configure(self, contact: ContactParameters) -> None:
+        """Take another material, from the next step on."""
+        self.contact.parameters = contact
+        self.rows.restitution[:] = contact.restitution
+        self.rows.friction[:] = contact.friction.static, contact.friction.kinetic
+
+    def tool_state(self) -> ToolState:
+        """A message for this tool, holding the initial state (tick -1)."""
+        state = self._sizes.tool_state()
+        state.stamp(-1, 0)
+        state.contact_state, state.contacts = FREE, 0
+        state.command_tick = state.geometry_tick = -1
+        listed = _fill(self._pack(state))
+        if isinstance(self.body, ConstrainedMultibody):
+            _fill_constrained(self.body, state)
+        state.resize(6 * listed)
+        return state
+
+    def rehearse(self) -> None:
+        """Step with contacts that overlap and approach, and again with the same ones: whatever a trial calls, it calls.
+
+        The state is of no use afterwards.
+        """
+        rows, body = self.rows, self.body
+        if not rows.count:
+            rows.count = 1
+            rows.body[0], rows.point[0], rows.normal[0] = (0, body.hand_joint), body.p_WH, (1.0, 0.0, 0.0)
+        n = rows.count
+        rows.separation[:n], rows.velocity[:n], rows.restitution[:n] = -1e-6, 1.0, 0.5
+        state = self.tool_state()
+        for _ in range(2):
+            self.step(ToolCommand(), state)
+
+    def step(self, command: ToolCommand, state: ToolState, geometry_tick: int = -1) -> None:
+        """Advance by one tick under `command` and the contacts in `self.rows`; `state` is that before and after.
+
+        `geometry_tick` says from which LocalGeometry the contacts are, if from one.
+
+        Raises:
+            UnstableError: in the steps before, discrete time has added more energy than was supplied.
+        """
+        if self._excess:
+            raise UnstableError(self._excess)
+        contacts = self.rows.count
+        if self._limits is not None:
+            self.rows.count = append_limits(self._limits, contacts, self.period, self._rigid)
+        if isinstance(self.body, ConstrainedMultibody):
+            listed = self._step_constrained(self.body, command, state)
+        else:
+            self.contact.step(self.rows, self.body, command.wrench, self.period)
+            self.body.follow()
+            listed = _tell(self._pack(state), self.period)
+        self.rows.count = contacts
+        state.command_tick, state.geometry_tick = command.tick, geometry_tick
+        tick = state.tick + 1
+        state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
+        if 6 * listed != len(state):
+            state.resize(6 * listed)
+        if self.energy.exceeded:
+            self._excess = self.contact.explain_excess(self.rows, self.period)
+
+    def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:
+        """The same under exact constraints; returns as `_fill`."""
+        rows, contact, packed = self.rows, self.contact, self._pack(state)
+        body.push(command.wrench, self.period, self._external)
+        contact.respond(rows, body, self._external, self.period)
+        contact.conclude(rows, body, command.wrench, self.period)
+        body.book(contact.impulses.p, rows.count, contact.u, contact.balance.values)
+        _tell_step(packed, self.period)
+        body.move(contact.u, self.period)
+        self.hand.refresh()
+        listed = _fill(packed)
+        _fill_constrained(body, state)
+        return listed
+
+    def _pack(self, state: ToolState) -> Packed:
+        """What kernels tell the state of this tool with."""
+        packed = self._packed
+        if packed is None or state is not self._packed_state:
+            body, hand, contact = self.body, self.hand, self.contact
+            packed = Packed(
+                ToolArrays(
+                    body=body.packed,
+                    hand=hand.packed,
+                    counts=contact.counts,
+                    du=contact.du,
+                    wrench=contact.wrench,
+                    opened=contact.energy,
+                    alone=body.held_alone and not body.has_laws,
+                    q=body.q,
+                    v=body.v,
+                    pose=body.pose,
+                    twist=body.twist,
+                    inverse_inertia=body.inverse_inertia,
+                    hand_energy=body.hand_energy,
+                    listed=hand.mobility.counts,
+                    drift=hand.drift,
+                    directions=hand.directions,
+                    state=state.arrays(),
+                )
+            )
+            self._packed, self._packed_state = packed, state
+        return packed
+
+
+@numba.njit(cache=True, nogil=True)
+def _tell(packed, period):
+    """Bring bodies and hand up to date after a step and fill the state; returns as `_fill`."""
+    a = packed.arrays
+    _tell_step(packed, period)
+    refresh_bodies(a.body)
+    refresh_hand(a.hand)
+    return _fill(packed)
+
+
+@numba.njit(cache=True, nogil=True)
+def _tell_step(packed, period):
+    """Fill in what contacts did in a step, with bodies and hand as they were in it."""
+    a = packed.arrays
+    state, counts = a.state, a.counts
+    state.contact_state[0], state.contacts[0], state.sliding[0] = counts[STATE], counts[CONTACTS], counts[SLIDING]
+    _copy(a.opened, state.energy)
+    if a.alone:
+        _copy(a.wrench, state.wrench)
+    else:
+        find_wrench(a.hand, a.du, period, state.wrench)  # at the hand as it was in the step
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(packed):
+    """Fill in the state after a step; returns how many directions the hand is constrained in."""
+    a = packed.arrays
+    state = a.state
+    _copy(a.pose, state.pose)
+    _copy(a.twist, state.twist)
+    _copy(a.q, state.q)
+    _copy(a.v, state.v)
+    _copy(a.inverse_inertia, state.inverse_inertia)
+    _copy(a.drift, state.free_acceleration)
+    state.kinetic_energy[0] = a.hand_energy[0]
+    listed = a.listed[1]
+    for i in range(listed):
+        _copy(a.directions[i], state.constraint_directions[6 * i : 6 * i + 6])
+    return listed
+
+
+def _fill_constrained(body: ConstrainedMultibody, state: ToolState) -> None:
+    """Fill in what exact constraints do besides."""
+    state.free_acceleration[:] += body.drift
+    state.multipliers[:] = body.multipliers
+    state.residual[:] = body.residual
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy(source, target):
+    for i in range(source.shape[0]):
+        target[i] = source[i]

@@ -1,0 +1,219 @@
+"""What the simulated world looks like: WorldState messages, filled beside the steps that they are about.
+
+The state at t_k is taken when tick k-1 has been answered, the contacts of tick k when that has been: neither takes the
+servo path's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numba
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.contact.response import ContactResponse
+from haptic_sim.contact_rows import ContactRows, RowArrays
+from haptic_sim.messages import ToolState, WorldState, time_between
+from haptic_sim.dynamics.multibody import Multibody, coordinate_names
+from haptic_sim.packed import Packed
+from haptic_sim.spatial import quat_from_matrix
+from haptic_sim.worlds.building import World
+
+
+class Observer(Protocol):
+    """Tells what a simulated world looks like; one for each `ToolSide`."""
+
+    def world_state(self) -> WorldState:
+        """A message for this world."""
+
+    def observe_bodies(self, state: WorldState) -> None:
+        """Fill in where everything is, and how it moves."""
+
+    def observe_contacts(self, state: WorldState) -> None:
+        """Fill in the contacts of the last step."""
+
+
+class WorldStates:
+    """Makes the world states of a trial: of tick 0, and of every `every` ticks from there on (0: none).
+
+    Args:
+        observer: of the world, which is at its start.
+        every: ticks from one world state to the next.
+        rate: of the servo [Hz].
+        send: takes each of them; its buffer is filled again afterwards.
+    """
+
+    def __init__(self, observer: Observer, every: int, rate: float, send: Callable[[WorldState], object]):
+        self._observer, self._every, self._rate, self._send = observer, every, rate, send
+        self._state = observer.world_state()
+        if every:
+            observer.observe_bodies(self._state)
+
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial."""
+        self._observer.observe_contacts(self._state)
+        self._observer.observe_bodies(self._state)
+
+    def conclude(self, answer: ToolState) -> None:
+        """To be called once after each tick, when it has been answered."""
+        tick = answer.tick
+        if not self._every:
+            return
+        if not tick % self._every:
+            self._state.stamp(tick, answer.nanoseconds - time_between(tick, tick + 1, self._rate))
+            self._observer.observe_contacts(self._state)
+            self._send(self._state)
+        if not (tick + 1) % self._every:
+            self._observer.observe_bodies(self._state)
+
+
+class _Bodies(NamedTuple):
+    """What is read of the bodies (N), for kernels.
+
+    Attributes:
+        R, p: orientation and position of their axes, (N, 3, 3), (N, 3).
+        joint: that moves each, (N,); tree: that it belongs to, -1: none, (N,).
+    """
+
+    R: np.ndarray
+    p: np.ndarray
+    joint: np.ndarray
+    tree: np.ndarray
+    J_W: np.ndarray
+    support: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
+    v: np.ndarray
+
+
+class _Contacts(NamedTuple):
+    """What is read of the contacts, for kernels.
+
+    Attributes:
+        tangent, p: first tangents, and impulses along normal and tangents, see `ContactResponse`.
+        bodies: numbers of the two bodies of each pair of shapes, (P, 2).
+    """
+
+    rows: RowArrays
+    tangent: np.ndarray
+    p: np.ndarray
+    bodies: np.ndarray
+
+
+class WorldObserver:
+    """The observer of a multibody world.
+
+    Args:
+        world: at its start.
+        body: its bodies, as they move.
+        rows: their contacts; response: what these did in the last step.
+        period: of the servo [s].
+    """
+
+    def __init__(self, world: World, body: Multibody, rows: ContactRows, response: ContactResponse, period: float):
+        model = body.model
+        frames = [i for i, frame in enumerate(model.frames) if frame.type == pin.FrameType.BODY]
+        names = [model.frames[i].name for i in frames]
+        self._body, self._rows, self._period, self._names = body, rows, period, tuple(names)
+        self._q_names, self._v_names = coordinate_names(model)
+        # Pinocchio's Python arrays are views: they follow its data without being asked for again.
+        placements = [body.data.oMf[i] for i in frames]
+        self._placements = [(placement.rotation, placement.translation) for placement in placements]
+        joint = np.array([model.frames[i].parentJoint for i in frames], np.int64)
+        self._R, self._p = np.zeros((len(frames), 3, 3)), np.zeros((len(frames), 3))
+        a = body.arrays
+        self._bodies = Packed(
+            _Bodies(self._R, self._p, joint, a.tree_of[joint], a.J_W, a.support, a.start, a.size, a.v)
+        )
+        number = {name: i for i, name in enumerate(names)}
+        shapes = [number[name] for name in world.shape_bodies]
+        pairs = [(shapes[pair.first], shapes[pair.second]) for pair in world.geometry.collisionPairs]
+        of_pair = np.array(pairs, np.int64).reshape(-1, 2)
+        self._contacts = Packed(_Contacts(rows.arrays, response.tangent, response.impulses.p, of_pair))
+
+    def world_state(self) -> WorldState:
+        """See Observer."""
+        body, count = self._body, len(self._names)
+        return WorldState(
+            bodies=self._names,
+            poses=count,
+            twists=count,
+            q_names=self._q_names,
+            q=body.q.size,
+            v_names=self._v_names,
+            v=body.v.size,
+            contacts=self._rows.capacity,
+        )
+
+    def observe_bodies(self, state: WorldState) -> None:
+        """See Observer."""
+        body = self._body
+        pin.updateFramePlacements(body.model, body.data)
+        for i, (rotation, translation) in enumerate(self._placements):
+            self._R[i], self._p[i] = rotation, translation
+        _fill_bodies(self._bodies, state.poses, state.twists)
+        state.q[:], state.v[:] = body.q, body.v
+
+    def observe_contacts(self, state: WorldState) -> None:
+        """See Observer."""
+        contacts = state.contacts
+        integers, numbers = contacts.view("<u4").reshape(-1, 24), contacts.view("<f8").reshape(-1, 12)
+        identities = contacts.view("<i8").reshape(-1, 12)
+        state.resize(_fill_contacts(self._contacts, self._rows.count, self._period, identities, integers, numbers))
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_bodies(packed, poses, twists):
+    """Fill the poses (N, 7) and twists (N, 6) of the bodies at the origins of their axes."""
+    a = packed.arrays
+    for i in range(poses.shape[0]):
+        x, y, z = a.p[i, 0], a.p[i, 1], a.p[i, 2]
+        poses[i, 0], poses[i, 1], poses[i, 2] = x, y, z
+        quat_from_matrix(a.R[i], poses[i, 3:])
+        for k in range(6):
+            twists[i, k] = 0.0
+        tree = a.tree[i]
+        if tree < 0:
+            continue
+        # as the hand's, in the same order of operations
+        for j in range(a.start[tree], a.start[tree] + a.size[tree]):
+            if a.support[a.joint[i], j]:
+                wx, wy, wz = a.J_W[3, j], a.J_W[4, j], a.J_W[5, j]
+                twists[i, 0] += (a.J_W[0, j] + wy * z - wz * y) * a.v[j]
+                twists[i, 1] += (a.J_W[1, j] + wz * x - wx * z) * a.v[j]
+                twists[i, 2] += (a.J_W[2, j] + wx * y - wy * x) * a.v[j]
+                twists[i, 3] += wx * a.v[j]
+                twists[i, 4] += wy * a.v[j]
+                twists[i, 5] += wz * a.v[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_contacts(packed, count, period, identities, integers, numbers):
+    """Fill the elements of `WorldState.contacts`, seen as int64, uint32 and float64; returns how many."""
+    a = packed.arrays
+    rows, p = a.rows, a.p
+    n = 0
+    for i in range(count):
+        pair = rows.wall[i]
+        if not 0 <= pair < a.bodies.shape[0]:
+            continue  # not of two shapes
+        pushes = p[i, 0] != 0.0 or p[i, 1] != 0.0 or p[i, 2] != 0.0
+        if not (rows.separation[i] < 0.0 or pushes):
+            continue
+        identities[n, 0] = rows.id[i]
+        integers[n, 2], integers[n, 3] = a.bodies[pair, 0], a.bodies[pair, 1]
+        nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
+        tx, ty, tz = a.tangent[i, 0], a.tangent[i, 1], a.tangent[i, 2]
+        bx, by, bz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+        s = 1.0 / period
+        for k in range(3):
+            numbers[n, 2 + k] = rows.point[i, k]
+        numbers[n, 5], numbers[n, 6], numbers[n, 7] = nx, ny, nz
+        numbers[n, 8] = -rows.separation[i]
+        numbers[n, 9] = s * (p[i, 0] * nx + p[i, 1] * tx + p[i, 2] * bx)
+        numbers[n, 10] = s * (p[i, 0] * ny + p[i, 1] * ty + p[i, 2] * by)
+        numbers[n, 11] = s * (p[i, 0] * nz + p[i, 1] * tz + p[i, 2] * bz)
+        n += 1
+    return n

@@ -1,0 +1,862 @@
+"""Worlds: any number of free bodies, linkages and fixed bodies, as parameters and as a Pinocchio model.
+
+A body has axes of its own, in which its shapes, its centre of mass and its hold point are given. The model has one
+joint for each body that moves:
+
+ - free: translation in world axes, then a spherical joint; its frame is at the centre of mass and has the body's axes.
+   The coordinates are (x, y, z, quaternion x y z w), the velocities that of the centre of mass in world axes and the
+   angular one in the body's axes: the inertia is constant, and any step keeps linear momentum exactly.
+ - planar: x, y and the angle about z in world axes, its frame at the centre of mass.
+ - revolute and prismatic: the body's axes, turned or moved along an axis of the parent.
+
+Fixed bodies belong to joint 0. A tree is what hangs on the world by one joint; it has consecutive coordinates, and the
+inertia matrix is block diagonal over trees. Friction and restitution belong to pairs of bodies: a value that only one
+body has of its own counts, where neither has one that of the experiment; of two, the greater restitution and the
+geometric mean of the friction coefficients.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.constraints.bodies import ConstrainedMultibody
+from haptic_sim.constraints.errors import ConstraintError
+from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.hand.held import unholdable
+from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.geometry.meshes import MeshError
+from haptic_sim.messages import ToolSizes
+from haptic_sim.worlds.model_files import FileTree, ModelFileError, load_trees
+from haptic_sim.dynamics.multibody import Multibody, coordinate_names, free_joint, planar_joint
+from haptic_sim.parameters import ParameterError
+from haptic_sim.random_numbers import displaced
+from haptic_sim.geometry.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
+from haptic_sim.spatial import planar_angle, quat_from_matrix
+from haptic_sim.worlds.constraints import build_constraints
+from haptic_sim.worlds.parameters import (
+    WORLD,
+    FileParameters,
+    FixedBodyParameters,
+    FreeBodyParameters,
+    Material,
+    PlanarBodyParameters,
+    PrismaticBodyParameters,
+    RevoluteBodyParameters,
+    WorldParameters,
+    tensor,
+)
+
+MOST_DRAWS = 100  # of a start at random in which bodies overlap
+SHOWN = 5  # pairs of bodies that overlap
+QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
+MAX_COORDINATES = 240  # velocities: Pinocchio's data hold 8 tables of their cube, 0.9 GB for so many
+
+
+@dataclass(frozen=True)
+class World:
+    """A multibody world at its start.
+
+    Attributes (P: collision pairs, F: free bodies, T: trees):
+        model, hand: Pinocchio model, and in it the frame at the hold point with the axes of the held body.
+        geometry: convex coal shapes. Of each collision pair the second moves, and is the tool's if one is.
+        q, v: configuration and velocity at the start.
+        planar: whether everything moves in the plane of x and y.
+        own: restitution, static and kinetic friction of each collision pair, NaN where it has none of its own, (P, 3).
+        tree_start, tree_size: first coordinate and number of coordinates of each tree, (T,) int64.
+        free_joints: joints of free bodies that nothing hangs on, (F,) int64; their last three velocities are angular.
+        free_inertia: their inertia about the centre of mass, in the body's axes [kg m^2], (F, 3, 3).
+        body_names: of each joint; that of joint 0 is "world".
+        shape_bodies: body of each shape of `geometry`.
+        rank_tolerance, rank_fade: when the hand is blocked in a direction, see `haptic_sim.hand`.
+        constraints: exact ones, which q and v meet.
+        laws: limits, damping, friction and springs of joints, which q meets.
+        notes: what files say that is not simulated, and what was changed to use them; one line a file.
+    """
+
+    model: pin.Model
+    hand: int
+    geometry: pin.GeometryModel
+    q: np.ndarray
+    v: np.ndarray
+    planar: bool
+    own: np.ndarray
+    tree_start: np.ndarray
+    tree_size: np.ndarray
+    free_joints: np.ndarray
+    free_inertia: np.ndarray
+    body_names: tuple[str, ...]
+    shape_bodies: tuple[str, ...]
+    rank_tolerance: float = 1e-3
+    rank_fade: float = 0.0
+    constraints: tuple[WorldConstraint, ...] = ()
+    laws: tuple[JointLaw, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def tool_sizes(self) -> ToolSizes:
+        """Of the tool's state."""
+        return ToolSizes(self.model.nq, self.model.nv, sum(constraint.rows for constraint in self.constraints))
+
+    def bodies(self, period: float) -> Multibody:
+        """The bodies at their start, to be advanced by steps of `period` [s].
+
+        Raises:
+            ConstraintError: q or v does not meet the constraints.
+        """
+        if self.constraints:
+            return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period, self.laws)
+        return Multibody(self.model, self.hand, self.q, self.v, laws=self.laws, period=period)
+
+    def hand_pose(self) -> np.ndarray:
+        """Position and quaternion x y z w of the hand at the start (7,)."""
+        data, pose = self.model.createData(), np.zeros(7)
+        pin.forwardKinematics(self.model, data, self.q)
+        placement = pin.updateFramePlacement(self.model, data, self.hand)
+        pose[:3] = placement.translation
+        quat_from_matrix(placement.rotation, pose[3:])
+        return pose
+
+    def hand_dynamics(self) -> tuple[np.ndarray, np.ndarray]:
+        """Jacobian of the hand's twist in world axes (6, nv), and inertia (nv, nv), at the start."""
+        data = self.model.createData()
+        pin.crba(self.model, data, self.q)
+        M = np.triu(data.M.reshape(self.model.nv, -1))  # only the upper triangle is filled
+        J = pin.computeFrameJacobian(self.model, data, self.q, self.hand, pin.LOCAL_WORLD_ALIGNED)
+        return J.reshape(6, -1), M + np.triu(M, 1).T
+
+    def hand_mobility(self) -> np.ndarray:
+        """Inverse inertia at the hand at the start, J D^-1 J^T (6, 6), under the constraints that always hold.
+
+        Constraints that are switched leave more of it while they are off, and never more than this.
+        """
+        lasting = tuple(one for one in self.constraints if one.active is None)
+        if lasting:
+            return replace(self, constraints=lasting).bodies(1e-3).inverse_inertia.reshape(6, 6)
+        J, D = self.hand_dynamics()
+        mobility: np.ndarray = J @ np.linalg.solve(D, J.T)
+        return mobility
+
+    def materials(self, restitution: float, friction: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+        """Restitution (P,), and static and kinetic friction (P, 2), of each pair; arguments where it has no own."""
+        table = np.where(np.isnan(self.own), (restitution, *friction), self.own)
+        return np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1:])
+
+
+@dataclass
+class _Link:
+    """A joint to be and what it carries; poses are in its axes."""
+
+    name: str
+    joint_name: str
+    joint: pin.JointModel
+    parent: _Link | None
+    pose: pin.SE3  # in the parent's joint axes
+    inertia: pin.Inertia
+    q: np.ndarray
+    v: np.ndarray
+    free: bool = False
+    planar: bool = False  # a body that moves freely in the plane
+    parent_body: str | None = None  # the fixed body it is fastened to
+    source: tuple[pin.Model, int] | None = None  # where its armature is
+    laws: tuple[JointLaw, ...] = ()  # places in v and q are counted from the joint's first
+    number: int = 0  # of the joint, once there
+
+
+@dataclass
+class _Place:
+    """Where a body is: with which joint (None: fixed), and its pose and centre of mass in the joint's axes."""
+
+    link: _Link | None
+    pose: pin.SE3
+    centre: np.ndarray
+    material: Material
+    file: str = ""
+
+
+@dataclass
+class _Shape:
+    body: str
+    name: str
+    pose: pin.SE3  # in the joint's axes
+    geometry: coal.CollisionGeometry
+
+
+@dataclass
+class _Plan:
+    """What the world will be, before there is a model."""
+
+    places: dict[str, _Place] = field(default_factory=dict)
+    links: list[_Link] = field(default_factory=list)
+    shapes: list[_Shape] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def build(
+    parameters: WorldParameters,
+    folder: Path,
+    *,
+    restitution: float = 0.0,
+    friction: tuple[float, float] = (0.0, 0.0),
+    prefix: str = "",
+    seed: int = 0,
+) -> World:
+    """The world that `parameters` describe.
+
+    Args:
+        folder: where the paths of files start from, unless they are there as given.
+        restitution, friction: of contacts between bodies without own values; static and kinetic.
+        prefix: what goes before the keys in messages, "scene." for example.
+        seed: of where bodies are with `jitter`.
+
+    Raises:
+        ParameterError: one line for each problem, with key, value and reason.
+    """
+    plan = _Plan()
+    problems = [*_add_files(plan, parameters, folder), *_add_bodies(plan, parameters, folder)]
+    if not problems:
+        problems = list(_name_problems(plan, parameters))
+    if problems:
+        raise ParameterError(prefix + problem for problem in problems)
+    model, q, v, laws, ordered = _assemble(plan, parameters.gravity)
+    hand = _add_hand(model, plan, parameters)
+    geometry, pairs = _add_geometry(plan, parameters)
+    problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
+    problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
+    if problem:
+        problems.append(f"tool = {parameters.tool}: cannot be held: its link {problem}")
+    values = [_material(plan, pair, restitution, friction) for pair in pairs]
+    for pair, (_, static, kinetic) in zip(pairs, values, strict=True):
+        if static < kinetic:
+            bodies = " and ".join(plan.shapes[i].body for i in pair)
+            problem = f"friction of {bodies}: static = {static:g}: must be >= kinetic = {kinetic:g}"
+            if f"bodies: {problem}" not in problems:
+                problems.append(f"bodies: {problem}")
+    if problems:
+        raise ParameterError(prefix + problem for problem in problems)
+    roots = [link for link in ordered if link.parent is None]
+    parents = {id(link.parent) for link in ordered}
+    free = [link for link in ordered if link.free and id(link) not in parents]
+    own = [_material(plan, pair, np.nan, (np.nan, np.nan)) for pair in pairs]
+    sizes = [sum(model.nvs[i] for i in model.subtrees[link.number]) for link in roots]
+    world = World(
+        model=model,
+        hand=hand,
+        geometry=geometry,
+        q=q,
+        v=v,
+        planar=parameters.planar,
+        own=np.array(own, float).reshape(-1, 3),
+        tree_start=np.array([model.idx_vs[link.number] for link in roots], np.int64),
+        tree_size=np.array(sizes, np.int64),
+        free_joints=np.array([link.number for link in free], np.int64),
+        free_inertia=np.array([link.inertia.inertia for link in free], float).reshape(-1, 3, 3),
+        body_names=(WORLD, *(link.name for link in ordered)),
+        shape_bodies=tuple(shape.body for shape in plan.shapes),
+        rank_tolerance=parameters.rank_tolerance,
+        rank_fade=parameters.rank_fade,
+        constraints=build_constraints(model, parameters.constraints, prefix),
+        laws=laws,
+        notes=tuple(prefix + note for note in plan.notes),
+    )
+    if any(parameters.jitter):
+        world = _jittered(world, plan, parameters, seed, prefix)
+    if world.constraints:
+        world = _on_manifold(world, prefix)
+    overlaps = find_overlaps(world, parameters.allowed_overlap)
+    if overlaps:
+        raise ParameterError(f"{prefix}bodies: {line}" for line in _describe_overlaps(overlaps, parameters))
+    return world
+
+
+def _jittered(world: World, plan: _Plan, parameters: WorldParameters, seed: int, prefix: str) -> World:
+    """The same world, its free and planar bodies displaced at random; where some overlap, these are drawn again.
+
+    Raises:
+        ParameterError: they overlap in every start that was drawn.
+    """
+    draws = {link.name: 0 for link in plan.links if link.free or link.planar}
+    for _ in range(MOST_DRAWS):
+        start = replace(world, q=_displaced_start(world, plan, parameters, seed, draws))
+        overlaps = find_overlaps(start, parameters.allowed_overlap)
+        roots = [{_root_of(plan, name) for name in names} for _, *names in overlaps]
+        redrawn = {root for pair in roots if len(pair) > 1 for root in pair if root in draws}
+        if not redrawn:
+            return start  # what still overlaps does so without jitter
+        for name in redrawn:
+            draws[name] += 1
+    (depth, a, b), pair = next(
+        (o, pair) for o, pair in zip(overlaps, roots, strict=True) if not pair.isdisjoint(redrawn)
+    )
+    jitter = ", ".join(f"{size:g}" for size in parameters.jitter)
+    raise ParameterError(
+        [
+            f"{prefix}jitter = [{jitter}]: with seed = {seed}, {a} and {b} overlap by {depth:.4g} m in the last of "
+            f"{MOST_DRAWS} starts drawn: choose less, or place {min(pair & redrawn)} farther away"
+        ]
+    )
+
+
+def _displaced_start(
+    world: World, plan: _Plan, parameters: WorldParameters, seed: int, draws: dict[str, int]
+) -> np.ndarray:
+    """Configuration with each body of `draws` displaced by as many draws of its own."""
+    q = world.q.copy()
+    for link in plan.links:
+        if link.name in draws:
+            place = q[world.model.idx_qs[link.number] :][: link.q.size]
+            pose = place if link.free else np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+            source, planar = f"scene.jitter.{link.name}", link.planar or parameters.planar
+            pose = displaced(pose, parameters.jitter, seed, planar, source, draws[link.name])
+            if link.free:
+                place[:] = pose
+            else:
+                place += pose[0], pose[1], planar_angle(pose)
+    return q
+
+
+def _root_of(plan: _Plan, name: str) -> str:
+    """Name of the first moving body of the tree that a body belongs to; empty if it does not move."""
+    link = plan.places[name].link
+    while link is not None and link.parent is not None:
+        link = link.parent
+    return "" if link is None else link.name
+
+
+def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: WorldParameters) -> Iterator[str]:
+    """A line for each pair of bodies that overlap too deep."""
+    for depth, a, b in overlaps[:SHOWN]:
+        yield (
+            f"{a} and {b} overlap by {depth:.4g} m at the start: must be at most allowed_overlap = "
+            f"{parameters.allowed_overlap:g} m, or the pair named in ignore"
+        )
+    if len(overlaps) > SHOWN:
+        yield f"number of other pairs that overlap: {len(overlaps) - SHOWN}"
+    for name in parameters.files if len(overlaps) > 1 else ():
+        if any(a.startswith(f"{name}/") and b.startswith(f"{name}/") for _, a, b in overlaps):
+            yield f"with ignore = [[{name}, {name}]] no links of {name} collide with each other"
+
+
+def _on_manifold(world: World, prefix: str) -> World:
+    """The same world with a start that meets its constraints.
+
+    Raises:
+        ParameterError: it is too far from them, or they contradict each other.
+    """
+    try:
+        bodies = world.bodies(1e-3)
+    except ConstraintError as error:
+        raise ParameterError([f"{prefix}constraints.{error}"]) from error
+    return replace(world, q=bodies.q, v=bodies.v)
+
+
+def find_overlaps(world: World, allowed: float = 0.0) -> list[tuple[float, str, str]]:
+    """Depth [m] and names of each two bodies that overlap by more than `allowed` at the start, the deepest first."""
+    data, geometry_data = world.model.createData(), world.geometry.createData()
+    pin.updateGeometryPlacements(world.model, data, world.geometry, geometry_data, world.q)
+    if len(world.geometry.collisionPairs) == 0:
+        return []
+    pin.computeDistances(world.geometry, geometry_data)
+    deepest: dict[tuple[str, str], float] = {}
+    for pair, result in zip(world.geometry.collisionPairs, geometry_data.distanceResults, strict=True):
+        names = world.shape_bodies[pair.second], world.shape_bodies[pair.first]
+        if -result.min_distance > max(allowed, deepest.get(names, 0.0)):
+            deepest[names] = -float(result.min_distance)
+    return sorted(((depth, *names) for names, depth in deepest.items()), key=lambda overlap: -overlap[0])
+
+
+def with_absolute_paths(parameters: WorldParameters, folder: Path) -> WorldParameters:
+    """The same parameters, with paths that hold everywhere."""
+
+    def absolute(path: str) -> str:
+        return str(locate(path, folder).resolve())
+
+    bodies = {}
+    for name, body in parameters.bodies.items():
+        shapes = tuple(
+            shape.model_copy(update={"path": absolute(shape.path)}) if isinstance(shape, MeshParameters) else shape
+            for shape in body.shapes
+        )
+        bodies[name] = body.model_copy(update={"shapes": shapes})
+    files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in parameters.files.items()}
+    return parameters.model_copy(update={"bodies": bodies, "files": files})
+
+
+# Files
+
+
+def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
+    for name, file in parameters.files.items():
+        path = locate(file.path, folder)
+        try:
+            trees, unread = load_trees(path, file.meshes, free=file.base == "free")
+            trees = [replace(tree, laws=_counted(tree.laws, file)) for tree in trees]
+            states, moved = _file_states(file, trees)
+        except ModelFileError as error:
+            yield from (f"files.{name}.path = {path}{problem}" for problem in error.problems)
+        except ValueError as error:
+            yield f"files.{name}{error}"
+        else:
+            for tree, (X_FB, q, v) in zip(trees, states, strict=True):
+                _add_tree(plan, name, file, tree, file.pose * X_FB, q, v)
+            said = [f"not simulated: {', '.join(unread)}"] if unread else []
+            said += [f"starts at the limits of {', '.join(moved)}"] if moved else []
+            if said:
+                plan.notes.append(f"files.{name}.path = {path}: {'; '.join(said)}")
+
+
+def _counted(laws: tuple[JointLaw, ...], file: FileParameters) -> tuple[JointLaw, ...]:
+    """The laws of a file with the limits that its parameters let count."""
+    changed = []
+    for law in laws:
+        if file.limits == "none":
+            law = replace(law, lower=-np.inf, upper=np.inf)
+        if file.limits != "all":
+            law = replace(law, speed=np.inf)
+        changed.append(replace(law, restitution=file.limit_restitution))
+    return tuple(changed)
+
+
+def _file_states(
+    file: FileParameters, trees: list[FileTree]
+) -> tuple[list[tuple[pin.SE3, np.ndarray, np.ndarray]], list[str]]:
+    """Of each tree: where its root is instead of where the file has it, coordinates of its joints, all velocities.
+
+    Besides, the joints that start at a limit, because the file shows them beyond it.
+
+    Raises:
+        ValueError: wrong numbers; the text goes after the key of the file.
+    """
+    nq = sum(tree.model.nq + 7 * tree.free for tree in trees)
+    nv = sum(tree.model.nv + 6 * tree.free for tree in trees)
+    for key, values, count in (("q", file.q, nq), ("v", file.v, nv)):
+        if values is not None and len(values) != count:
+            names = ", ".join(name for tree in trees for name in _coordinates_of(tree, key == "v"))
+            raise ValueError(f".{key} has {len(values)} values: must have {count}: {names}")
+    q, v = np.array(file.q or (), float), np.array(file.v or (0.0,) * nv)
+    states, moved = [], []
+    for tree in trees:
+        X_FB, joints = pin.SE3.Identity(), pin.neutral(tree.model)
+        if file.q is not None:
+            if tree.free:
+                root, q = q[:7], q[7:]
+                if not abs(np.linalg.norm(root[3:]) - 1.0) < QUATERNION_TOLERANCE:
+                    raise ValueError(".q: a quaternion in it must have length 1")
+                root[3:] /= np.linalg.norm(root[3:])
+                X_FB = pin.XYZQUATToSE3(root) * tree.root_pose().inverse()
+            joints, q = q[: tree.model.nq], q[tree.model.nq :]
+            if not pin.isNormalized(tree.model, joints, QUATERNION_TOLERANCE):
+                raise ValueError(".q: a quaternion in it must have length 1")
+            joints = pin.normalize(tree.model, joints)
+        for law in tree.laws:
+            if law.limited and not law.lower <= joints[law.position] <= law.upper:
+                if file.q is not None:
+                    raise ValueError(f".q: joint {law.name} = {joints[law.position]:g}: must be in {_range(law)}")
+                joints[law.position] = min(max(joints[law.position], law.lower), law.upper)
+                moved.append(law.name)
+        count = tree.model.nv + 6 * tree.free
+        states.append((X_FB, joints, v[:count]))
+        v = v[count:]
+    return states, moved
+
+
+def _range(law: JointLaw) -> str:
+    return f"its range, {law.lower:g} to {law.upper:g}"
+
+
+def _coordinates_of(tree: FileTree, velocities: bool) -> list[str]:
+    """Names of the coordinates of a tree, or of its velocities, in the order of `files.NAME.q`."""
+    base = ("vx", "vy", "vz", "wx", "wy", "wz") if velocities else ("x", "y", "z", "qx", "qy", "qz", "qw")
+    return [f"base.{part}" for part in base if tree.free] + list(coordinate_names(tree.model)[velocities])
+
+
+def _add_tree(
+    plan: _Plan, name: str, file: FileParameters, tree: FileTree, X_WF: pin.SE3, q: np.ndarray, v: np.ndarray
+) -> None:
+    """Links and shapes of one tree of a file; X_WF: pose of what it has fixed in the world."""
+    model = tree.model
+    full = {body: f"{name}/{body}" for body, _, _ in tree.bodies()}
+    full.setdefault(WORLD, f"{name}/{WORLD}")
+    first = {joint: full[body] for body, joint, _ in reversed(list(tree.bodies()))}
+    # Joint axes J of the file become axes C of the model: those at the centre of mass for free bodies, which take other
+    # coordinates; the others stay. What the file fixes goes with joint 0.
+    links: list[_Link | None] = [None]
+    X_CJ = [X_WF]
+    if tree.free:
+        X_FB = tree.root_pose()
+        inertia = X_FB.actInv(model.inertias[0])
+        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6])
+        X_CJ[0] = _to_centre(inertia) * X_FB.inverse()
+        v = v[6:]
+    for joint in range(1, model.njoints):
+        above = tree.parent_body(joint)
+        parent, inertia = model.parents[joint], model.inertias[joint].copy()
+        i, j = model.idx_qs[joint], model.idx_vs[joint]
+        q_J, v_J = q[i : i + model.nqs[joint]], v[j : j + model.nvs[joint]]
+        pose = X_CJ[parent] * model.jointPlacements[joint]
+        link_name = first.get(joint, f"{name}/{model.names[joint]}")
+        if links[parent] is None and model.joints[joint].shortname() == "JointModelFreeFlyer":
+            links.append(_free_link(link_name, inertia, pose * pin.XYZQUATToSE3(q_J), v_J))
+            X_CJ.append(_to_centre(inertia))
+            continue
+        link = _Link(
+            name=link_name,
+            joint_name=f"{name}/{model.names[joint]}",
+            joint=model.joints[joint],
+            parent=links[parent],
+            pose=pose,
+            inertia=inertia,
+            q=q_J,
+            v=v_J,
+            parent_body=None if above is None else full[above],
+            source=(model, joint),
+            laws=tuple(
+                replace(
+                    law,
+                    velocity=law.velocity - model.idx_vs[joint],
+                    position=law.position - model.idx_qs[joint] if law.position >= 0 else -1,
+                )
+                for law in tree.laws
+                if 0 <= law.velocity - model.idx_vs[joint] < model.nvs[joint]
+            ),
+        )
+        links.append(link)
+        X_CJ.append(pin.SE3.Identity())
+    plan.links += [link for link in links if link is not None]
+    for body, joint, pose in tree.bodies():
+        carrier = links[joint]
+        X_CB = X_CJ[joint] * pose
+        centre = X_CB.translation.copy()
+        if carrier is not None and first[joint] == full[body]:
+            centre = carrier.inertia.lever.copy()
+        plan.places[full[body]] = _Place(carrier, X_CB, centre, file, name)
+    if full[WORLD] not in plan.places and any(shape.body == WORLD for shape in tree.shapes):
+        plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
+    for i, shape in enumerate(tree.shapes):
+        full_name = full[shape.body]
+        plan.shapes.append(_Shape(full_name, f"{full_name}.{i}", X_CJ[shape.joint] * shape.pose, shape.geometry))
+
+
+def _to_centre(inertia: pin.Inertia) -> pin.SE3:
+    """Pose of a body in axes at its centre of mass, parallel to its own."""
+    return pin.SE3(np.eye(3), -np.array(inertia.lever))
+
+
+def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray) -> _Link:
+    """The joint of a free body with its axes at X_WB; `inertia` in these, `velocity` in world axes."""
+    return _Link(
+        name=name,
+        joint_name=name,
+        joint=free_joint(),
+        parent=None,
+        pose=pin.SE3.Identity(),
+        inertia=pin.Inertia(inertia.mass, np.zeros(3), inertia.inertia),
+        q=np.concatenate([X_WB.act(np.array(inertia.lever)), pin.Quaternion(X_WB.rotation).coeffs()]),
+        v=np.concatenate([velocity[:3], X_WB.rotation.T @ velocity[3:]]),
+        free=True,
+    )
+
+
+# Bodies
+
+
+def _add_bodies(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterator[str]:
+    pieces: dict[str, list[tuple[int, Solid]]] = {}
+    for name, body in parameters.bodies.items():
+        pieces[name] = []
+        for i, shape in enumerate(body.shapes):
+            try:
+                pieces[name] += [(i, solid) for solid in solids(shape, folder)]
+            except MeshError as error:
+                yield f"bodies.{name}.shapes[{i}]{error}"
+        if name in parameters.files:
+            yield f"bodies.{name}: a file has this name too"
+    broken = {name for name, body in parameters.bodies.items() if len(body.shapes) > len({i for i, _ in pieces[name]})}
+    order, problems = _parents_first(plan, parameters)
+    yield from problems
+    if broken or problems:
+        return
+    for name in order:
+        body = parameters.bodies[name]
+        X_JB = pin.SE3.Identity()  # body in its joint
+        link = None
+        if isinstance(body, FixedBodyParameters):
+            X_JB = body.pose
+        else:
+            inertia = _inertia(body, [solid for _, solid in pieces[name]])
+            link, X_JB = _link(plan, name, body, inertia)
+            plan.links.append(link)
+        centre = link.inertia.lever.copy() if link is not None else X_JB.translation.copy()
+        plan.places[name] = _Place(link, X_JB, centre, body)
+    # Shapes in the order of the experiment, whatever hangs on what.
+    for name, solids_of_body in pieces.items():
+        for k, (_, solid) in enumerate(solids_of_body):
+            plan.shapes.append(_Shape(name, f"{name}.{k}", plan.places[name].pose * solid.pose, solid.geometry))
+
+
+def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str], list[str]]:
+    """Names of bodies, parents before children, and what is wrong with parents."""
+    order: list[str] = []
+    problems: list[str] = []
+    for start in parameters.bodies:
+        chain: list[str] = []
+        name = start
+        while name in parameters.bodies and name not in order:
+            if name in chain:
+                loop = ", ".join(chain[chain.index(name) :])
+                problems.append(f"bodies.{name}.parent = {_parent(parameters, name)}: hangs on itself ({loop})")
+                return [], problems
+            chain.append(name)
+            name = _parent(parameters, name)
+        if name not in (WORLD, *parameters.bodies, *plan.places):
+            known = ", ".join([WORLD, *parameters.bodies, *plan.places])
+            problems.append(f"bodies.{chain[-1]}.parent = {name}: unknown body (known: {known})")
+        order += reversed(chain)
+    return order, problems
+
+
+def _parent(parameters: WorldParameters, name: str) -> str:
+    return getattr(parameters.bodies[name], "parent", WORLD)
+
+
+def _inertia(body: Any, pieces: list[Solid]) -> pin.Inertia:
+    """Inertia of a moving body in its axes."""
+    shapes = uniform(pieces)
+    planar = isinstance(body, PlanarBodyParameters)
+    if body.inertia is not None:
+        centre = np.zeros(3) if shapes is None else np.array(shapes.lever)
+        if body.centre_of_mass is not None:
+            centre = np.array([*body.centre_of_mass, 0.0][:3])
+        # The other two moments do not matter in the plane; equal ones are those of a possible body.
+        moments = body.inertia * np.eye(3) if planar else tensor(body.inertia)
+        total = pin.Inertia(body.mass, centre, moments)
+    else:
+        assert shapes is not None  # moving bodies without inertia have shapes with volume
+        scale = body.density if body.mass is None else body.mass / shapes.mass
+        moments = np.array(shapes.inertia) * scale
+        total = pin.Inertia(
+            shapes.mass * scale, np.array(shapes.lever), moments[2, 2] * np.eye(3) if planar else moments
+        )
+    if planar:
+        total.lever = np.array([total.lever[0], total.lever[1], 0.0])
+    return total
+
+
+def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Link, pin.SE3]:
+    """The joint of a moving body, and the body's pose in its axes."""
+    centred = _to_centre(inertia)
+    if isinstance(body, FreeBodyParameters):
+        return _free_link(name, inertia, body.pose, np.array(body.velocity)), centred
+    parent, pose, X_JB = None, pin.SE3.Identity(), pin.SE3.Identity()
+    if isinstance(body, PlanarBodyParameters):
+        joint, X_JB = planar_joint(), centred
+        X_WB = placement((*body.position, 0.0), (0.0, 0.0, body.angle))
+        q = [*X_WB.act(np.array(inertia.lever))[:2], body.angle]
+        inertia = pin.Inertia(inertia.mass, np.zeros(3), inertia.inertia)
+    else:
+        pose = body.pose
+        if body.parent != WORLD:
+            place = plan.places[body.parent]
+            parent, pose = place.link, place.pose * body.pose
+        axis = np.array(body.axis) / np.linalg.norm(body.axis)
+        if isinstance(body, RevoluteBodyParameters):
+            joint, q = pin.JointModelRevoluteUnaligned(axis), [body.angle]
+        else:
+            joint, q = pin.JointModelPrismaticUnaligned(axis), [body.travel]
+    link = _Link(
+        name=name,
+        joint_name=name,
+        joint=joint,
+        parent=parent,
+        pose=pose,
+        inertia=inertia,
+        q=np.array(q, float),
+        v=np.array(body.velocity, float).reshape(-1),
+        planar=isinstance(body, PlanarBodyParameters),
+        parent_body=getattr(body, "parent", None),
+        laws=() if isinstance(body, PlanarBodyParameters) else (_law(name, body),),
+    )
+    return link, X_JB
+
+
+def _law(name: str, body: RevoluteBodyParameters | PrismaticBodyParameters) -> JointLaw:
+    lower, upper = body.range or (-np.inf, np.inf)
+    return JointLaw(
+        name,
+        velocity=0,
+        position=0,
+        lower=lower,
+        upper=upper,
+        damping=body.damping,
+        friction=body.friction,
+        restitution=body.limit_restitution,
+    )
+
+
+# Model
+
+
+def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
+    known = ", ".join(plan.places)
+    place = plan.places.get(parameters.tool)
+    if place is None:
+        yield f"tool = {parameters.tool}: unknown body (known: {known})"
+    elif place.link is None:
+        yield f"tool = {parameters.tool}: must be a body that moves"
+    for i, pair in enumerate(parameters.ignore):
+        for j, name in enumerate(pair):
+            if name not in plan.places and name not in parameters.files:
+                yield f"ignore[{i}][{j}] = {name}: unknown body (known: {', '.join([known, *parameters.files])})"
+    if not plan.links:
+        yield "bodies: none of them moves"
+    count = sum(len(link.v) for link in plan.links)
+    if count > MAX_COORDINATES:
+        yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
+
+
+def _assemble(
+    plan: _Plan, gravity: Vector
+) -> tuple[pin.Model, np.ndarray, np.ndarray, tuple[JointLaw, ...], list[_Link]]:
+    """The model, its configuration and velocity, the laws of its joints, and the links in the order of its joints."""
+    model = pin.Model()
+    model.name = WORLD
+    model.gravity.linear = np.array(gravity)
+    children: dict[int, list[_Link]] = {}
+    for link in plan.links:
+        children.setdefault(id(link.parent), []).append(link)
+    ordered: list[_Link] = []
+    laws: list[JointLaw] = []
+    # Depth first, so that the coordinates of a tree are consecutive.
+    stack = list(reversed(children.get(id(None), [])))
+    while stack:
+        link = stack.pop()
+        parent = link.parent.number if link.parent is not None else 0
+        link.number = model.addJoint(parent, link.joint, link.pose, link.joint_name)
+        model.addJointFrame(link.number)
+        model.appendBodyToJoint(link.number, link.inertia, pin.SE3.Identity())
+        if link.source is not None:
+            _copy_limits(*link.source, model, link.number)
+        first_v, first_q = model.idx_vs[link.number], model.idx_qs[link.number]
+        for law in link.laws:
+            position = law.position + first_q if law.position >= 0 else -1
+            laws.append(replace(law, velocity=law.velocity + first_v, position=position))
+        ordered.append(link)
+        stack += reversed(children.get(id(link), []))
+    for name, place in plan.places.items():
+        number = place.link.number if place.link is not None else 0
+        model.addFrame(pin.Frame(name, number, place.pose, pin.FrameType.BODY))
+    q = np.concatenate([link.q for link in ordered])
+    v = np.concatenate([link.v for link in ordered])
+    return model, q, v, tuple(law for law in laws if not law.idle), ordered
+
+
+def _copy_limits(source: pin.Model, i: int, model: pin.Model, k: int) -> None:
+    """What a model says of a joint in arrays beside it."""
+    a, b, n = source.idx_vs[i], model.idx_vs[k], source.nvs[i]
+    for name in (
+        "armature",
+        "damping",
+        "rotorInertia",
+        "rotorGearRatio",
+        "lowerDryFrictionLimit",
+        "upperDryFrictionLimit",
+        "lowerEffortLimit",
+        "upperEffortLimit",
+        "lowerVelocityLimit",
+        "upperVelocityLimit",
+    ):
+        getattr(model, name)[b : b + n] = getattr(source, name)[a : a + n]
+    a, b, n = source.idx_qs[i], model.idx_qs[k], source.nqs[i]
+    for name in ("lowerPositionLimit", "upperPositionLimit"):
+        getattr(model, name)[b : b + n] = getattr(source, name)[a : a + n]
+
+
+def _add_hand(model: pin.Model, plan: _Plan, parameters: WorldParameters) -> int:
+    place = plan.places[parameters.tool]
+    assert place.link is not None  # checked by _name_problems
+    point = place.centre if parameters.hold is None else place.pose.act(np.array(parameters.hold))
+    pose = pin.SE3(place.pose.rotation, point)
+    return int(model.addFrame(pin.Frame("hand", place.link.number, pose, pin.FrameType.OP_FRAME)))
+
+
+def _add_geometry(plan: _Plan, parameters: WorldParameters) -> tuple[pin.GeometryModel, list[tuple[int, int]]]:
+    """Shapes and collision pairs; the pairs also as numbers of shapes."""
+    geometry = pin.GeometryModel()
+    numbers = []
+    for shape in plan.shapes:
+        link = plan.places[shape.body].link
+        numbers.append(link.number if link is not None else 0)
+        geometry.addGeometryObject(pin.GeometryObject(shape.name, numbers[-1], 0, shape.pose, shape.geometry))
+    ignored = {frozenset(pair) for pair in parameters.ignore}
+    tool = plan.places[parameters.tool].link
+    pairs = []
+    for i, k in itertools.combinations(range(len(plan.shapes)), 2):
+        if _collide(plan, parameters, ignored, plan.shapes[i].body, plan.shapes[k].body):
+            # The second moves, and is the tool if one is.
+            place_of_i = plan.places[plan.shapes[i].body]
+            swap = numbers[k] == 0 or (place_of_i.link is tool and tool is not None)
+            pairs.append((k, i) if swap else (i, k))
+            geometry.addCollisionPair(pin.CollisionPair(*pairs[-1]))
+    return geometry, pairs
+
+
+def _collide(plan: _Plan, parameters: WorldParameters, ignored: set[frozenset[str]], a: str, b: str) -> bool:
+    """Whether two bodies do: not if neither moves, one hangs on the other, or the experiment says so."""
+    at_a, at_b = plan.places[a], plan.places[b]
+    if at_a.link is at_b.link:
+        return False
+    for one, other, name_of_other in ((at_a, at_b, b), (at_b, at_a, a)):
+        if one.link is None or one.link.parent is not other.link:
+            continue
+        if other.link is not None or one.link.parent_body == name_of_other:
+            return False
+    return not any(frozenset((x, y)) in ignored for x in (a, at_a.file) for y in (b, at_b.file) if x and y)
+
+
+def _material(
+    plan: _Plan, pair: tuple[int, int], restitution: float, friction: tuple[float, float]
+) -> tuple[float, float, float]:
+    """Restitution, static and kinetic friction of a pair of shapes, by the rule above."""
+    a, b = (plan.places[plan.shapes[i].body].material for i in pair)
+
+    def value(name: str, default: float) -> float:
+        own = [x for x in (getattr(a, name), getattr(b, name)) if x is not None]
+        if len(own) < 2:
+            return float(own[0] if own else default)
+        return max(own) if name == "restitution" else float(np.sqrt(own[0] * own[1]))
+
+    return (
+        value("restitution", restitution),
+        value("friction_static", friction[0]),
+        value("friction_kinetic", friction[1]),
+    )
+
+
+def _plane_problems(
+    model: pin.Model, plan: _Plan, ordered: list[_Link], q: np.ndarray, parameters: WorldParameters
+) -> Iterator[str]:
+    """What leaves the plane of x and y in a planar world."""
+    if parameters.gravity[2] != 0.0:
+        yield f"gravity[2] = {parameters.gravity[2]:g} m/s^2: must be 0 in a planar world (y is up)"
+    data = model.createData()
+    pin.computeJointJacobians(model, data, q)
+    out_of_plane = np.abs(data.J.reshape(6, model.nv)[2:5]).max(axis=0)
+    for link in ordered:
+        first = model.idx_vs[link.number]
+        if out_of_plane[first : first + model.nvs[link.number]].max() > 1e-9:
+            yield f"bodies.{link.name}: leaves the plane of x and y; must not in a planar world"
+    for shape in plan.shapes:
+        if isinstance(shape.geometry, coal.Halfspace):
+            normal = shape.pose.rotation @ shape.geometry.n  # a plane is fixed: its pose is in the world
+            if abs(normal[2]) > 1e-9:
+                yield f"bodies.{shape.body}: its plane must stand upright on the plane of x and y in a planar world"
+
+
+def _show(values: np.ndarray) -> str:
+    return "[" + ", ".join(f"{value:g}" for value in values) + "]"

@@ -1,0 +1,117 @@
+"""Exact constraints of a world, from their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.constraints.parameters import (
+    WORLD,
+    AnyWorldConstraintParameters,
+    AxisAlongParameters,
+    AxisThroughPointParameters,
+    FrameOnFrameParameters,
+    KnifeEdgeParameters,
+    PointFixedParameters,
+    PointOnCircleParameters,
+    PointOnLineParameters,
+    PointOnPlaneParameters,
+    PointOnSphereParameters,
+    RollingBallParameters,
+)
+from haptic_sim.constraints import in_worlds
+from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.parameters import ParameterError
+
+_AXES = np.eye(3)
+
+
+def build_constraints(
+    model: pin.Model, parameters: Mapping[str, AnyWorldConstraintParameters], prefix: str = ""
+) -> tuple[WorldConstraint, ...]:
+    """The constraints between the joints of a model whose BODY frames are its bodies.
+
+    Args:
+        prefix: what goes before the keys in messages.
+
+    Raises:
+        ParameterError: an unknown body, or two that do not move against each other; one line for each problem.
+    """
+    places = {
+        frame.name: (int(frame.parentJoint), frame.placement)
+        for frame in model.frames
+        if frame.type == pin.FrameType.BODY
+    }
+    places[WORLD] = (0, pin.SE3.Identity())
+    problems, constraints = [], []
+    for name, given in parameters.items():
+        wrong = [
+            f"constraints.{name}.{key} = {body}: unknown body (known: {', '.join(places)})"
+            for key, body in (("body", given.body), ("to", given.to))
+            if body not in places
+        ]
+        if not wrong:
+            (b, X_B), (a, X_A) = places[given.body], places[given.to]
+            if a == b:
+                wrong = [f"constraints.{name}.body = {given.body}: does not move against {given.to}"]
+            else:
+                constraints.append(_constraint(name, given, (a, b), X_A, X_B))
+        problems += wrong
+    if problems:
+        raise ParameterError(prefix + problem for problem in problems)
+    return tuple(constraints)
+
+
+def _constraint(
+    name: str, given: AnyWorldConstraintParameters, joints: tuple[int, int], X_A: pin.SE3, X_B: pin.SE3
+) -> WorldConstraint:
+    """Points and axes of the bodies become those of their joints."""
+    at = getattr(given, "at", (0.0, 0.0, 0.0))
+    point, axes_A, axes_B, radius = (0.0, 0.0, 0.0), _AXES, _AXES, 1.0
+    match given:
+        case PointOnPlaneParameters():
+            kind, point, axes_A = in_worlds.POINT_ON_PLANE, given.point, _along(given.normal)
+        case PointOnSphereParameters():
+            kind, point, radius = in_worlds.POINT_ON_SPHERE, given.centre, given.radius
+        case PointFixedParameters():
+            kind, point = in_worlds.POINT_FIXED, given.point
+        case PointOnLineParameters():
+            kind, point, axes_A = in_worlds.POINT_ON_LINE, given.point, _along(given.direction)
+        case PointOnCircleParameters():
+            kind, point, radius = in_worlds.POINT_ON_CIRCLE, given.centre, given.radius
+            axes_A = _along(given.normal)
+        case AxisAlongParameters():
+            kind, axes_A, axes_B = in_worlds.AXIS_ALONG, _along(given.direction), _along(given.axis)
+        case FrameOnFrameParameters():
+            kind, point = in_worlds.FRAME_ON_FRAME, given.point
+            axes_A = pin.rpy.rpyToMatrix(*given.point_rotation).T
+            axes_B = pin.rpy.rpyToMatrix(*given.rotation).T
+        case AxisThroughPointParameters():
+            kind, point, axes_B = in_worlds.AXIS_THROUGH_POINT, given.point, _along(given.axis)
+        case KnifeEdgeParameters():
+            kind, axes_B = in_worlds.KNIFE_EDGE, _along(given.sideways)
+        case RollingBallParameters():
+            kind, point, axes_A = in_worlds.ROLLING_BALL, given.point, _along(given.normal)
+            radius = given.radius
+    return WorldConstraint(
+        name=name,
+        kind=kind,
+        joints=joints,
+        p_A=X_A.act(np.array(point, float)),
+        p_B=X_B.act(np.array(at, float)),
+        R_A=axes_A @ X_A.rotation.T,
+        R_B=axes_B @ X_B.rotation.T,
+        radius=radius,
+        active=given.active,
+        fade=given.fade,
+    )
+
+
+def _along(direction: tuple[float, float, float]) -> np.ndarray:
+    """Right-handed axes, one a row, of which the third is along `direction`."""
+    third = np.array(direction, float) / np.linalg.norm(direction)
+    first = np.cross(third, _AXES[int(np.argmin(np.abs(third)))])
+    first /= np.linalg.norm(first)
+    return np.array([first, np.cross(third, first), third])

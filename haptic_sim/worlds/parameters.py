@@ -1,0 +1,243 @@
+"""Parameters of worlds: bodies, linkages and files by name, what is held and what collides."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field, model_validator
+
+from haptic_sim.constraints.parameters import AnyWorldConstraintParameters
+from haptic_sim.parameters import NotNegativePair, Parameters, quantity
+from haptic_sim.geometry.shapes import ORIGIN, AnyShapeParameters, Direction, Placed, PlaneParameters, Vector, impossible
+
+WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
+
+
+class Material(Parameters):
+    """What a body's surface is like, where it differs from the experiment's `contact`."""
+
+    restitution: float | None = quantity(None, description="Restitution", ge=0.0, le=1.0)
+    friction_static: float | None = quantity(None, description="Static friction coefficient", ge=0.0)
+    friction_kinetic: float | None = quantity(None, description="Kinetic friction coefficient", ge=0.0)
+
+
+class _Body(Material):
+    shapes: tuple[AnyShapeParameters, ...] = quantity((), description="What it looks like to collisions")
+
+
+class FixedBodyParameters(Placed, _Body):
+    """A body that never moves."""
+
+    joint: Literal["fixed"] = "fixed"
+
+
+class _MovingBody(_Body):
+    """A body with mass: given, or from its shapes, filled uniformly."""
+
+    mass: float | None = quantity(None, unit="kg", description="Mass", gt=0.0, le=1e6)
+    density: float | None = quantity(None, unit="kg/m^3", description="Density, instead of the mass", gt=0.0, le=1e6)
+
+    @model_validator(mode="after")
+    def _enough_and_not_too_much(self) -> Any:
+        inertia = getattr(self, "inertia", None)
+        centre = getattr(self, "centre_of_mass", None)
+        if any(isinstance(shape, PlaneParameters) for shape in self.shapes):
+            i = next(i for i, shape in enumerate(self.shapes) if isinstance(shape, PlaneParameters))
+            raise ValueError(f".shapes[{i}].type = plane: only a fixed body can have a plane")
+        if (self.mass is None) == (self.density is None):
+            raise ValueError(".mass: give either the mass or the density")
+        if inertia is None and not self.shapes:
+            raise ValueError(".inertia: missing: a body without shapes has none of its own")
+        if inertia is not None and self.mass is None:
+            raise ValueError(".density: gives the inertia as well; give the mass, or leave out the inertia")
+        if centre is not None and inertia is None:
+            raise ValueError(".centre_of_mass: follows from the shapes; give the inertia too, or leave it out")
+        return self
+
+
+def tensor(values: tuple[float, ...]) -> np.ndarray:
+    """Three principal moments, or xx, yy, zz, xy, xz, yz, as a matrix."""
+    xx, yy, zz, xy, xz, yz = (*values, 0.0, 0.0, 0.0)[:6]
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _possible(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(values) not in (3, 6):
+        raise ValueError(f"has {len(values)} values: must have 3 (principal moments) or 6 (xx, yy, zz, xy, xz, yz)")
+    reason = impossible(tensor(values))
+    if reason:
+        raise ValueError(f"no body has this inertia: {reason}")
+    return values
+
+
+class _SpatialBody(_MovingBody):
+    inertia: Annotated[tuple[float, ...], AfterValidator(_possible)] | None = quantity(
+        None,
+        unit="kg m^2",
+        description="About the centre of mass, in the body's axes: 3 principal moments or xx, yy, zz, xy, xz, yz",
+    )
+    centre_of_mass: Vector | None = quantity(
+        None, unit="m", description="In the body's axes; left out: that of the shapes, or the origin"
+    )
+
+
+class FreeBodyParameters(Placed, _SpatialBody):
+    """A body that moves freely."""
+
+    joint: Literal["free"] = "free"
+    velocity: tuple[float, float, float, float, float, float] = quantity(
+        (0.0,) * 6, unit="m/s, rad/s", description="Of the centre of mass, and angular, in world axes"
+    )
+
+
+class PlanarBodyParameters(_MovingBody):
+    """A body that moves freely in the plane of x and y."""
+
+    joint: Literal["planar"] = "planar"
+    inertia: float | None = quantity(
+        None, unit="kg m^2", description="About z at the centre of mass; left out: from the shapes", gt=0.0
+    )
+    centre_of_mass: tuple[float, float] | None = quantity(
+        None, unit="m", description="In the body's axes; left out: that of the shapes, or the origin"
+    )
+    position: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Position of its origin at the start")
+    angle: float = quantity(0.0, unit="rad", description="Angle about z at the start")
+    velocity: Vector = quantity(
+        ORIGIN, unit="m/s, rad/s", description="Of the centre of mass, and angular, at the start"
+    )
+
+
+def _ordered(values: tuple[float, float] | None) -> tuple[float, float] | None:
+    if values is not None and not values[0] <= values[1]:
+        raise ValueError(f"= [{values[0]:g}, {values[1]:g}]: the lower limit must not be above the upper one")
+    return values
+
+
+Range = Annotated[tuple[float, float], AfterValidator(_ordered)]
+
+
+def _in_range(body: Any, key: str, unit: str) -> Any:
+    value = getattr(body, key)
+    if body.range is not None and not body.range[0] <= value <= body.range[1]:
+        limits = f"{body.range[0]:g} to {body.range[1]:g} {unit}"
+        raise ValueError(f".{key} = {value:g} {unit}: must be in range, {limits}")
+    return body
+
+
+class _LinkedBody(Placed, _SpatialBody):
+    """A body on a joint, whose pose (position, rotation) is in the parent's axes."""
+
+    parent: str = quantity(WORLD, description="Body that it is fastened to: NAME, or FILE/LINK")
+    axis: Direction = quantity(description="Direction of the joint, of any length, in the body's axes")
+    limit_restitution: float = quantity(0.0, description="Restitution at the ends of the range", ge=0.0, le=1.0)
+
+
+class RevoluteBodyParameters(_LinkedBody):
+    """A body on a hinge at its origin."""
+
+    joint: Literal["revolute"] = "revolute"
+    angle: float = quantity(0.0, unit="rad", description="Angle at the start")
+    velocity: float = quantity(0.0, unit="rad/s", description="Angular velocity at the start")
+    range: Range | None = quantity(None, unit="rad", description="Angles that it can have; left out: all")
+    damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the hinge", ge=0.0, le=1e9)
+    friction: float = quantity(0.0, unit="N m", description="Dry friction of the hinge", ge=0.0, le=1e9)
+
+    @model_validator(mode="after")
+    def _starts_in_range(self) -> Any:
+        return _in_range(self, "angle", "rad")
+
+
+class PrismaticBodyParameters(_LinkedBody):
+    """A body on a slide."""
+
+    joint: Literal["prismatic"] = "prismatic"
+    travel: float = quantity(0.0, unit="m", description="Travel at the start")
+    velocity: float = quantity(0.0, unit="m/s", description="Velocity at the start")
+    range: Range | None = quantity(None, unit="m", description="Travels that it can have; left out: all")
+    damping: float = quantity(0.0, unit="N s/m", description="Viscous damping of the slide", ge=0.0, le=1e9)
+    friction: float = quantity(0.0, unit="N", description="Dry friction of the slide", ge=0.0, le=1e9)
+
+    @model_validator(mode="after")
+    def _starts_in_range(self) -> Any:
+        return _in_range(self, "travel", "m")
+
+
+AnyBodyParameters = Annotated[
+    FixedBodyParameters | FreeBodyParameters | PlanarBodyParameters | RevoluteBodyParameters | PrismaticBodyParameters,
+    Field(discriminator="joint"),
+]
+
+
+class FileParameters(Placed, Material):
+    """Bodies and joints from a URDF or MJCF file; its links are bodies named FILE/LINK."""
+
+    path: str = quantity(description=".urdf (URDF) or .xml (MJCF), here or in the experiment's folder")
+    base: Literal["fixed", "free"] = quantity("fixed", description="Whether what the file does not move can move")
+    meshes: Literal["pieces", "hull"] = quantity(
+        "pieces", description="Of a mesh, each connected piece, which must be convex; or the hull of all of it"
+    )
+    limits: Literal["all", "position", "none"] = quantity(
+        "all", description="Which limits of its joints count: of position and speed, of position only, or none"
+    )
+    limit_restitution: float = quantity(
+        0.0, description="Restitution of its joints at their limits of position", ge=0.0, le=1.0
+    )
+    q: tuple[float, ...] | None = quantity(
+        None,
+        description="Coordinates at the start, in Pinocchio's order of the file, the pose of a free root (x, y, z, "
+        "quaternion x y z w) before those of its joints; left out: the pose that the file shows, with joints that it "
+        "shows beyond their limits at these",
+    )
+    v: tuple[float, ...] | None = quantity(
+        None, description="Velocities likewise; a free root's: of its centre of mass, and angular, in world axes"
+    )
+
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+def _named(entries: dict[str, Any]) -> dict[str, Any]:
+    for name in entries:
+        if not NAME.fullmatch(name) or name == WORLD:
+            raise ValueError(f".{name}: must be named by letters, digits, _ and -, a letter first, and not {WORLD}")
+    return entries
+
+
+class WorldParameters(Parameters):
+    """Bodies by name, files by name, and what of them is held and collides."""
+
+    type: Literal["world"] = "world"
+    planar: bool = quantity(False, description="Everything moves in the plane of x and y")
+    gravity: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", description="Acceleration of free fall")
+    bodies: Annotated[dict[str, AnyBodyParameters], AfterValidator(_named)] = quantity({}, description="Bodies by name")
+    files: Annotated[dict[str, FileParameters], AfterValidator(_named)] = quantity({}, description="Files by name")
+    tool: str = quantity(description="The held body: NAME, or FILE/LINK")
+    hold: Vector | None = quantity(
+        None, unit="m", description="Hold point in the body's axes; left out: its centre of mass"
+    )
+    rank_tolerance: float = quantity(
+        1e-3,
+        unit="m",
+        description="Singular value of the hand Jacobian, turns times 1 m, up to which the linkage blocks the hand in "
+        "a direction",
+        ge=0.0,
+        le=1.0,
+    )
+    rank_fade: float = quantity(
+        0.0, description="Part of rank_tolerance above it in which a blocked direction fades in", ge=0.0, le=100.0
+    )
+    constraints: Annotated[dict[str, AnyWorldConstraintParameters], AfterValidator(_named)] = quantity(
+        {}, description="Exact constraints by name"
+    )
+    ignore: tuple[tuple[str, str], ...] = quantity(
+        (), description="Pairs of bodies (NAME, FILE/LINK, or FILE for all of it) that do not collide"
+    )
+    allowed_overlap: float = quantity(1e-3, unit="m", description="How deep bodies may overlap at the start", ge=0.0)
+    jitter: NotNegativePair = quantity(
+        (0.0, 0.0),
+        unit="m, rad",
+        description="Standard deviation of where each free and each planar body is at the start, from the seed: "
+        "position, rotation; a start in which bodies overlap is drawn again",
+    )

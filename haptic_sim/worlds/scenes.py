@@ -1,0 +1,472 @@
+"""Scenes: worlds of experiments, as a few parameters each.
+
+A scene is turned into `WorldParameters`, which `worlds.build` turns into a model. `type: world` is that description
+itself: any bodies, linkages and files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+import numpy as np
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
+from haptic_sim.constraints.scenes import (
+    DiskOnSphereParameters,
+    RollingDiskParameters,
+    RollingSpheresParameters,
+    TwoLinkCircleParameters,
+    TwoLinkClosedLoopParameters,
+)
+from haptic_sim.contact.response import RIGID, ContactParameters, Method
+from haptic_sim.worlds.linkages import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
+from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
+from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.building import World, build
+
+GRAVITY = 9.81  # [m/s^2]
+
+
+class NoToolParameters(Parameters):
+    """The scene says which of its bodies is held."""
+
+    type: Literal["none"] = "none"
+
+
+class PegParameters(Parameters):
+    """A rectangular planar peg, held at its centre of mass."""
+
+    type: Literal["peg"] = "peg"
+    size: PositivePair = quantity((0.042, 0.021), unit="m", description="Extent along its own x and y")
+    mass: float = quantity(2.0, unit="kg", description="Mass", gt=0.0, le=1e3)
+    inertia: float = quantity(0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3)
+
+    def parts(self) -> dict[str, Any]:
+        """What it adds to a planar world: bodies, and which is held and how."""
+        return {
+            "bodies": {"tool": _planar(self, {"type": "box", "size": [*self.size, min(self.size)]})},
+            "tool": "tool",
+        }
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Left, lower, right and upper end at the start [m]."""
+        half_x, half_y = 0.5 * self.size[0], 0.5 * self.size[1]
+        return -half_x, -half_y, half_x, half_y
+
+
+class ThreeLinksParameters(Parameters):
+    """A planar arm of three links on revolute joints, held at the centre of mass of one (THESIS Table 5.1)."""
+
+    type: Literal["three_links"] = "three_links"
+    lengths: PositiveTriple = quantity(LENGTHS, unit="m", description="Of the links, from the base on")
+    masses: PositiveTriple = quantity(MASSES, unit="kg", description="Of the links; their centres are at mid-link")
+    inertias: PositiveTriple = quantity(
+        INERTIAS, unit="kg m^2", description="Of the links, about their centres of mass"
+    )
+    angles: tuple[float, float, float] = quantity(
+        (math.pi / 4, math.pi / 6, -math.pi / 6),
+        unit="rad",
+        description="Of each joint to the link before, at the start",
+    )
+    rates: tuple[float, float, float] = quantity((0.0,) * 3, unit="rad/s", description="Of the joints, at the start")
+    hold: Literal["proximal", "middle", "distal"] = quantity("distal", description="The held link")
+    base: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Where its first joint is")
+    width: float = quantity(0.01, unit="m", description="Of the links, where something may touch them", gt=0.0, le=1.0)
+    rank_tolerance: float = quantity(
+        1e-3,
+        unit="m",
+        description="Singular value of the hand Jacobian, turns times 1 m, up to which a direction is one of "
+        "topological constraint",
+        ge=0.0,
+        le=1.0,
+    )
+    rank_fade: float = quantity(
+        1.0,
+        description="Part of rank_tolerance above it in which such a direction fades; 0: it comes and goes at once",
+        ge=0.0,
+        le=100.0,
+    )
+
+    def parts(self) -> dict[str, Any]:
+        """As `PegParameters.parts`; the links do not touch each other."""
+        bodies: dict[str, Any] = {}
+        parent, where = "world", [*self.base, 0.0]
+        for i, name in enumerate(HOLDS):
+            length = self.lengths[i]
+            bodies[name] = {
+                "joint": "revolute",
+                "parent": parent,
+                "position": where,
+                "axis": [0, 0, 1],
+                "angle": self.angles[i],
+                "velocity": self.rates[i],
+                "mass": self.masses[i],
+                "centre_of_mass": [0.5 * length, 0, 0],
+                # The other two moments do not matter in the plane; equal ones are those of a possible body.
+                "inertia": [self.inertias[i]] * 3,
+                "shapes": [{"type": "box", "size": [length, self.width, self.width], "position": [0.5 * length, 0, 0]}],
+            }
+            parent, where = name, [length, 0.0, 0.0]
+        return {
+            "bodies": bodies,
+            "tool": self.hold,
+            "ignore": [[HOLDS[0], HOLDS[2]]],
+            "rank_tolerance": self.rank_tolerance,
+            "rank_fade": self.rank_fade,
+        }
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """As `PegParameters.bounds`."""
+        angles = np.cumsum(self.angles)
+        steps = np.stack([np.cos(angles), np.sin(angles)], axis=1) * np.array(self.lengths)[:, None]
+        points = np.array(self.base) + np.concatenate([np.zeros((1, 2)), np.cumsum(steps, axis=0)])
+        low, high = points.min(axis=0) - 0.5 * self.width, points.max(axis=0) + 0.5 * self.width
+        return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
+
+PlanarTool = PegParameters | ThreeLinksParameters
+AnyToolParameters = Annotated[PegParameters | ThreeLinksParameters | NoToolParameters, Field(discriminator="type")]
+
+
+def _outside_the_peg(gaps: tuple[float, float]) -> tuple[float, float]:
+    for i, gap in enumerate(gaps):
+        if not gap > 0.0:
+            raise ValueError(f"[{i}] = {gap:g} m: the wall would be inside the peg; must be > 0")
+    return gaps
+
+
+Gaps = Annotated[tuple[float, float], AfterValidator(_outside_the_peg)]
+
+
+@dataclass(frozen=True)
+class Wall:
+    """A fixed half-space: solid where normal . p < offset."""
+
+    name: str
+    normal: tuple[float, float, float]
+    offset: float  # [m]
+
+
+class EmptyParameters(Parameters):
+    """A plane with nothing in it but the tool."""
+
+    TOOLS: ClassVar[Any] = PlanarTool
+    type: Literal["empty"] = "empty"
+    gravity: tuple[float, float] = quantity((0.0, 0.0), unit="m/s^2", description="Acceleration of free fall, x and y")
+
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        return {"planar": True, "gravity": [*self.gravity, 0], **tool.parts()}
+
+
+class EnclosureParameters(Parameters):
+    """Four fixed walls around the tool as it starts; a peg does so at the origin, aligned."""
+
+    TOOLS: ClassVar[Any] = PlanarTool
+
+    type: Literal["enclosure"] = "enclosure"
+    gap: Gaps = quantity((0.03, 0.06), unit="m", description="From the tool to the right and to the lower wall")
+    far_gap: Gaps = quantity((0.1, 0.1), unit="m", description="From the tool to the left and to the upper wall")
+
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        walls = {wall.name: _plane(wall.normal, wall.offset) for wall in enclosure_walls(tool, self)}
+        parts = tool.parts()
+        return {"planar": True, "gravity": [0, 0, 0], **parts, "bodies": {**walls, **parts["bodies"]}}
+
+
+def enclosure_walls(tool: PlanarTool, scene: EnclosureParameters) -> tuple[Wall, ...]:
+    """Right, lower, left and upper wall around the tool at its start."""
+    left, lower, right, upper = tool.bounds()
+    return (
+        Wall("right_wall", (-1.0, 0.0, 0.0), -(right + scene.gap[0])),
+        Wall("lower_wall", (0.0, 1.0, 0.0), lower - scene.gap[1]),
+        Wall("left_wall", (1.0, 0.0, 0.0), left - scene.far_gap[0]),
+        Wall("upper_wall", (0.0, -1.0, 0.0), -(upper + scene.far_gap[1])),
+    )
+
+
+class SlotParameters(Parameters):
+    """A peg in a slot along x that squeezes it: one contact at each wall, in the middle of the peg's rounded side."""
+
+    TOOLS: ClassVar[Any] = PegParameters
+    type: Literal["slot"] = "slot"
+    normal_force: float = quantity(0.175, unit="N", description="Of each wall on the peg", gt=0.0, le=1e3)
+
+    def world(self, tool: PegParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`; walls that overlap the peg by as much as their stiffness makes the normal force."""
+        radius = 0.25 * tool.size[1]
+        reach = 0.5 * tool.size[1] - self.normal_force / contact.stiffness
+        capsule = {"type": "capsule", "radius": radius, "length": 2.0 * radius, "rotation": [0.5 * math.pi, 0, 0]}
+        peg = {
+            "joint": "prismatic",
+            "axis": [1, 0, 0],
+            "mass": tool.mass,
+            "inertia": [tool.inertia] * 3,
+            "shapes": [capsule],
+        }
+        bodies = {"lower_wall": _plane((0, 1, 0), -reach), "upper_wall": _plane((0, -1, 0), -reach), "tool": peg}
+        return {"planar": True, "gravity": [0, 0, 0], "bodies": bodies, "tool": "tool"}
+
+
+class TwoLinksParameters(Parameters):
+    """A planar arm of two uniform rods whose left side touches an obstacle (THESIS figure 4.11)."""
+
+    type: Literal["two_links"] = "two_links"
+    lengths: PositivePair = quantity((1.0, 1.0), unit="m", description="Of the base and of the distal link")
+    masses: PositivePair = quantity((1.0, 1.0), unit="kg", description="Of the base and of the distal link")
+    angles: tuple[float, float] = quantity((0.5 * math.pi, 0.0), unit="rad", description="Of the joints")
+    rates: tuple[float, float] = quantity((1.0, 1.0), unit="rad/s", description="Of the joints, before the collision")
+    contact_height: float = quantity(
+        0.7, unit="m", description="Where along the arm the obstacle is: its height beside an upright arm", gt=0.0
+    )
+    restitutions: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = quantity(
+        tuple(i / 20 for i in range(21)), description="Coefficients of restitution to try", min_length=1
+    )
+
+    @model_validator(mode="after")
+    def _obstacle_is_at_the_arm(self) -> TwoLinksParameters:
+        if self.contact_height > sum(self.lengths):
+            length = sum(self.lengths)
+            raise ValueError(f".contact_height = {self.contact_height:g} m: must be at most the arm's {length:g} m")
+        return self
+
+    @property
+    def struck(self) -> int:
+        """Which link the obstacle touches: 0 the base, 1 the distal one."""
+        return int(self.contact_height > self.lengths[0])
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`; the obstacle is a small ball."""
+        thick, ball = 0.02, 0.01  # [m]
+        links: dict[str, Any] = {}
+        parent, where = "world", 0.0
+        for i, name in enumerate(("base_link", "distal_link")):
+            length, mass = self.lengths[i], self.masses[i]
+            links[name] = {
+                "joint": "revolute",
+                "parent": parent,
+                "position": [where, 0, 0],
+                "axis": [0, 0, 1],
+                "angle": self.angles[i],
+                "velocity": self.rates[i],
+                "mass": mass,
+                "centre_of_mass": [0.5 * length, 0, 0],
+                # of a rod about its middle; about its own axis it has to have something
+                "inertia": [1e-3 * mass * length**2 / 12, mass * length**2 / 12, mass * length**2 / 12],
+                "shapes": [{"type": "box", "size": [length, thick, thick], "position": [0.5 * length, 0, 0]}],
+            }
+            parent, where = name, length
+        angle = sum(self.angles[: self.struck + 1])  # of the link that is struck
+        at = (self.contact_height - self.struck * self.lengths[0]) * _direction(angle)
+        at += self.struck * self.lengths[0] * _direction(self.angles[0])
+        at += (0.5 * thick + ball - 1e-9) * _direction(angle + 0.5 * math.pi)  # it just touches
+        obstacle = {
+            "joint": "fixed",
+            "position": [*at.tolist(), 0],
+            "shapes": [{"type": "sphere", "radius": ball}],
+        }
+        return {"planar": True, "gravity": [0, 0, 0], "bodies": {"obstacle": obstacle, **links}, "tool": "distal_link"}
+
+
+class DropParameters(Parameters):
+    """A ball and a cube dropped on the floor."""
+
+    type: Literal["drop"] = "drop"
+    height: float = quantity(0.2, unit="m", description="Of the lowest point of each above the floor", ge=0.0, le=100.0)
+    radius: float = quantity(0.03, unit="m", description="Of the ball", gt=0.0, le=1.0)
+    side: float = quantity(0.05, unit="m", description="Of the cube", gt=0.0, le=1.0)
+    mass: float = quantity(0.2, unit="kg", description="Of each", gt=0.0, le=1e3)
+    tilt: float = quantity(0.3, unit="rad", description="Of the cube, about an edge of its lower side", ge=-1.6, le=1.6)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        half = 0.5 * self.side * (abs(math.cos(self.tilt)) + abs(math.sin(self.tilt)))
+        ball = {
+            "joint": "free",
+            "position": [0, 0, self.height + self.radius],
+            "mass": self.mass,
+            "shapes": [{"type": "sphere", "radius": self.radius}],
+        }
+        cube = {
+            "joint": "free",
+            "position": [4.0 * (self.radius + self.side), 0, self.height + half],
+            "rotation": [0, self.tilt, 0],
+            "mass": self.mass,
+            "shapes": [{"type": "box", "size": [self.side] * 3}],
+        }
+        return {"bodies": {"floor": _plane((0, 0, 1), 0.0), "ball": ball, "cube": cube}, "tool": "ball"}
+
+
+class SlopeParameters(Parameters):
+    """A block at rest on a slope that falls towards +x; with penalties it starts as deep as its weight presses it."""
+
+    type: Literal["slope"] = "slope"
+    angle: float = quantity(12.0, unit="deg", description="Of the slope", ge=0.0, lt=90.0)
+    size: PositiveTriple = quantity((0.1, 0.1, 0.05), unit="m", description="Of the block")
+    mass: float = quantity(1.0, unit="kg", description="Of the block", gt=0.0, le=1e3)
+    gravity: float = quantity(GRAVITY, unit="m/s^2", description="Acceleration of free fall", ge=0.0, le=100.0)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        angle = math.radians(self.angle)
+        sine, cosine = math.sin(angle), math.cos(angle)
+        corners = 4 if contact.per == "point" else 1
+        depth = self.mass * self.gravity * cosine / (corners * contact.stiffness) if method not in RIGID else 0.0
+        middle = 0.5 * self.size[2] - depth
+        block = {
+            "joint": "free",
+            "position": [middle * sine, 0, middle * cosine],
+            "rotation": [0, angle, 0],
+            "mass": self.mass,
+            "shapes": [{"type": "box", "size": list(self.size)}],
+        }
+        bodies = {"slope": _plane((sine, 0, cosine), 0.0), "block": block}
+        gravity = [0, 0, -self.gravity]
+        return {"gravity": gravity, "bodies": bodies, "tool": "block", "allowed_overlap": max(1e-3, 2 * depth)}
+
+
+class StackParameters(Parameters):
+    """Boxes on top of each other on the floor; the uppermost is the tool."""
+
+    type: Literal["stack"] = "stack"
+    boxes: int = quantity(20, description="How many", ge=1, le=40)
+    side: float = quantity(0.1, unit="m", description="Of each", gt=0.0, le=10.0)
+    mass: float = quantity(1.0, unit="kg", description="Of each", gt=0.0, le=1e3)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`."""
+        bodies: dict[str, Any] = {"floor": _plane((0, 0, 1), 0.0)}
+        for i in range(self.boxes):
+            bodies[f"box_{i}"] = {
+                "joint": "free",
+                "position": [0, 0, (i + 0.5) * self.side],
+                "mass": self.mass,
+                "shapes": [{"type": "box", "size": [self.side] * 3}],
+            }
+        return {"bodies": bodies, "tool": f"box_{self.boxes - 1}"}
+
+
+ROD_END = 0.002  # [m] radius
+
+
+class StrikeParameters(Parameters):
+    """A ball with back-spin that falls on the floor at a slant, and a rod that strikes it with its end.
+
+    Without gravity, so that nothing but the impact changes velocities.
+    """
+
+    type: Literal["strike"] = "strike"
+    radius: float = quantity(0.05, unit="m", description="Of the ball", gt=0.0, le=1.0)
+    speed: tuple[float, float] = quantity((1.0, 2.0), unit="m/s", description="Of the ball: forward and downward")
+    spin: float = quantity(60.0, unit="rad/s", description="Of the ball, backward")
+    length: float = quantity(0.3, unit="m", description="Of the rod", gt=0.0, le=10.0)
+    angle: float = quantity(45.0, unit="deg", description="Of the rod to the floor", gt=0.0, le=90.0)
+    rod_speed: tuple[float, float] = quantity(
+        (1.0, 1.0), unit="m/s", description="Of the rod: forward (the way it leans) and downward"
+    )
+    mass: float = quantity(0.5, unit="kg", description="Of each", gt=0.0, le=1e3)
+    gap: float = quantity(0.01, unit="m", description="To the floor at the start", gt=0.0, le=1.0)
+
+    def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`; the rod touches with a small ball at its end."""
+        angle = math.radians(self.angle)
+        thick = ROD_END
+        half, inertia = 0.5 * self.length, self.mass * self.length**2 / 12
+        ball = {
+            "joint": "free",
+            "position": [0, 0, self.radius + self.gap],
+            "velocity": [self.speed[0], 0, -self.speed[1], 0, -self.spin, 0],
+            "mass": self.mass,
+            "shapes": [{"type": "sphere", "radius": self.radius}],
+        }
+        rod = {
+            "joint": "free",
+            "position": [0.0, 4.0 * self.radius + self.length, half * math.sin(angle) + thick + self.gap],
+            "rotation": [0, 0.5 * math.pi - angle, 0],
+            "velocity": [self.rod_speed[0], 0, -self.rod_speed[1], 0, 0, 0],
+            "mass": self.mass,
+            "inertia": [inertia, inertia, 1e-3 * inertia],
+            "centre_of_mass": [0, 0, 0],
+            "shapes": [{"type": "sphere", "radius": thick, "position": [0, 0, -half]}],
+        }
+        bodies = {"floor": _plane((0, 0, 1), 0.0), "ball": ball, "rod": rod}
+        return {"gravity": [0, 0, 0], "bodies": bodies, "tool": "ball"}
+
+
+AnySceneParameters = Annotated[
+    EnclosureParameters
+    | EmptyParameters
+    | SlotParameters
+    | TwoLinksParameters
+    | DropParameters
+    | SlopeParameters
+    | StackParameters
+    | StrikeParameters
+    | DoorParameters
+    | CrankParameters
+    | LaparoscopicParameters
+    | RobotArmParameters
+    | RollingDiskParameters
+    | DiskOnSphereParameters
+    | TwoLinkCircleParameters
+    | RollingSpheresParameters
+    | TwoLinkClosedLoopParameters
+    | WorldParameters,
+    Field(discriminator="type"),
+]
+
+
+def tools_of(scene: Any) -> tuple[str, ...]:
+    """Types of the tools that a scene may be around; `none` if it has one of its own."""
+    tools = getattr(scene, "TOOLS", NoToolParameters)
+    return tuple(tool.model_fields["type"].default for tool in get_args(tools) or (tools,))
+
+
+def build_world(
+    tool: PlanarTool | NoToolParameters,
+    scene: Any,
+    contact: ContactParameters,
+    method: Method = "penalty",
+    folder: Path = Path(),
+    seed: int = 0,
+) -> World:
+    """The world of a scene.
+
+    Args:
+        tool: of a type that the scene takes, see `tools_of`.
+        scene: one of AnySceneParameters.
+        contact: material of what has no own.
+        method: some scenes start in the equilibrium of its penalties.
+        folder: where paths of files start from.
+        seed: of where bodies are that have jitter.
+
+    Raises:
+        ParameterError: what cannot be built, one line for each problem.
+    """
+    try:
+        parameters = (
+            scene
+            if isinstance(scene, WorldParameters)
+            else WorldParameters.model_validate({"type": "world", **scene.world(tool, contact, method)})
+        )
+    except ValidationError as error:  # numbers of the scene that are allowed, and together give what is not
+        raise ParameterError(explain(error, WorldParameters, f"scene.type = {scene.type}: its world: ")) from error
+    friction = (contact.friction.static, contact.friction.kinetic)
+    return build(parameters, folder, restitution=contact.restitution, friction=friction, prefix="scene.", seed=seed)
+
+
+def _direction(angle: float) -> np.ndarray:
+    return np.array([math.cos(angle), math.sin(angle)])
+
+
+def _plane(normal: tuple[float, float, float], offset: float) -> dict[str, Any]:
+    return {"joint": "fixed", "shapes": [{"type": "plane", "normal": list(normal), "offset": offset}]}
+
+
+def _planar(tool: PegParameters, shape: dict[str, Any]) -> dict[str, Any]:
+    return {"joint": "planar", "mass": tool.mass, "inertia": tool.inertia, "shapes": [shape]}
