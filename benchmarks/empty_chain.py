@@ -19,9 +19,9 @@ import rclpy
 from haptics import msg
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-from haptic_sim.messages import TOPICS
 from haptic_ros.inbox import Inbox
 from haptic_ros.realtime import Deadlines, Stopwatch, prioritise, without_collector
+from haptic_sim.messages import TOPICS
 
 ANSWERS = {
     "controller": {"device_state": "tool_command", "tool_state": "device_command"},

@@ -28,14 +28,14 @@ from haptic_bench import experiment
 from haptic_bench.benchmark_turns import Contestant, Figures, take_turns
 from haptic_bench.experiment import Trial
 from haptic_drivers.operators import build_operator
-from haptic_sim.constraints.scenes import build_setup, build_solver
-from haptic_sim.constraints.tool import ConstrainedTool
 from haptic_sim.constraints.library import Constrained
 from haptic_sim.constraints.projection import ProjectionSolver
-from haptic_sim.hand.held import Hand
-from haptic_sim.worlds.linkages import robots
-from haptic_sim.messages import ToolCommand
+from haptic_sim.constraints.scenes import build_setup, build_solver
+from haptic_sim.constraints.tool import ConstrainedTool
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.hand.held import Hand
+from haptic_sim.messages import ToolCommand
+from haptic_sim.worlds.linkages import robots
 
 RATE = 1000.0  # [Hz]
 MINUTE, TEN = 60.0, 10.0  # [s] of the residuals, of the energies

@@ -28,11 +28,11 @@ import pinocchio as pin
 
 from haptic_bench.benchmark_turns import Contestant, Figures, take_turns
 from haptic_sim.contact.response import ContactParameters, Method
-from haptic_sim.tool.environment import Environment
-from haptic_sim.messages import ToolCommand
 from haptic_sim.geometry.shapes import BoxParameters, Placed, PlaneParameters, SphereParameters
-from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
+from haptic_sim.messages import ToolCommand
+from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.parameters import FreeBodyParameters, WorldParameters
 
 RATE = 1000.0  # [Hz] of the simulated time, and of the steps once a millisecond
 SETTLE = 300  # steps before any is measured

@@ -31,16 +31,10 @@ from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read
 from haptic_sim import inputs
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
-from haptic_sim.tool.environment import EnvironmentParameters
-from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity, variant_of
-from haptic_sim.worlds.scenes import (
-    AnySceneParameters,
-    AnyToolParameters,
-    NoToolParameters,
-    tools_of,
-)
+from haptic_sim.tool.environment import EnvironmentParameters
+from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.tool.tool_side import (
     build_tool_side,
     hand_inertia,
@@ -50,8 +44,14 @@ from haptic_sim.tool.tool_side import (
     tool_sizes,
     world_of,
 )
-from haptic_sim.worlds.parameters import NAME, WorldParameters
 from haptic_sim.worlds.building import World, with_absolute_paths
+from haptic_sim.worlds.parameters import NAME, WorldParameters
+from haptic_sim.worlds.scenes import (
+    AnySceneParameters,
+    AnyToolParameters,
+    NoToolParameters,
+    tools_of,
+)
 
 MAX_TICKS = 10_000_000
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most

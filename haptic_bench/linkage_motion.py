@@ -36,10 +36,10 @@ from haptic_bench.samples import MessageStore, Samples, of_trial
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_control.controllers import NoControllerParameters
 from haptic_drivers.driver import NoDeviceParameters
+from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.messages import ToolCommand
 from haptic_sim.messages import columns as message_columns
-from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.spatial import rotation_difference
 
 ALONE = "tool without a device"

@@ -13,9 +13,9 @@ from haptic_control.controllers import build_controller
 from haptic_drivers.driver import NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
 from haptic_sim.contact.response import UNLIMITED
+from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
 from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
-from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
 from haptic_sim.tool.tool_side import ToolSide, build_tool_side
 from haptic_sim.tool.world_state import WorldStates
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from haptic_sim.tool.environment import SurveySchedule
 from haptic_sim.messages import TOPICS, stamp_of, time_between
+from haptic_sim.tool.environment import SurveySchedule
 
 ROW = ("device_state", "tool_command", "tool_state", "device_command")
 ALONE = ("tool_command", "tool_state")

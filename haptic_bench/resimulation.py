@@ -16,8 +16,6 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
 from haptic_drivers.driver import NoDeviceParameters, SimulatedParameters, build_driver
 from haptic_sim.contact.response import ContactParameters
-from haptic_sim.tool.environment import Surveyor
-from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.messages import (
     DeviceCommand,
     DeviceState,
@@ -29,6 +27,8 @@ from haptic_sim.messages import (
     stamp_of,
 )
 from haptic_sim.parameters import Parameters
+from haptic_sim.tool.environment import Surveyor
+from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.tool.tool_side import build_tool_side
 from haptic_sim.tool.world_state import WorldStates
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from haptic_bench.bag import LATCHED_QOS, BagError, BagWriter, Topic, message_types, read, read_metadata, read_numbers
 from haptic_bench.recording import ALONE, ROW, Recording
-from haptic_sim.tool.environment import SurveySchedule
 from haptic_sim.messages import TOPICS, tick_place
+from haptic_sim.tool.environment import SurveySchedule
 
 EVENTS = "trial_events"
 FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose

@@ -81,7 +81,7 @@ def code() -> dict[str, str]:
     """What decides about the bits of a trial: versions, and a digest of this program."""
     root = Path(__file__).resolve().parents[1]
     found = hashlib.sha256()
-    for package in ("haptic_bench", "haptic_control", "haptic_drivers", "haptic_sim"):
+    for package in ("haptic_bench", "haptic_control", "haptic_drivers", "haptic_ros", "haptic_sim"):
         for path in sorted((root / package).rglob("*.py")):
             found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return {**versions(), "haptics": found.hexdigest()[:12]}

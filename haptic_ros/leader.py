@@ -17,10 +17,10 @@ from rclpy.clock import ROSClock
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.serialization import deserialize_message
 
-from haptic_sim.messages import TOPICS, Message
 from haptic_ros.realtime import Deadlines, Stopwatch
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import DEACTIVATED, POLL, READY_TIMEOUT, ServoError, TrialParameters
+from haptic_sim.messages import TOPICS, Message
 from haptic_sim.parameters import quantity
 
 RESEND = 0.05  # [s] without an answer after which a tick is begun again
@@ -260,7 +260,7 @@ class LeaderNode(ServoNode):
     def _gather(self) -> bool:
         """Wait until all nodes of the trial are ready, for long if they say that they compile; False if interrupted."""
         self._heard = time.monotonic()
-        ours: list[ServoNode] = [self] if self.composition is None else list(self.composition.nodes)
+        ours: list[Any] = [self] if self.composition is None else list(self.composition.nodes)
         waiting = list(ours)
         others = set(self.config.nodes) - {node.get_name() for node in ours}
         looked = contested_since = time.monotonic()

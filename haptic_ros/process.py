@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 import rclpy
@@ -16,59 +16,13 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 
-from haptic_sim.messages import Message
 from haptic_ros import shared_memory
+from haptic_ros.composition import Composition
 from haptic_ros.servo import ServoNode
 
 GRACE = 10  # [s] for a process that is told to end
 TEARDOWN = 2  # [s] of that for the middleware
 STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in it for minutes
-
-
-class Composition:
-    """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
-
-    They take the message itself, which needs no checks. The first node's thread does all the work; what is published
-    goes out when its tick is over (`flush`).
-    """
-
-    def __init__(self, nodes: Sequence[ServoNode]):
-        self.nodes = nodes
-        self._takers: dict[str, list[ServoNode]] = {}
-        self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
-
-    def open(self) -> None:
-        """To be called when all nodes are configured."""
-        for node in self.nodes:
-            for topic in node.subscribed():
-                self._takers.setdefault(topic, []).append(node)
-        outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
-        self.nodes[0].inbox = self.nodes[0].open_inbox(outside)
-
-    def published(self) -> set[str]:
-        """Topics that are published by a node of this process."""
-        return {topic for node in self.nodes for topic in node.published()}
-
-    def takers(self, topic: str) -> Sequence[ServoNode]:
-        """The nodes of this process that take a topic."""
-        return self._takers.get(topic, ())
-
-    def send(self, publish: Callable[[bytes], None], topic: str, data: bytes, message: bytes | Message) -> None:
-        """Hand a message to the nodes that take it, publish its bytes later."""
-        self._outgoing.append((publish, data))
-        for node in self._takers.get(topic, ()):
-            node.take(topic, message)
-
-    def look_ahead(self) -> None:
-        """A tick has been answered: do for the next what can be done already."""
-        for node in self.nodes:
-            node.look_ahead()
-
-    def flush(self) -> None:
-        """Publish what was sent."""
-        for publish, data in self._outgoing:
-            publish(data)
-        self._outgoing.clear()
 
 
 def run(*kinds: type[ServoNode]) -> NoReturn:

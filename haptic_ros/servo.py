@@ -18,7 +18,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -29,17 +29,15 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from haptic_sim import kernel_cache
-from haptic_sim.dynamics.energy import UnstableError
-from haptic_sim.messages import TOPICS, Message, MessageError, tick_time
+from haptic_ros.composition import Composition
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.realtime import prioritise, without_collector
 from haptic_ros.ros_parameters import declare, read
 from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, POLL, ServoError, TrialParameters
+from haptic_sim import kernel_cache
+from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.messages import TOPICS, Message, MessageError, tick_time
 from haptic_sim.parameters import ParameterError
-
-if TYPE_CHECKING:
-    from haptic_ros.process import Composition
 
 GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
 _WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)

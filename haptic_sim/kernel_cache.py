@@ -49,7 +49,7 @@ from numba.core.serialize import dumps
 from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
 
-PACKAGES = ("haptic_sim", "haptic_control", "haptic_drivers", "haptic_bench")
+PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench")
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
 _TOOLS = (sys.version, numba.__version__, llvmlite.__version__)

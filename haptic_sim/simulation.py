@@ -15,13 +15,13 @@ from haptic_sim import inputs
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
 from haptic_sim.dynamics.energy import TERMS
-from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.messages import ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
-from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters, NoToolParameters, tools_of
+from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_environment, world_of
-from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.building import with_absolute_paths
+from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
     "name",

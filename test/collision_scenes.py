@@ -8,8 +8,8 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.contact_rows import ContactRows
+from haptic_sim.geometry.collision import CollisionDetector
 
 GENERIC = pin.SE3(pin.exp3(np.array([0.7, -0.4, 1.1])), np.array([0.13, -0.31, 0.22]))
 

@@ -10,12 +10,12 @@ import pinocchio as pin
 import pytest
 from collision_scenes import GENERIC, Contacts, Scene, at, convex, gem, random_pose
 
+from haptic_sim.contact_rows import ContactRows
+from haptic_sim.dynamics.multibody import planar_joint
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.geometry.collision.broad_phase import find_near
 from haptic_sim.geometry.collision.manifold import fill_contacts
 from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
-from haptic_sim.contact_rows import ContactRows
-from haptic_sim.dynamics.multibody import planar_joint
 
 CUBE = (0.1, 0.1, 0.1)
 UP = np.array([0.0, 0.0, 1.0])

@@ -10,8 +10,8 @@ from scipy.optimize import nnls
 from world_builder import G, Response, Simulation, ball, box, copy_rows, plane, some_bodies, some_rows
 
 from haptic_sim.contact_rows import ContactRows
-from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.parameters import ParameterError
 
 T = 1e-3  # [s]

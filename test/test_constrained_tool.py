@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from haptic_sim.constraints import tool as constrained_tool
+from haptic_sim.constraints.projection import ADVANCED
 from haptic_sim.constraints.scenes import (
     ConstraintParameters,
     DiskOnSphereParameters,
@@ -20,16 +21,15 @@ from haptic_sim.constraints.scenes import (
     build_setup,
     build_solver,
 )
-from haptic_sim.constraints.tool import ConstrainedTool, build_constrained_tool
-from haptic_sim.constraints.projection import ADVANCED
 from haptic_sim.constraints.systems import link_energies
+from haptic_sim.constraints.tool import ConstrainedTool, build_constrained_tool
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.dynamics.energy import TERMS
-from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.messages import FREE, ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.worlds.scenes import NoToolParameters
+from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_tool_side, hand_of, is_constrained, tool_sizes, world_of
+from haptic_sim.worlds.scenes import NoToolParameters
 
 LOPSIDED = (0.0025, 0.0030, 0.0041)
 WRENCH = np.array([0.7, -0.4, 0.5, 0.02, -0.015, 0.03])

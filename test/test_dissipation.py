@@ -9,7 +9,17 @@ import pytest
 from test_worlds_in_motion import random_bodies, room
 from world_builder import METHODS, RIGID, G, Simulation, box, plane
 
-from haptic_sim.dynamics.energy import DAMPING, ELASTIC, FRICTION, IMPACT, INJECTED, KINETIC, NUMERICAL, POTENTIAL, UnstableError
+from haptic_sim.dynamics.energy import (
+    DAMPING,
+    ELASTIC,
+    FRICTION,
+    IMPACT,
+    INJECTED,
+    KINETIC,
+    NUMERICAL,
+    POTENTIAL,
+    UnstableError,
+)
 
 TAKEN = [DAMPING, FRICTION, IMPACT]
 FRICTIONS: tuple[dict[str, Any], ...] = (

@@ -14,8 +14,8 @@ from numba.core.registry import CPUDispatcher
 from haptic_sim.contact import compliant, response, rigid
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import UnstableError
-from haptic_sim.tool.environment import Environment, EnvironmentParameters, Surveyor, SurveySchedule
 from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState, tick_time
+from haptic_sim.tool.environment import Environment, EnvironmentParameters, Surveyor, SurveySchedule
 from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, World, build_world
 
 RATE = 512.0  # [Hz]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.dynamics.arms import INERTIAS, LENGTHS, MASSES, three_links
+from haptic_sim.dynamics.multibody import Multibody, free_joint
 from haptic_sim.hand import Hand, Mobility, RankRule, held, mobility, rendering
 from haptic_sim.hand.mobility import (
     PLANAR,
@@ -38,7 +39,6 @@ from haptic_sim.hand.rendering import (
     total_wrench,
 )
 from haptic_sim.linalg import symmetric_eigen
-from haptic_sim.dynamics.multibody import Multibody, free_joint
 
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
 UR5 = ROBOTS / "ur_description" / "urdf" / "ur5_robot.urdf"

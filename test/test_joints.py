@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from haptic_sim.contact.response import ContactParameters, Method
-from haptic_sim.tool.environment import Environment, Surveyor
 from haptic_sim.dynamics.joints import JointLaw, settle_joints
-from haptic_sim.tool.local_model import LocalModel
-from haptic_sim.messages import ToolCommand
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody
+from haptic_sim.messages import ToolCommand
 from haptic_sim.packed import Packed
-from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.tool.environment import Environment, Surveyor
+from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.parameters import WorldParameters
 
 METHODS: tuple[Method, ...] = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid")
 RATE, T = 1000.0, 1e-3  # [Hz], [s]

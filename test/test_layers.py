@@ -1,48 +1,128 @@
-"""The two storeys: cores know nothing of ROS, and the stairs go one way."""
+"""Storeys and rooms: cores know no ROS, imports go down the stairs only, and no files import each other in a circle."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
-PACKAGES = ("haptic_sim", "haptic_control", "haptic_drivers", "haptic_bench")
+PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench")
+CORES = ("haptic_sim", "haptic_control", "haptic_drivers")
 MAY_IMPORT = {
     "haptic_sim": {"haptic_sim"},
+    "haptic_ros": {"haptic_ros", "haptic_sim"},
     "haptic_control": {"haptic_control", "haptic_sim"},
     "haptic_drivers": {"haptic_drivers", "haptic_sim"},
     "haptic_bench": set(PACKAGES),
 }
+ROOMS = ("dynamics", "hand", "geometry", "contact", "constraints", "worlds", "tool", "simulation", "nodes")
+"""Of haptic_sim, from the ground up: what stands in none of them is the ground, and imports no room."""
+ROS = {"rclpy", "haptics", "rcl_interfaces", "std_msgs", "geometry_msgs", "launch", "launch_ros"}
 
 
-def imported(path: Path) -> set[str]:
-    """First parts of the names of all modules that a file imports, anywhere in it."""
-    names = set()
+def imported(path: Path) -> Iterator[tuple[str, str]]:
+    """Modules that a file imports, anywhere in it, and the name that it takes from them (or none)."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names.add((node.module or "").partition(".")[0])
-    return names
+            for alias in node.names:
+                yield alias.name, ""
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            for alias in node.names:
+                yield node.module or "", alias.name
+
+
+@cache
+def arrows() -> dict[str, set[str]]:
+    """Which of our modules imports which, lazily or not."""
+    paths = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            paths[".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = path
+    found = {}
+    for module, path in paths.items():
+        targets = {f"{name}.{item}" if f"{name}.{item}" in paths else name for name, item in imported(path)}
+        found[module] = {target for target in targets if target in paths and target != module}
+    return found
+
+
+def is_node(module: str) -> bool:
+    return "nodes" in module.split(".")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_stairs_go_one_way(package: str) -> None:
-    for path in (ROOT / package).rglob("*.py"):
-        ours = imported(path) & set(PACKAGES)
-        assert ours <= MAY_IMPORT[package], f"{path} imports {ours - MAY_IMPORT[package]}"
+    for module, targets in arrows().items():
+        if module.partition(".")[0] == package:
+            may = MAY_IMPORT[package] | ({"haptic_ros"} if is_node(module) else set())
+            wrong = {target for target in targets if target.partition(".")[0] not in may}
+            assert not wrong, f"{module} imports {wrong}"
+
+
+def height(module: str) -> int:
+    """On which stair of haptic_sim a module stands; 0 is the ground."""
+    room = module.split(".")[1] if "." in module else "simulation"  # the front door opens on it
+    return ROOMS.index(room) + 1 if room in ROOMS else 0
+
+
+def test_rooms_of_the_simulation_import_what_is_below_them() -> None:
+    for module, targets in arrows().items():
+        for target in targets:
+            if module.startswith("haptic_sim") and target.startswith("haptic_sim."):
+                assert height(target) <= height(module), f"{module} imports {target}, which is above it"
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Modules that import each other, by Tarjan's algorithm."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for target in sorted(edges[module]):
+            if target not in index:
+                visit(target)
+                low[module] = min(low[module], low[target])
+            elif target in stack:
+                low[module] = min(low[module], index[target])
+        if low[module] == index[module]:
+            circle = []
+            while not circle or circle[-1] != module:
+                circle.append(stack.pop())
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for module in sorted(edges):
+        if module not in index:
+            visit(module)
+    return found
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert circles({"a": {"b"}, "b": set()}) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES[:4])
+def test_no_files_import_each_other_in_a_circle(package: str) -> None:
+    assert [circle for circle in circles(arrows()) if any(one.startswith(package) for one in circle)] == []
 
 
 def test_cores_import_no_ros() -> None:
-    ros = {"rclpy", "haptics", "rcl_interfaces", "std_msgs", "geometry_msgs", "launch", "launch_ros"}
-    for package in PACKAGES[:3]:
+    for package in CORES:
         for path in (ROOT / package).rglob("*.py"):
             if "nodes" not in path.parts:
-                assert not imported(path) & ros, f"{path} imports {imported(path) & ros}"
+                found = {name.partition(".")[0] for name, _ in imported(path)} & ROS
+                assert not found, f"{path} imports {found}"
 
 
 def test_cores_run_where_ros_is_not_installed() -> None:

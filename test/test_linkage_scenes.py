@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from haptic_sim.contact.response import ContactParameters
+from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.worlds.linkages import (
     HOLDS,
@@ -16,7 +17,6 @@ from haptic_sim.worlds.linkages import (
     LaparoscopicParameters,
     RobotArmParameters,
 )
-from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.worlds.scenes import NoToolParameters, build_world
 
 

@@ -20,8 +20,8 @@ from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.linkage_topology import NOTHING, STUDY, Variant, decided, drift_at
 from haptic_bench.studies.study import Analysis
 from haptic_sim.dynamics.arms import three_links
-from haptic_sim.hand import Hand
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.hand import Hand
 from haptic_sim.parameters import ParameterError
 
 

@@ -16,9 +16,15 @@ import pytest
 from haptic_bench import experiment
 from haptic_bench.samples import simulated
 from haptic_sim.contact.response import ContactParameters
-from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
-from haptic_sim.worlds.scenes import EmptyParameters, EnclosureParameters, PegParameters, ThreeLinksParameters, build_world
+from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.worlds.scenes import (
+    EmptyParameters,
+    EnclosureParameters,
+    PegParameters,
+    ThreeLinksParameters,
+    build_world,
+)
 
 RATE = 512.0  # [Hz]
 T = 1.0 / RATE

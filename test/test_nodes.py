@@ -25,10 +25,10 @@ from haptic_bench.graph import node_specs, write_parameters  # noqa: E402
 from haptic_bench.nodes.recorder import RecorderNode  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
+from haptic_ros.inbox import Inbox  # noqa: E402
 from haptic_sim import kernel_cache  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
-from haptic_ros.inbox import Inbox  # noqa: E402
 from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
 
 KINDS = {

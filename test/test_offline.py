@@ -13,9 +13,9 @@ from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.offline import simulate
 from haptic_bench.samples import MessageStore, of_trial, simulated
-from haptic_sim.tool.environment import SurveySchedule
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, WorldState
 from haptic_sim.spatial import planar_angle
+from haptic_sim.tool.environment import SurveySchedule
 
 
 def trial(*settings: str, duration: float | None = None) -> Trial:

@@ -15,7 +15,7 @@ from conftest import ROOT
 
 from haptic_bench import command_line, prepare, requirements
 
-OURS = {"haptics", "haptic_sim", "haptic_control", "haptic_drivers", "haptic_bench"}
+OURS = {"haptics", "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench"}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
     "llvmlite": "python3-numba",
     "mcap": "mcap-ros2-support",

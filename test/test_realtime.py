@@ -30,8 +30,8 @@ from haptic_bench.samples import MessageStore  # noqa: E402
 from haptic_bench.trial_bag import EVENTS, read_messages  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
+from haptic_ros import realtime  # noqa: E402
 from haptic_sim.messages import TOPICS, DeviceState, columns  # noqa: E402
-from haptic_ros import realtime# noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 
 SECOND = 1_000_000_000  # [ns]

@@ -11,8 +11,8 @@ import pytest
 from haptic_sim.contact.methods import build_response
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.contact_rows import ContactRows
-from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.dynamics.multibody import Multibody, planar_body
+from haptic_sim.messages import COLLIDING, FREE, RESTING
 
 T = 1.0 / 512.0  # [s]
 MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]

@@ -8,8 +8,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.contact_rows import ContactRows
-from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, contact_velocity, coupling
 from haptic_sim.dynamics.multibody import Multibody, free_joint, planar_body, planar_joint
+from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, contact_velocity, coupling
 
 
 def random_inertia(rng: np.random.Generator, lever: float) -> pin.Inertia:

@@ -19,16 +19,16 @@ from haptic_control import shaping
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters
 from haptic_drivers.inertial import InertialDevice
-from haptic_sim.dynamics.arms import LENGTHS, three_links
 from haptic_sim.contact.response import ContactParameters
-from haptic_sim.tool.environment import Environment
+from haptic_sim.dynamics.arms import LENGTHS, three_links
+from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
-from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.parameters import ParameterError
-from haptic_sim.worlds.scenes import EmptyParameters, NoToolParameters, ThreeLinksParameters, build_world
-from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.scenes import EmptyParameters, NoToolParameters, ThreeLinksParameters, build_world
 
 PLANE = (0, 1, 5)
 FREE = {"stiffness": (0.0,) * 3, "damping": (0.0,) * 3}

@@ -13,8 +13,8 @@ from world_builder import G, Simulation, ball, box, plane
 
 from haptic_sim.contact.response import PENDING
 from haptic_sim.dynamics.energy import NUMERICAL, SUPPLIED, UnstableError
-from haptic_sim.tool.environment import Environment
 from haptic_sim.messages import COLLIDING
+from haptic_sim.tool.environment import Environment
 
 LIMIT = np.array([15.0, 15.0, 15.0, 1.0, 1.0, 1.0])  # [N, N m]
 T = 1e-3  # [s]

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haptic_sim.contact.solvers.lemke import INACCURATE, RAY, SOLVED, LcpError, lemke
-from haptic_sim.dynamics.scaled import ScaledContacts, contact_velocity
 from haptic_sim.contact.solvers.stewart_trinkle import (
     COMPLIANCE,
     TOO_MANY,
@@ -26,6 +25,7 @@ from haptic_sim.contact.solvers.stewart_trinkle import (
     solve,
     stewart_trinkle,
 )
+from haptic_sim.dynamics.scaled import ScaledContacts, contact_velocity
 
 GRAVITY = 9.81  # [m/s^2]
 UP = np.array([0.0, 0.0, 1.0])

@@ -17,8 +17,8 @@ from haptic_bench.runner import Interruption
 from haptic_bench.samples import MessageStore, of_trial
 from haptic_bench.trial import run_trial
 from haptic_bench.world_record import BODIES, CONTACTS, WorldRecord, read_world
-from haptic_sim.messages import MessageError, WorldState
 from haptic_sim.dynamics.multibody import coordinate_names
+from haptic_sim.messages import MessageError, WorldState
 
 BOX = {"type": "box", "size": [0.1, 0.2, 0.3], "position": [0.05, 0.02, 0.1]}
 ARM: dict[str, Any] = {

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.building import World, build, find_overlaps, with_absolute_paths
+from haptic_sim.worlds.parameters import WorldParameters
 
 HERE = Path(__file__).parent / "data"
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"

@@ -13,12 +13,12 @@ import pinocchio as pin
 from haptic_sim.contact.methods import build_response
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.contact_rows import ContactRows
-from haptic_sim.tool.environment import Environment
-from haptic_sim.messages import ToolCommand
 from haptic_sim.dynamics.multibody import Multibody, free_joint
-from haptic_sim.worlds.scenes import build_world
-from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.messages import ToolCommand
+from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.scenes import build_world
 
 G = 9.81  # [m/s^2]
 METHODS = ("penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid")

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from haptic_drivers.nodes.driver import table_of
 from haptic_drivers.operators import AnyOperatorParameters, build_operator
-from haptic_sim.contact.response import UNLIMITED
-from haptic_sim.messages import Message, ToolCommand
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
-from haptic_sim.nodes.tool import WorldTrialParameters
 from haptic_ros.trial import EVENTS
+from haptic_sim.contact.response import UNLIMITED
+from haptic_sim.messages import Message, ToolCommand
+from haptic_sim.nodes.tool import WorldTrialParameters
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.tool_side import build_tool_side
 from haptic_sim.tool.world_state import WorldStates

@@ -11,10 +11,10 @@ import sys
 
 from haptic_control.nodes.controller import ControllerNode
 from haptic_drivers.nodes.driver import DriverNode
-from haptic_sim.nodes.environment import EnvironmentNode
-from haptic_sim.nodes.local_model import LocalModelNode
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
+from haptic_sim.nodes.environment import EnvironmentNode
+from haptic_sim.nodes.local_model import LocalModelNode
 
 TOOL_SIDES: dict[str, type[ServoNode]] = {"environment": EnvironmentNode, "local_model": LocalModelNode}
 

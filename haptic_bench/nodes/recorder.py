@@ -16,13 +16,13 @@ from rclpy.serialization import deserialize_message
 
 from haptic_bench.recording import ALONE, ROW
 from haptic_bench.trial_bag import TrialBag, cannot_record
-from haptic_sim.tool.environment import EnvironmentParameters
-from haptic_sim.messages import Message, MessageError, tick_place
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import EVENTS, POLL, ServoError, TrialParameters
+from haptic_sim.messages import Message, MessageError, tick_place
 from haptic_sim.parameters import ParameterError, quantity
+from haptic_sim.tool.environment import EnvironmentParameters
 
 ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time

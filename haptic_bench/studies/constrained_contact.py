@@ -35,8 +35,8 @@ from haptic_bench.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.contact.response import RIGID
-from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.building import World, find_overlaps
+from haptic_sim.worlds.parameters import WorldParameters
 
 RESIDUAL = 1e-10  # [m, rad] of a rigid constraint
 OVERLAP = 1e-6  # [m] of contacts of the methods in which they do not overlap

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from haptic_bench import ideal
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import (
     BLACK,
@@ -31,11 +32,10 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import InertialParameters
 from haptic_drivers.operators import build_operator, wrench_at_rest
-from haptic_bench import ideal
 from haptic_sim.contact.response import RIGID, ImpulseRendering, Method
 from haptic_sim.parameters import ParameterError
-from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, enclosure_walls
 from haptic_sim.spatial import planar_angle
+from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, enclosure_walls
 
 SETTLED_DISTANCE = 1e-4  # [m]
 SETTLED_SPEED = 2e-3  # [m/s]

@@ -12,8 +12,8 @@ from haptic_bench.experiment import Trial
 from haptic_bench.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Claim, Quantity, scene_as
-from haptic_sim.constraints.scenes import DiskOnSphereParameters
 from haptic_sim.constraints import reduced
+from haptic_sim.constraints.scenes import DiskOnSphereParameters
 
 EXACT = 1e-9  # [m] of the radius
 PUSH = 10.0  # [N] along the normal

@@ -23,8 +23,8 @@ from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_a
 from haptic_drivers.operators import build_operator, wrench_at_rest
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import ToolCommand, columns, tick_time
-from haptic_sim.worlds.scenes import TwoLinksParameters
 from haptic_sim.tool.tool_side import build_environment
+from haptic_sim.worlds.scenes import TwoLinksParameters
 
 BASE, DISTAL = "base_link", "distal_link"
 LINKS = (BASE, DISTAL)

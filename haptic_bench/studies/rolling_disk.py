@@ -13,8 +13,8 @@ from haptic_bench.experiment import Trial
 from haptic_bench.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, Line, Style, draw
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Claim, Quantity, scene_as
-from haptic_sim.constraints.scenes import RollingDiskParameters
 from haptic_sim.constraints import reduced
+from haptic_sim.constraints.scenes import RollingDiskParameters
 
 EXACT = 1e-9  # [m], [rad] of height and tilt
 ROLLING = 1e-3  # error of the rolling constraint: 0.1 %

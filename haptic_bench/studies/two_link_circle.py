@@ -15,8 +15,8 @@ from haptic_bench.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, St
 from haptic_bench.samples import Samples
 from haptic_bench.studies.study import Claim, Quantity, scene_as
 from haptic_drivers.operators import TangentialParameters
-from haptic_sim.constraints.scenes import TwoLinkCircleParameters
 from haptic_sim.constraints import reduced
+from haptic_sim.constraints.scenes import TwoLinkCircleParameters
 
 EXACT = 1e-9  # [m] of the radius
 RISE = 1e-3  # [m/s] of the end point's speed that is one

@@ -12,10 +12,10 @@ from pydantic import model_validator
 
 from haptic_control.controllers import AnyControllerParameters, build_controller, stability_problem
 from haptic_control.stability import CoupledInertias
-from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import TrialParameters
+from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes
 from haptic_sim.parameters import quantity
 
 

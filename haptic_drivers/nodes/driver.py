@@ -12,11 +12,11 @@ import numpy as np
 
 from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
-from haptic_sim import inputs
-from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.trial import EVENTS
+from haptic_sim import inputs
+from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.worlds.scenes import AnyToolParameters
 

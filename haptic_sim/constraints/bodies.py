@@ -55,8 +55,8 @@ from haptic_sim.constraints.switching import (
 )
 from haptic_sim.dynamics.energy import DAMPING, INJECTED
 from haptic_sim.dynamics.joints import JointLaw
-from haptic_sim.linalg import to_velocity
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity
+from haptic_sim.linalg import to_velocity
 from haptic_sim.packed import Packed
 
 TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it before

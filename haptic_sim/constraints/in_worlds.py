@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.vectors import dot
 from haptic_sim.linalg import cholesky, cholesky_solve, find_span
+from haptic_sim.vectors import dot
 
 (
     POINT_ON_PLANE,

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.geometry.shapes import ORIGIN, Direction, Vector
+from haptic_sim.parameters import Parameters, quantity
 
 WORLD = "world"
 Interval = tuple[float, float | None]

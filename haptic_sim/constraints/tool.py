@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.library import evaluate
 from haptic_sim.constraints.linear import correct, factor, factor_inertia
 from haptic_sim.constraints.model import Model, Workspace
 from haptic_sim.constraints.projection import step_explicit, step_rk4
+from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.constraints.systems import damping, point, potential
 from haptic_sim.contact.response import ContactParameters

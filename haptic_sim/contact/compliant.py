@@ -59,15 +59,6 @@ from haptic_sim.contact.friction import (
     friction_forces,
     tangential_mobility,
 )
-from haptic_sim.contact.solvers.frictional_impulses import STEPS, SWEEPS, FrictionalWorkspace, resolve_frictional_impacts
-from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, SOLVED, TOLERANCE, GaussSeidelMemory, gauss_seidel
-from haptic_sim.contact.solvers.impulses import (
-    NOT_CONVERGED,
-    ImpulseWorkspace,
-    resolve_freely,
-    resolve_non_pulling,
-    take_back,
-)
 from haptic_sim.contact.penalties import LIMIT, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
     BONDS,
@@ -91,10 +82,24 @@ from haptic_sim.contact.response import (
     end_step,
     set_up,
 )
-from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, contact_velocity
+from haptic_sim.contact.solvers.frictional_impulses import (
+    STEPS,
+    SWEEPS,
+    FrictionalWorkspace,
+    resolve_frictional_impacts,
+)
+from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, SOLVED, TOLERANCE, GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.solvers.impulses import (
+    NOT_CONVERGED,
+    ImpulseWorkspace,
+    resolve_freely,
+    resolve_non_pulling,
+    take_back,
+)
 from haptic_sim.dynamics.joints import after_impact
-from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, contact_velocity
+from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.parameters import ParameterError
 
 # [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part

@@ -22,7 +22,6 @@ import numpy as np
 
 from haptic_sim.contact.friction import FrictionParameters
 from haptic_sim.contact_rows import ContactRows, RowArrays
-from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
 from haptic_sim.dynamics.energy import (
     BY_MOTION,
     CHANGED,
@@ -41,8 +40,9 @@ from haptic_sim.dynamics.energy import (
     watch_balance,
 )
 from haptic_sim.dynamics.joints import DAMPED, RUBBED, STOPPED, begin_joints, end_joints, settle_joints
-from haptic_sim.messages import FREE
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity, push_scaled
+from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
+from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
 

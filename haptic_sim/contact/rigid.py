@@ -28,10 +28,6 @@ import numpy as np
 
 from haptic_sim.contact.compliant import Impacts, copy_contact
 from haptic_sim.contact.friction import NONE
-from haptic_sim.contact.solvers.frictional_impulses import STEPS, resolve_frictional_impacts
-from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
-from haptic_sim.contact.solvers.lemke import SOLVED
-from haptic_sim.contact.solvers.mirtich import MirtichWorkspace, resolve_one_at_a_time
 from haptic_sim.contact.response import (
     CONTACTS,
     NOW,
@@ -49,11 +45,15 @@ from haptic_sim.contact.response import (
     end_step,
     set_up,
 )
-from haptic_sim.dynamics.scaled import contact_velocity
+from haptic_sim.contact.solvers.frictional_impulses import STEPS, resolve_frictional_impacts
+from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.solvers.lemke import SOLVED
+from haptic_sim.contact.solvers.mirtich import MirtichWorkspace, resolve_one_at_a_time
 from haptic_sim.contact.solvers.stewart_trinkle import ContactProblem, stewart_trinkle
 from haptic_sim.dynamics.joints import after_impact, correct_guess, expect_friction, settle_joints
-from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.dynamics.scaled import contact_velocity
+from haptic_sim.messages import COLLIDING, FREE, RESTING
 
 RECOVERY = 0.2  # part of an overlap to recover in a step
 SLOP = 1e-5  # [m] overlap that is left alone

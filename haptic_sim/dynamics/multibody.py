@@ -246,8 +246,8 @@ class Multibody:
             has_laws: whether a joint of that tree has laws.
         arrays, packed: the arrays, for kernels.
 
-    `laws` of joints (`haptic_sim.dynamics.joints`) are for steps of `period` [s]. `rows` of exact constraints, between bodies of
-    joints that are `coupled`, are for `constrained_bodies`.
+    `laws` of joints (`haptic_sim.dynamics.joints`) are for steps of `period` [s]. `rows` of exact constraints, between
+    bodies of joints that are `coupled`, are for `haptic_sim.constraints.bodies`.
     """
 
     def __init__(

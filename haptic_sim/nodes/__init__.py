@@ -1,1 +1,1 @@
-"""ROS 2 nodes of the world, and the plumbing that all nodes share."""
+"""ROS 2 nodes of the world."""

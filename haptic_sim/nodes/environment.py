@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import ClassVar
 
-from haptic_sim.tool.environment import Surveyor
-from haptic_sim.messages import Message, MessageError
 from haptic_ros.process import run
 from haptic_ros.realtime import Deadlines
-from haptic_sim.nodes.tool import ToolNode
 from haptic_ros.trial import POLL
+from haptic_sim.messages import Message, MessageError
+from haptic_sim.nodes.tool import ToolNode
+from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.tool_side import build_tool_side
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from haptic_ros.process import run
+from haptic_sim.messages import Message, MessageError
+from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
-from haptic_sim.messages import Message, MessageError
-from haptic_ros.process import run
-from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.tool.tool_side import build_tool_side
 
 

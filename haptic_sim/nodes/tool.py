@@ -6,18 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from haptic_sim.constraints.scenes import ConstraintParameters
-from haptic_sim.contact.response import ContactParameters, DeviceLimits
-from haptic_sim.tool.environment import EnvironmentParameters
-from haptic_sim.tool.local_model import LocalModelParameters
-from haptic_sim.messages import Message, MessageError, ToolCommand
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import TrialParameters
+from haptic_sim.constraints.scenes import ConstraintParameters
+from haptic_sim.contact.response import ContactParameters, DeviceLimits
+from haptic_sim.messages import Message, MessageError, ToolCommand
 from haptic_sim.parameters import quantity
-from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters
+from haptic_sim.tool.environment import EnvironmentParameters
+from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.tool.tool_side import ToolSide, world_of
 from haptic_sim.tool.world_state import WorldStates
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters
 
 
 class WorldTrialParameters(TrialParameters):

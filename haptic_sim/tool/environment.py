@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.contact.response import ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import CAPACITY, ContactRows
-from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.geometry.collision import CollisionDetector
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.worlds.building import World

@@ -9,13 +9,13 @@ import numpy as np
 from haptic_sim.constraints.scenes import CONSTRAINED, ConstraintParameters, build_setup
 from haptic_sim.constraints.tool import build_constrained_tool, initial_hand_pose
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
-from haptic_sim.tool.environment import Environment, EnvironmentParameters
-from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
-from haptic_sim.worlds.scenes import build_world
+from haptic_sim.tool.environment import Environment, EnvironmentParameters
+from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.tool.world_state import Observer
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.scenes import build_world
 
 
 class ToolSide(Protocol):

@@ -12,11 +12,11 @@ from haptic_sim.contact.methods import build_response
 from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.dynamics.joints import LimitArrays, append_limits
+from haptic_sim.dynamics.multibody import refresh_bodies
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
-from haptic_sim.dynamics.joints import LimitArrays, append_limits
 from haptic_sim.messages import FREE, ToolCommand, ToolState, ToolStateArrays, time_between
-from haptic_sim.dynamics.multibody import refresh_bodies
 from haptic_sim.packed import Packed
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.building import World

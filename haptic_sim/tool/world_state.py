@@ -15,8 +15,8 @@ import pinocchio as pin
 
 from haptic_sim.contact.response import ContactResponse
 from haptic_sim.contact_rows import ContactRows, RowArrays
-from haptic_sim.messages import ToolState, WorldState, time_between
 from haptic_sim.dynamics.multibody import Multibody, coordinate_names
+from haptic_sim.messages import ToolState, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds.building import World

@@ -30,17 +30,17 @@ import pinocchio as pin
 from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
-from haptic_sim.hand.held import unholdable
 from haptic_sim.dynamics.joints import JointLaw
-from haptic_sim.geometry.meshes import MeshError
-from haptic_sim.messages import ToolSizes
-from haptic_sim.worlds.model_files import FileTree, ModelFileError, load_trees
 from haptic_sim.dynamics.multibody import Multibody, coordinate_names, free_joint, planar_joint
+from haptic_sim.geometry.meshes import MeshError
+from haptic_sim.geometry.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
+from haptic_sim.hand.held import unholdable
+from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError
 from haptic_sim.random_numbers import displaced
-from haptic_sim.geometry.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
+from haptic_sim.worlds.model_files import FileTree, ModelFileError, load_trees
 from haptic_sim.worlds.parameters import (
     WORLD,
     FileParameters,

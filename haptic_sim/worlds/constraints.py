@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.constraints import in_worlds
+from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.constraints.parameters import (
     WORLD,
     AnyWorldConstraintParameters,
@@ -21,8 +23,6 @@ from haptic_sim.constraints.parameters import (
     PointOnSphereParameters,
     RollingBallParameters,
 )
-from haptic_sim.constraints import in_worlds
-from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.parameters import ParameterError
 
 _AXES = np.eye(3)

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import pinocchio as pin
 
-from haptic_sim.inputs import LARGEST, InputError, number, shown
 from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.inputs import LARGEST, InputError, number, shown
 
 _APPEARANCE = {"material", "visual", "statistic", "custom", "asset", "default", "compiler", "worldbody", "size"}
 _CONTACT = {"contype", "conaffinity", "condim", "friction", "solref", "solimp", "solmix", "margin", "gap", "priority"}

@@ -11,8 +11,8 @@ import pinocchio as pin
 from pydantic import model_validator
 
 from haptic_sim.contact.response import ContactParameters, Method
-from haptic_sim.parameters import ParameterError, Parameters, quantity
 from haptic_sim.geometry.shapes import Vector
+from haptic_sim.parameters import ParameterError, Parameters, quantity
 
 GRAVITY = 9.81  # [m/s^2]
 BUMPER = 0.01  # [m] radius of what a door strikes

@@ -23,11 +23,11 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.worlds.file_joints import ModelFileError, mjcf_laws, mjcf_notes, placed, urdf_laws, urdf_notes
-from haptic_sim.inputs import DATA, MODEL, InputError, number, numbers, read_bytes, shown
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, merged
 from haptic_sim.geometry.shapes import impossible
+from haptic_sim.inputs import DATA, MODEL, InputError, number, numbers, read_bytes, shown
+from haptic_sim.worlds.file_joints import ModelFileError, mjcf_laws, mjcf_notes, placed, urdf_laws, urdf_notes
 
 CONVEX = (coal.Box, coal.Sphere, coal.Cylinder, coal.Capsule, coal.Halfspace, coal.Convex)
 _ROOT = "root of the document"  # the empty body around each of an MJCF file; a name that no file has

@@ -9,8 +9,16 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from haptic_sim.constraints.parameters import AnyWorldConstraintParameters
+from haptic_sim.geometry.shapes import (
+    ORIGIN,
+    AnyShapeParameters,
+    Direction,
+    Placed,
+    PlaneParameters,
+    Vector,
+    impossible,
+)
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
-from haptic_sim.geometry.shapes import ORIGIN, AnyShapeParameters, Direction, Placed, PlaneParameters, Vector, impossible
 
 WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
 

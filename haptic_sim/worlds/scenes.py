@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.constraints.scenes import (
     DiskOnSphereParameters,
     RollingDiskParameters,
@@ -23,10 +22,11 @@ from haptic_sim.constraints.scenes import (
     TwoLinkClosedLoopParameters,
 )
 from haptic_sim.contact.response import RIGID, ContactParameters, Method
-from haptic_sim.worlds.linkages import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
+from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
-from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.building import World, build
+from haptic_sim.worlds.linkages import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
+from haptic_sim.worlds.parameters import WorldParameters
 
 GRAVITY = 9.81  # [m/s^2]
 

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.geometry.collision.broad_phase import find_near
 from haptic_sim.geometry.collision.clusters import merge_clusters
 from haptic_sim.geometry.collision.features import HALFSPACE, PAIRS, Shapes, build_shapes
@@ -17,7 +18,6 @@ from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 from haptic_sim.geometry.collision.planar import deepen
 from haptic_sim.geometry.collision.regions import Work
 from haptic_sim.geometry.collision.sink import Pairs, Sink, write_rows
-from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.packed import Packed
 
 CLUSTERED = 4096  # contacts there is room for before clustering

@@ -1,0 +1,72 @@
+"""Several nodes in one process, which hand each other their messages by direct call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from haptic_ros.inbox import Inbox
+from haptic_sim.messages import Message
+
+
+class Member(Protocol):
+    """A node, as a composition needs it."""
+
+    inbox: Inbox | None
+    subscriptions_of: dict[str, Any]
+
+    def subscribed(self) -> tuple[str, ...]: ...
+
+    def published(self) -> tuple[str, ...]: ...
+
+    def open_inbox(self, subscriptions: dict[str, Any]) -> Inbox: ...
+
+    def take(self, topic: str, data: bytes | Message) -> None: ...
+
+    def look_ahead(self) -> None: ...
+
+
+class Composition:
+    """Several nodes in one process: what one sends, the others take by direct call, in the order of the tick.
+
+    They take the message itself, which needs no checks. The first node's thread does all the work; what is published
+    goes out when its tick is over (`flush`).
+    """
+
+    def __init__(self, nodes: Sequence[Member]):
+        self.nodes = nodes
+        self._takers: dict[str, list[Member]] = {}
+        self._outgoing: list[tuple[Callable[[bytes], None], bytes]] = []
+
+    def open(self) -> None:
+        """To be called when all nodes are configured."""
+        for node in self.nodes:
+            for topic in node.subscribed():
+                self._takers.setdefault(topic, []).append(node)
+        outside = {topic: sub for node in self.nodes for topic, sub in node.subscriptions_of.items()}
+        self.nodes[0].inbox = self.nodes[0].open_inbox(outside)
+
+    def published(self) -> set[str]:
+        """Topics that are published by a node of this process."""
+        return {topic for node in self.nodes for topic in node.published()}
+
+    def takers(self, topic: str) -> Sequence[Member]:
+        """The nodes of this process that take a topic."""
+        return self._takers.get(topic, ())
+
+    def send(self, publish: Callable[[bytes], None], topic: str, data: bytes, message: bytes | Message) -> None:
+        """Hand a message to the nodes that take it, publish its bytes later."""
+        self._outgoing.append((publish, data))
+        for node in self._takers.get(topic, ()):
+            node.take(topic, message)
+
+    def look_ahead(self) -> None:
+        """A tick has been answered: do for the next what can be done already."""
+        for node in self.nodes:
+            node.look_ahead()
+
+    def flush(self) -> None:
+        """Publish what was sent."""
+        for publish, data in self._outgoing:
+            publish(data)
+        self._outgoing.clear()
