@@ -1,8 +1,8 @@
 """Compile the kernels of a command before it runs, on all cores, so that no trial waits for them.
 
 A kernel is compiled when it is first called, and kept for all that follow (haptic_sim/kernel_cache.py). So the parts
-of a trial that share few kernels are called in processes of their own, and then a few ticks of the trial, which call
-what is left. What a later trial needs besides is compiled when it is called.
+of a trial that share few kernels are called in processes of their own, and then a few ticks of the trial and of those
+that its study compares it with, which call what is left. What a later trial needs is compiled when it is called.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from multiprocessing import get_context
 
 from haptic_bench import command_line, experiment
 from haptic_bench.experiment import Trial
-from haptic_bench.samples import simulated
+from haptic_bench.samples import MessageStore
+from haptic_bench.studies import study_of
 from haptic_sim import kernel_cache
 from haptic_sim.contact_rows import ContactRows
+from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.tool.virtual_tool import VirtualTool
@@ -42,7 +44,7 @@ def main(arguments: list[str]) -> None:
     """Compile what a command needs: the kernels of the experiment that it runs, or all for tests and benchmarks."""
     trials = list(trials_of(arguments))
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _count) as pool:
-        for calls, chosen in (((respond, detect), trials[:1]), ((simulated,), trials)):
+        for calls, chosen in (((respond, detect), trials[:1]), ((analyse,), trials)):
             for done in [pool.submit(call, trial) for trial in chosen for call in calls]:
                 with contextlib.suppress(Exception):  # of which the command itself will tell
                     done.result()
@@ -75,6 +77,15 @@ def detect(trial: Trial) -> None:
     if not is_constrained(one):
         world = one.world()
         detector(world, one.contact).detect(world.bodies(1.0 / one.rate).data, 1e3, ContactRows())
+
+
+def analyse(trial: Trial) -> None:
+    """Simulate a trial as its study does, and what it is compared with."""
+    study = study_of(trial.experiment)
+    store = MessageStore()
+    with contextlib.suppress(UnstableError):
+        study.simulate(trial, store)
+    study.analyse(trial, study.samples(trial, store.messages))
 
 
 def _count() -> None:

@@ -181,15 +181,20 @@ def _start(model, q, v, wrench, generalised, w, a, rows):
 
 @register_jitable
 def _finish(model, q, v, w):
-    """Return to the manifold; or to the state in w.stage[6:8] if that fails. Returns (status, rank, residual)."""
-    s, n = w.stage, model.n
+    """Return to the manifold, or hold the state before the step if that fails. Returns (status, rank, residual)."""
     rank, residual = -1, math.inf
     if _finite(q) and _finite(v):
         rank, residual = _return_to_manifold(model, q, v, w)
     if rank >= 0 and residual <= ACCEPTED and _finite(q) and _finite(v):
         return ADVANCED, rank, residual
-    for j in range(n):
-        q[j], v[j] = s[6, j], s[7, j]
+    return _hold(model, q, v, w)
+
+
+@register_jitable
+def _hold(model, q, v, w):
+    """Restore the state that `_remember` has kept; returns as `_finish`."""
+    for j in range(model.n):
+        q[j], v[j] = w.stage[6, j], w.stage[7, j]
     evaluate(model, q, v, w)
     return HELD, _project_velocity(model, v, w), _largest_residual(w, model.k)
 
@@ -248,8 +253,7 @@ def _step_rk4(s, h):
         if count >= MAX_PARTS:
             part = left
         if not _rk4_part(model, part, q, v, wrench, generalised, w, rank):
-            q[0] = math.nan  # `_finish` restores the state
-            break
+            return _hold(model, q, v, w)
         if count < MAX_PARTS and part * _fastest(model, v) > 2.0 * TURN:  # it went into the pole unawares
             for j in range(model.n):
                 q[j], v[j] = w.stage[0, j], w.stage[1, j]
@@ -274,7 +278,8 @@ def _step_explicit(s, h, chart, elbow):
     if rank < 0:
         return _finish(model, q, v, w)
     if chart == CIRCLE_ANGLE:
-        _advance_circle(model, h, q, v, a, elbow, w)
+        if not _advance_circle(model, h, q, v, a, elbow, w):
+            return _hold(model, q, v, w)
         return _finish(model, q, v, w)
     for j in range(n):
         q[j] += h * v[j] + 0.5 * h * h * a[j]
@@ -340,7 +345,7 @@ def _solve_dependent(model, free, target, x, w):
 def _advance_circle(model, h, q, v, a, elbow, w):
     """FAULRING (40): the angle z on the circle, from (14-16), and back by the inverse kinematics of the links.
 
-    The circle is the model's first constraint, of the end point of `two_link`.
+    The circle is the model's first constraint, of the end point of `two_link`. False where that is out of reach.
     """
     length, sx, sy = model.params[0], model.params[3], model.params[4]
     cx, cy, radius = model.data[0, 3], model.data[0, 4], model.data[0, 6]
@@ -358,9 +363,8 @@ def _advance_circle(model, h, q, v, a, elbow, w):
     zd += h * zdd
     px, py = cx + radius * math.cos(z) - sx, cy + radius * math.sin(z) - sy
     cosine = (px * px + py * py) / (2.0 * length * length) - 1.0
-    if abs(cosine) > 1.0:  # out of reach: `_finish` holds the tool
-        q[0] = math.nan
-        return
+    if abs(cosine) > 1.0:
+        return False
     bend = elbow * math.acos(cosine)
     q0 = math.atan2(py, px) - 0.5 * bend  # equal links: half the bend to each side
     turns = 2.0 * math.pi * round((q[0] - q0) / (2.0 * math.pi))
@@ -372,6 +376,7 @@ def _advance_circle(model, h, q, v, a, elbow, w):
     if abs(determinant) > 0.0:
         v[0] = (c12 * vx + s12 * vy) / determinant
         v[1] = -((c1 + c12) * vx + (s1 + s12) * vy) / determinant
+    return True
 
 
 @register_jitable

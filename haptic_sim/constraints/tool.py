@@ -39,6 +39,7 @@ class _Arrays(NamedTuple):
         stored: kinetic and potential energy [J]. residual: norms.
         A: rows of the constraints at the beginning of a tick (m, n). flows: at its beginning and at its end (2, 4).
         energy, energy_start: of the `EnergyBalance`.
+        rank: of the rows that are factored in w, (1,) int64.
         small, square: scratch.
     """
 
@@ -67,6 +68,7 @@ class _Arrays(NamedTuple):
     flows: np.ndarray
     energy: np.ndarray
     energy_start: np.ndarray
+    rank: np.ndarray
     small: np.ndarray
     square: np.ndarray
 
@@ -162,6 +164,7 @@ class ConstrainedTool:
             flows=np.zeros((2, 4)),
             energy=self.energy.values,
             energy_start=self.energy.start,
+            rank=np.zeros(1, np.int64),
             small=np.zeros((6, max(n, 6))),
             square=np.zeros((2, 3, 3)),
         )
@@ -367,7 +370,8 @@ def _refresh(a):
         for j in range(n):
             kinetic += 0.5 * v[i] * w.M[i, j] * v[j]
     if factor_inertia(w, n):
-        _free_motion(a, v, factor(w, n, m))
+        a.rank[0] = factor(w, n, m)
+        _free_motion(a, v)
     a.stored[0], a.stored[1] = kinetic, potential(model.system, model.params, q, w)
     point(model.system, model.params, q, v, a.at, w)
     for i in range(3):
@@ -380,11 +384,10 @@ def _refresh(a):
 
 
 @numba.njit(cache=True, nogil=True)
-def _free_motion(a, v, rank):
-    """Fill the acceleration without a wrench; `rank` of the rows, which are left factored in w."""
-    model, w = a.model, a.w
+def _free_motion(a, v):
+    """Fill the acceleration without a wrench; the rows are left factored in w."""
+    model, w, rank = a.model, a.w, a.rank[0]
     n = model.n
-    a.small[0, 0] = rank
     for j in range(n):
         a.a[j] = w.passive[j] - w.bias[j]
     forward(w.L, n, a.a)
@@ -400,7 +403,7 @@ def _free_motion(a, v, rank):
 @numba.njit(cache=True, nogil=True)
 def _hand(a, v):
     """Fill twist, drift and inverse inertia of the hand."""
-    w, n, rank = a.w, a.model.n, int(a.small[0, 0])
+    w, n, rank = a.w, a.model.n, a.rank[0]
     for i in range(6):
         a.twist[i] = a.drift[i] = 0.0
         for j in range(n):

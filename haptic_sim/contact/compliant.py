@@ -154,6 +154,35 @@ class Sweeps(NamedTuple):
         return cls(some, memory, np.zeros(body.nv), np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity))
 
 
+class OfEach(NamedTuple):
+    """Numbers of each contact, (C,), and of those that are chosen to collide, in the order of `chosen`.
+
+    Attributes:
+        v_n: normal velocity [m/s].
+        collides: whether it does, bool.
+        sharing: how many contacts share the stiffness of one with a penalty, else 0.
+        beside: the same of a contact whose group collides.
+        owes: velocity of separation that it owes its bodies from the spread so far [m/s], negative if it is not of one.
+        gain: see `_are_beyond`.
+        chosen_v_n, chosen_restitution, chosen_friction: of those that are chosen.
+    """
+
+    v_n: np.ndarray
+    collides: np.ndarray
+    sharing: np.ndarray
+    beside: np.ndarray
+    owes: np.ndarray
+    gain: np.ndarray
+    chosen_v_n: np.ndarray
+    chosen_restitution: np.ndarray
+    chosen_friction: np.ndarray
+
+    @classmethod
+    def allocate(cls, capacity: int) -> OfEach:
+        """For `capacity` contacts."""
+        return cls(np.zeros(capacity), np.zeros(capacity, bool), *(np.zeros(capacity) for _ in range(7)))
+
+
 class CompliantArrays(NamedTuple):
     """Memory of these methods, for kernels (C: capacity).
 
@@ -163,7 +192,7 @@ class CompliantArrays(NamedTuple):
         owed: velocities of separation that contacts of the step before owe their bodies, in the order of `old`;
             negative where nothing is known, (C,) [m/s].
         account: energy that the impulses of a spread have taken, and what the whole ones take, (2,) [J].
-        numbers: see `_penalties`; then, of contacts chosen to collide, numbers[2] and numbers[3], (6, C).
+        each: numbers of each contact.
         ratios: see `find_ratios`, (2, trees).
         chosen, column: work space, (C,) and (trees,) int64.
         W, c, G, H, small, vectors, order: of an `ImpulseWorkspace`.
@@ -183,7 +212,7 @@ class CompliantArrays(NamedTuple):
     account: np.ndarray
     group: np.ndarray
     colliding: np.ndarray
-    numbers: np.ndarray
+    each: OfEach
     ratios: np.ndarray
     chosen: np.ndarray
     column: np.ndarray
@@ -252,7 +281,7 @@ class CompliantContact(ContactResponse):
             account=np.zeros(2),
             group=np.zeros(trees, np.int64),
             colliding=np.zeros(trees, np.bool_),
-            numbers=np.zeros((6, capacity)),
+            each=OfEach.allocate(capacity),
             ratios=np.zeros((2, trees)),
             chosen=np.zeros(capacity, np.int64),
             column=np.zeros(trees, np.int64),
@@ -403,7 +432,7 @@ def _penalize(packed, count, period, impulsive):
         m.owed,
         m.group,
         m.colliding,
-        m.numbers,
+        m.each,
         m.normal_force,
         a.impulses,
     )
@@ -414,7 +443,7 @@ def _penalize(packed, count, period, impulsive):
             if m.ratios[0, g] > LIMIT * m.ratios[1, g]:
                 explicit = LIMIT * m.ratios[1, g] / m.ratios[0, g]
                 counts[UNRESOLVED] += not _penalize_implicitly(
-                    packed, g, count, period, m.numbers[2], a.material.damping, explicit
+                    packed, g, count, period, m.each.sharing, a.material.damping, explicit
                 )
     return collide
 
@@ -427,7 +456,7 @@ def _push_beside_impulses(packed, count, period):
     failures = 0
     for g in range(m.group.shape[0]):
         if m.group[g] == g and m.colliding[g]:
-            failures += not _penalize_implicitly(packed, g, count, period, m.numbers[5], 0.0, 0.5)
+            failures += not _penalize_implicitly(packed, g, count, period, m.each.beside, 0.0, 0.5)
     return failures
 
 
@@ -435,15 +464,15 @@ def _push_beside_impulses(packed, count, period):
 def _are_beyond(packed, count, period):
     """Whether the explicit penalties of some group are beyond what is stable; fills the ratios of all."""
     a = packed.arrays
-    m, gain = a.method, a.method.numbers[3]
+    m, each, gain = a.method, a.method.each, a.method.each.gain
     some = False
     for i in range(count):
         gain[i] = 0.0
-        if m.numbers[2, i] > 0.0:
+        if each.sharing[i] > 0.0:
             damping = a.material.damping
             if not m.normal_force[i] > 0.0:  # its damper takes no more than its spring gives
-                damping = -a.material.stiffness * a.rows.separation[i] / m.numbers[0, i]
-            gain[i] = period * (damping + 0.5 * period * a.material.stiffness) / m.numbers[2, i]
+                damping = -a.material.stiffness * a.rows.separation[i] / each.v_n[i]
+            gain[i] = period * (damping + 0.5 * period * a.material.stiffness) / each.sharing[i]
             some = True
     if not some:
         return False
@@ -478,14 +507,14 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
             v_free[n] = contact_velocity(a.scaled, i, 0, m.u)
             p0[n] = -period * stiffness * a.rows.separation[i]
             if m.normal_force[i] > 0.0:
-                p0[n] -= period * explicit * damping * m.numbers[0, i]
+                p0[n] -= period * explicit * damping * m.each.v_n[i]
             else:
                 p0[n] *= 1.0 - explicit
             m.c[n] = period * (1.0 - explicit) * (damping + period * stiffness)
             n += 1
     W = m.W[: n * _number_columns(packed, g)].reshape((n, -1))
     _gather(packed, n, W)
-    ended = push_implicitly(n, W, v_free, p0, m.c, m.H, m.small[0], m.small[1], v, m.numbers[3], m.order[0], q)
+    ended = push_implicitly(n, W, v_free, p0, m.c, m.H, m.small[0], m.small[1], v, m.each.gain, m.order[0], q)
     for k in range(n):
         i = m.chosen[k]
         p[i, 0], m.normal_force[i], spring[i] = (p[i, 0] if impact[i] else 0.0) + q[k], q[k] / period, 0.0
@@ -499,18 +528,18 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
 def _collide_without_friction(packed, count):
     """Frictionless impulses, group by group; returns how many groups did not converge."""
     a = packed.arrays
-    group, numbers, index = a.method.group, a.method.numbers, a.method.chosen
+    group, each, index = a.method.group, a.method.each, a.method.chosen
     failures = 0
     for g in range(group.shape[0]):
         if group[g] != g:
             continue
         n = 0
         for i in range(count):
-            if numbers[1, i] > 0.0 and _group_of(a.scaled, i, group) == g:
+            if each.collides[i] and _group_of(a.scaled, i, group) == g:
                 index[n] = i
-                numbers[2, n], numbers[3, n] = numbers[0, i], a.rows.restitution[i]
-                if numbers[4, i] >= 0.0:  # a wall that recedes with what is owed
-                    numbers[2, n], numbers[3, n] = numbers[0, i] - numbers[4, i], 0.0
+                each.chosen_v_n[n], each.chosen_restitution[n] = each.v_n[i], a.rows.restitution[i]
+                if each.owes[i] >= 0.0:  # a wall that recedes with what is owed
+                    each.chosen_v_n[n], each.chosen_restitution[n] = each.v_n[i] - each.owes[i], 0.0
                 n += 1
         if n > 0 and not _resolve_group(packed, g, n):
             failures += 1
@@ -522,7 +551,7 @@ def _resolve_group(packed, g, n):
     """Impulses of a group's n contacts that collide; whether they converged."""
     a = packed.arrays
     m = a.method
-    v_n, restitution, p = m.numbers[2], m.numbers[3], m.vectors[3]
+    v_n, restitution, p = m.each.chosen_v_n, m.each.chosen_restitution, m.vectors[3]
     W = m.W[: n * _number_columns(packed, g)].reshape((n, -1))
     _gather(packed, n, W)
     code = SOLVED
@@ -579,8 +608,8 @@ def _sweep(packed, n, p):
     s = m.sweeps
     for k in range(n):
         copy_contact(a.scaled, m.chosen[k], s.some, k)
-        s.some.offset[k, 0] -= max(m.numbers[4, m.chosen[k]], 0.0)
-        s.bias[k] = m.numbers[3, k] * min(m.numbers[2, k], 0.0)
+        s.some.offset[k, 0] -= max(m.each.owes[m.chosen[k]], 0.0)
+        s.bias[k] = m.each.chosen_restitution[k] * min(m.each.chosen_v_n[k], 0.0)
         s.p[k, 0] = max(p[k], 0.0)
         s.p[k, 1] = s.p[k, 2] = 0.0
     for j in range(s.u.shape[0]):
@@ -595,10 +624,12 @@ def _sweep(packed, n, p):
 def _collide_with_friction(packed, count):
     """Impulses with friction; returns 1 if they did not converge, else 0."""
     a = packed.arrays
-    m = a.method
+    m, each = a.method, a.method.each
     f = m.impacts
     n = _select(packed, count)
-    code = resolve_frictional_impacts(n, f.some, m.u, m.numbers[2], m.numbers[3], STEPS, f.sweeps, f.work, f.p, f.state)
+    code = resolve_frictional_impacts(
+        n, f.some, m.u, each.chosen_restitution, each.chosen_friction, STEPS, f.sweeps, f.work, f.p, f.state
+    )
     for k in range(n):
         i = m.chosen[k]
         for d in range(3):
@@ -649,9 +680,9 @@ def _foresee_springs(packed, count, period):
     for j in range(m.u.shape[0]):
         m.u[j] = a.body.u[j] + a.external[j]
     for i in range(count):
-        if m.numbers[5, i] > 0.0:
+        if m.each.beside[i] > 0.0:
             middle = a.rows.separation[i] + 0.5 * period * contact_velocity(a.scaled, i, 0, m.u)
-            a.impulses.spring[i] = max(0.0, -period * a.material.stiffness / m.numbers[5, i] * middle)
+            a.impulses.spring[i] = max(0.0, -period * a.material.stiffness / m.each.beside[i] * middle)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -671,7 +702,7 @@ def _bound_restitution(packed, count, part):
     begins = False
     for i in range(count):
         if a.impulses.impact[i] and _group_of(a.scaled, i, m.group) == _root(m.group, a.body.hand_tree):
-            begins = begins or m.numbers[4, i] < 0.0
+            begins = begins or m.each.owes[i] < 0.0
             for d in range(3):
                 work += p[i, d] * contact_velocity(a.scaled, i, d, a.body.u)
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
@@ -694,10 +725,10 @@ def _remember_restitution(packed, count):
     n = 0
     for i in range(count):
         if a.rows.separation[i] < 0.0:
-            owed = m.numbers[4, i]
-            collides = m.numbers[1, i] > 0.0 and _group_of(a.scaled, i, m.group) == _root(m.group, a.body.hand_tree)
+            owed = m.each.owes[i]
+            collides = m.each.collides[i] and _group_of(a.scaled, i, m.group) == _root(m.group, a.body.hand_tree)
             if owed < 0.0 and collides:
-                owed = a.rows.restitution[i] * max(-m.numbers[0, i], 0.0)
+                owed = a.rows.restitution[i] * max(-m.each.v_n[i], 0.0)
             m.owed[n] = owed
             n += 1
 
@@ -802,25 +833,23 @@ def _penalties(
     owed,
     group,
     colliding,
-    numbers,
+    each,
     normal_force,
     impulses,
 ):
-    """Say which groups collide, and fill in the penalties of the others.
+    """Say which groups collide, and fill in the penalties of the others and `each`.
 
-    numbers[0]: normal velocity of each contact; numbers[1]: 1 where it collides; numbers[2]: how many contacts share
-    the stiffness of one with a penalty, else 0; numbers[4]: what it owes from the spread so far, else -1; numbers[5]:
-    how many contacts share the stiffness of one whose group collides, else 0. Where there are no springs beside
-    impulses, the bonds of these are held.
+    Where there are no springs beside impulses, the bonds of a group that collides are held.
     """
     p, spring, impact, bond, loosened = impulses.p, impulses.spring, impulses.impact, impulses.bond, impulses.loosened
-    v_n, collides, shared_by, owes, beside = numbers[0], numbers[1], numbers[2], numbers[4], numbers[5]
+    v_n, collides, sharing, owes, beside = each.v_n, each.collides, each.sharing, each.owes, each.beside
     for tree in range(group.shape[0]):
         group[tree] = tree
         colliding[tree] = False
     touching = 0
     for i in range(count):
-        p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = normal_force[i] = collides[i] = shared_by[i] = 0.0
+        p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = normal_force[i] = sharing[i] = 0.0
+        collides[i] = False
         bond[i, 0] = bond[i, 1] = loosened[i] = 0.0
         owes[i], beside[i] = -1.0, 0.0
         impact[i] = False
@@ -848,19 +877,19 @@ def _penalties(
             if rows.separation[i] < 0.0 and v_n[i] < max(owes[i], 0.0):
                 g = _group_of(contacts, i, group)
                 if g >= 0 and colliding[g]:
-                    collides[i] = 1.0
+                    collides[i] = True
                     collisions = True
         for tree in range(group.shape[0]):
             colliding[tree] = False
         for i in range(count):
-            if collides[i] > 0.0:
+            if collides[i]:
                 colliding[_group_of(contacts, i, group)] = True
         if collisions:
             for i in range(count):
                 if rows.separation[i] < 0.0 and 0.0 <= v_n[i] - max(owes[i], 0.0) <= _STILL:
                     g = _group_of(contacts, i, group)
                     if g >= 0 and colliding[g]:
-                        collides[i] = 1.0
+                        collides[i] = True
     stored = 0.0
     share = 1.0
     m = 0
@@ -883,7 +912,7 @@ def _penalties(
             beside[i] = share
             normal_force[i] = -stiffness * s / share if consistent else HELD
             continue
-        shared_by[i] = share
+        sharing[i] = share
         # THESIS (4.5) has no clamp, so a point that leaves quickly would be pulled back (errata 7)
         push = -(stiffness * s + damping * v_n[i]) / share
         if push > 0.0:
@@ -1026,18 +1055,18 @@ def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
 def _select(packed, count):
     """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
     a = packed.arrays
-    w = a.method
+    w, each = a.method, a.method.each
     rubs = a.material.friction != NONE
     m = 0
     for i in range(count):
-        if w.numbers[1, i] > 0.0:
+        if each.collides[i]:
             w.chosen[m] = i
-            w.numbers[2, m] = a.rows.restitution[i]
-            w.numbers[3, m] = a.rows.friction[i, 1] if rubs else 0.0
+            each.chosen_restitution[m] = a.rows.restitution[i]
+            each.chosen_friction[m] = a.rows.friction[i, 1] if rubs else 0.0
             copy_contact(a.scaled, i, w.impacts.some, m)
-            if w.numbers[4, i] >= 0.0:  # a wall that recedes with what is owed
-                w.numbers[2, m] = 0.0
-                w.impacts.some.offset[m, 0] -= w.numbers[4, i]
+            if each.owes[i] >= 0.0:  # a wall that recedes with what is owed
+                each.chosen_restitution[m] = 0.0
+                w.impacts.some.offset[m, 0] -= each.owes[i]
             m += 1
     for j in range(w.u.shape[0]):
         w.u[j] = a.body.u[j]

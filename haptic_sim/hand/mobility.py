@@ -58,7 +58,6 @@ from haptic_sim.linalg import cholesky, cholesky_solve, symmetric_eigen
 
 SPATIAL, PLANAR = (0, 1, 2, 3, 4, 5), (0, 1, 5)
 RESOLVED = 1e-7  # least relative tolerance: roots of eigenvalues are right to 1e-8 of the largest
-FACTOR = 9  # in the memory of a `Mobility`: where all directions are free, the Cholesky factor of J D^-1 J^T
 _ROUNDING = 1e-14  # what a Cholesky factorisation may be off, as a part of the trace
 _LOST = 1e-6  # squared part of a direction in the new space below which it cannot be followed
 
@@ -111,6 +110,47 @@ class RankRule(NamedTuple):
         return cls(axes, float(length), measure == "kinetic", float(tolerance), float(relative_tolerance), float(fade))
 
 
+class Workspace(NamedTuple):
+    """Memory of the kernels, (6, 6) each unless it says otherwise; of `factor` alone later calls make use.
+
+    Attributes:
+        gram: whose eigenvalues are the squares of the singular values.
+        factor: where all directions are free, the Cholesky factor of J D^-1 J^T.
+        inertia, root: of the held link in the hand's space, and its Cholesky factor.
+        vectors: eigenvectors of `gram`, one a row.
+        mobilities: inverse inertia in the hand's space.
+        product, space: of matrices; the directions of this call.
+        Y, B, MB, Q, N, Z: see `_invert`.
+        followed, small: see `follow`, (6, 6, 6) and (6, 6).
+        strength: of the directions that are listed, (6,). x: (6,).
+    """
+
+    gram: np.ndarray
+    factor: np.ndarray
+    inertia: np.ndarray
+    root: np.ndarray
+    vectors: np.ndarray
+    mobilities: np.ndarray
+    product: np.ndarray
+    space: np.ndarray
+    Y: np.ndarray
+    B: np.ndarray
+    MB: np.ndarray
+    Q: np.ndarray
+    N: np.ndarray
+    Z: np.ndarray
+    followed: np.ndarray
+    small: np.ndarray
+    strength: np.ndarray
+    x: np.ndarray
+
+    @classmethod
+    def allocate(cls) -> Workspace:
+        """Memory."""
+        matrices = [np.zeros((6, 6)) for _ in range(14)]
+        return cls(*matrices, np.zeros((6, 6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(6))
+
+
 class Mobility(NamedTuple):
     """What `find_mobility` finds; n is the dimension of the hand's space.
 
@@ -121,8 +161,7 @@ class Mobility(NamedTuple):
         H: generalized inverse of the inverse inertia [kg, kg m, kg m^2], (6, 6), zero outside the hand's space.
         directions: of topological constraint, a wrench [force, torque] a row, (6, 6); the first counts[1] count.
         unit: memory: the directions of the last call, orthonormal and without fading, in the hand's space.
-        memory: of the kernel, (13, 6, 6).
-        keep: of the kernel, (6,) int64.
+        memory, keep: of the kernels; keep (6,) int64.
     """
 
     singular_values: np.ndarray
@@ -130,7 +169,7 @@ class Mobility(NamedTuple):
     H: np.ndarray
     directions: np.ndarray
     unit: np.ndarray
-    memory: np.ndarray
+    memory: Workspace
     keep: np.ndarray
 
     @classmethod
@@ -142,7 +181,7 @@ class Mobility(NamedTuple):
             np.zeros((6, 6)),
             np.zeros((6, 6)),
             np.zeros((6, 6)),
-            np.zeros((13, 6, 6)),
+            Workspace.allocate(),
             np.zeros(6, np.int64),
         )
 
@@ -169,7 +208,7 @@ def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
 def _fill_gram(rule, J, inverse_inertia, first, end, M, mobility):
     """Fill the Gram matrix whose eigenvalues are the squares of the singular values."""
     axes, length = rule.axes, rule.length
-    n, A = axes.shape[0], mobility.memory[0]
+    n, A = axes.shape[0], mobility.memory.gram
     if rule.kinetic:
         _fill_kinetic_gram(axes, inverse_inertia, M, mobility)
         return
@@ -190,7 +229,7 @@ def _fill_gram(rule, J, inverse_inertia, first, end, M, mobility):
 @numba.njit(cache=True, nogil=True)
 def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
     """The same for `kinetic`: G^T (W W^T) G, and G."""
-    A, G, product = mobility.memory[0], mobility.memory[2], mobility.memory[5]
+    A, G, product = mobility.memory.gram, mobility.memory.root, mobility.memory.product
     n = axes.shape[0]
     for i in range(n):
         for k in range(n):
@@ -220,7 +259,7 @@ def _is_free(rule, inverse_inertia, mobility):
     A - t^2 has a Cholesky factor if and only if all eigenvalues of A are above t^2. The largest singular value is at
     most the root of the trace, and t is larger by what rounding may do.
     """
-    axes, A, factor = rule.axes, mobility.memory[0], mobility.memory[FACTOR]
+    axes, A, factor = rule.axes, mobility.memory.gram, mobility.memory.factor
     n = axes.shape[0]
     trace = 0.0
     for i in range(n):
@@ -251,8 +290,8 @@ def complete_mobility(rule, mobility):
     if mobility.counts[2] == 0:
         return
     mobility.counts[2] = 0
-    axes, A, factor = rule.axes, mobility.memory[0], mobility.memory[FACTOR]
-    n, x = axes.shape[0], mobility.memory[12, 1]
+    axes, A, factor = rule.axes, mobility.memory.gram, mobility.memory.factor
+    n, x = axes.shape[0], mobility.memory.x
     _find_singular_values(n, A, mobility)
     mobility.H[:, :] = 0.0
     for k in range(n):
@@ -267,7 +306,7 @@ def complete_mobility(rule, mobility):
 def _find_singular_values(n, A, mobility):
     """Fill them, and their vectors; overwrites A."""
     sigma = mobility.singular_values
-    symmetric_eigen(A, n, sigma, mobility.memory[3])
+    symmetric_eigen(A, n, sigma, mobility.memory.vectors)
     for i in range(n):
         sigma[i] = math.sqrt(sigma[i]) if sigma[i] > 0.0 else 0.0
 
@@ -277,8 +316,9 @@ def _decompose(rule, inverse_inertia, M, mobility):
     """Fill `mobility` from the Gram matrix, with and without directions of topological constraint."""
     axes = rule.axes
     n = axes.shape[0]
-    A, inertia, G, U = mobility.memory[0], mobility.memory[1], mobility.memory[2], mobility.memory[3]
-    mobilities, strength, sigma = mobility.memory[4], mobility.memory[12, 0], mobility.singular_values
+    w = mobility.memory
+    A, inertia, G, U = w.gram, w.inertia, w.root, w.vectors
+    mobilities, strength, sigma = w.mobilities, w.strength, mobility.singular_values
     _find_singular_values(n, A, mobility)
     for i in range(n):
         for k in range(n):
@@ -305,8 +345,8 @@ def _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobili
     """Fill H: with the directions 0 to k - 1 cut, blended over k while directions fade."""
     axes, length = rule.axes, rule.length
     n = axes.shape[0]
-    Y, B, MB, Q, N = mobility.memory[6], mobility.memory[7], mobility.memory[8], mobility.memory[9], mobility.memory[10]
-    Z, x = mobility.memory[11], mobility.memory[12, 1]
+    w = mobility.memory
+    Y, B, MB, Q, N, Z, x = w.Y, w.B, w.MB, w.Q, w.N, w.Z, w.x
     H = mobility.H
     H[:, :] = 0.0
     for i in range(deficient, n):  # rows of Y = U_r^T S and columns of B = S^-1 U_r, one a row
@@ -375,7 +415,7 @@ def _find_directions(rule, deficient, listed, before, G, U, strength, mobility):
     """Fill directions and unit: the null space of J^T, which follows that of the last call."""
     axes, length = rule.axes, rule.length
     n = axes.shape[0]
-    space, unit, directions = mobility.memory[5], mobility.unit, mobility.directions
+    space, unit, directions = mobility.memory.space, mobility.unit, mobility.directions
     for i in range(listed):
         if not rule.kinetic:  # S U with torques divided by the length
             for a in range(n):
@@ -400,7 +440,7 @@ def _find_directions(rule, deficient, listed, before, G, U, strength, mobility):
         for a in range(n):
             space[i, a] /= s
     if listed > 0:
-        follow(n, unit, before, space, listed, mobility.memory[6:12], mobility.memory[12], mobility.keep)
+        follow(n, unit, before, space, listed, mobility.memory.followed, mobility.memory.small, mobility.keep)
     directions[:, :] = 0.0
     for i in range(listed):
         for a in range(n):
@@ -527,7 +567,7 @@ def wrench_at_hand(rule, mobility, W, first, end, du, period, wrench):
     F = J^#T tau = H W du / T: with forces tau for T, or impulses, which are divided by the step (errata 8). With
     period 1 and du = L^-1 tau it is the wrench of forces tau.
     """
-    x = mobility.memory[12, 1]
+    x = mobility.memory.x
     for a in range(6):
         s = 0.0
         for j in range(first, end):
@@ -542,7 +582,7 @@ def wrench_at_hand(rule, mobility, W, first, end, du, period, wrench):
     axes = rule.axes
     for i in range(axes.shape[0]):
         x[i] = x[axes[i]]  # axes ascend
-    cholesky_solve(mobility.memory[FACTOR], axes.shape[0], x)
+    cholesky_solve(mobility.memory.factor, axes.shape[0], x)
     for i in range(axes.shape[0]):
         wrench[axes[i]] = x[i]
 
