@@ -12,7 +12,8 @@ import trimesh
 
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.inputs import ParameterError
-from haptic_sim.worlds.building import World, build, model_files
+from haptic_sim.worlds import model_files
+from haptic_sim.worlds.building import World, build
 from haptic_sim.worlds.model_files import ModelFileError, load_trees
 from haptic_sim.worlds.parameters import WorldParameters
 
