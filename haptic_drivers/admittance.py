@@ -222,7 +222,7 @@ class AdmittanceDevice:
         _measure(self._packed, self._seed, tick, operator)
         sensed[:] = self._sensed
 
-    def obey(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
+    def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
         """Advance by `period` [s] as commanded, after `measure`.
 
         Returns:
@@ -230,7 +230,7 @@ class AdmittanceDevice:
         """
         if not command.is_finite():
             return -1
-        return _obey(self._packed, command.acceleration, operator, period)
+        return _apply_command(self._packed, command.acceleration, operator, period)
 
     def idle(self, operator: np.ndarray, period: float) -> None:
         """Advance by `period` [s] without a command: brake."""
@@ -271,7 +271,7 @@ def _measure(packed, seed, tick, operator):
 
 
 @numba.njit(cache=True, nogil=True)
-def _obey(packed, acceleration, operator, period):
+def _apply_command(packed, acceleration, operator, period):
     drive, state = packed.arrays.drive, packed.arrays.state
     v, u = state.twist, state.drive
     limited = 0

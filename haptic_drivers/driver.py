@@ -119,7 +119,7 @@ class Device(Protocol):
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
 
-    def obey(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
+    def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
         """Advance by `period` [s] as commanded; whether a limit was reached, -1 (and nothing done) if not finite."""
 
     def idle(self, operator: np.ndarray, period: float) -> None:
@@ -148,7 +148,7 @@ class ForceDevice:
         """See Device."""
         sensed[:] = operator
 
-    def obey(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
+    def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
         """See Device."""
         clipped: int = _render(self._packed, command.wrench, period)
         if clipped >= 0:
@@ -242,7 +242,7 @@ class Driver:
         bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
         if command.tick < self._first or not 0 <= self._tick - command.tick <= self._patience:
             self.expired += 1
-        elif command.mode != device.MODE or (limited := device.obey(command, self._wrench, self._period)) < 0:
+        elif command.mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
             self.refused += 1
         else:
             self.saturations += limited

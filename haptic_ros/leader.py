@@ -89,7 +89,7 @@ class LeaderNode(ServoNode):
         self._recorded, self._closed = 0, not config.recorded
         self._lacking = {"lost_messages": 0, "unsent_messages": 0}  # in the bag, as the recorder says
 
-    def hear(self, data: bytes | Message) -> None:
+    def receive_event(self, data: bytes | Message) -> None:
         """Take a TrialEvent."""
         assert isinstance(data, bytes)  # it comes from outside
         event = deserialize_message(data, TrialEvent)
@@ -142,7 +142,7 @@ class LeaderNode(ServoNode):
         self.conclude(tick)
         self._report(tick)
         finished = tick > self.config.last_tick
-        self.tell("finished" if finished else "interrupted", tick, self._broken)
+        self.publish_event("finished" if finished else "interrupted", tick, self._broken)
         if finished:
             self._await(lambda: self._closed, "recorder: the bag was not closed")
         else:
@@ -287,7 +287,7 @@ class LeaderNode(ServoNode):
         simulated = isinstance(clock, ROSClock) and clock.ros_time_is_active
         if self.realtime and simulated and not clock.now().nanoseconds:
             self.say("use_sim_time is true and there is no /clock yet: until it comes, messages are stamped with 0")
-        self.tell("started", 0)
+        self.publish_event("started", 0)
         return True
 
     def _contested(self) -> str:

@@ -226,7 +226,7 @@ class ServoNode(LifecycleNode):
         self.config = config
         self.reconfigure()
         for name, value in values.items():
-            self.tell("changed", self.next_tick(), f"{name}={json.dumps(value, default=list)}")
+            self.publish_event("changed", self.next_tick(), f"{name}={json.dumps(value, default=list)}")
 
     def send(self, topic: str, message: bytes | Message) -> None:
         """Publish a message, or its bytes; in a composition, hand it to its nodes first."""
@@ -240,7 +240,7 @@ class ServoNode(LifecycleNode):
         """The stamp of a tick that begins now [ns]: ROS time; in lockstep the trial's time, whatever the clock says."""
         return self.get_clock().now().nanoseconds if self.realtime else tick_time(tick, self.config.rate)
 
-    def tell(self, name: str, tick: int = -1, detail: str = "") -> None:
+    def publish_event(self, name: str, tick: int = -1, detail: str = "") -> None:
         """Publish a TrialEvent."""
         event = msg.TrialEvent(tick=tick, node=self.get_name(), name=name, detail=detail)
         self._publishers_of[EVENTS].publish(event)
@@ -268,7 +268,7 @@ class ServoNode(LifecycleNode):
         """Say `ready` if all peers are found and this node is prepared; whether they are and it is."""
         if self.unmatched() or not self.prepared():
             return False
-        self.tell("ready")
+        self.publish_event("ready")
         return True
 
     def end(self, exit_code: int = 0) -> None:
@@ -379,7 +379,7 @@ class ServoNode(LifecycleNode):
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End the servo thread, and with it the trial, if there is one."""
         if not self.finished.is_set():
-            self.tell(DEACTIVATED, self.next_tick())
+            self.publish_event(DEACTIVATED, self.next_tick())
         self.stop_servo()
         return TransitionCallbackReturn.SUCCESS
 
@@ -422,7 +422,7 @@ class ServoNode(LifecycleNode):
         def report(compiled: int, name: str) -> None:
             say(compiled, name)
             if EVENTS in self._publishers_of:
-                self.tell(COMPILING, detail=name)
+                self.publish_event(COMPILING, detail=name)
 
         kernel_cache.report = self._reporting = report
 
@@ -439,7 +439,7 @@ class ServoNode(LifecycleNode):
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if trouble else DiagnosticStatus.OK,
             name=f"{self.get_fully_qualified_name()}: servo",
-            message=trouble or "as it should be",
+            message=trouble or "OK",
             hardware_id=self.get_name(),
             values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
         )

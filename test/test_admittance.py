@@ -474,7 +474,7 @@ def test_friction_only_takes_energy(seed: int) -> None:
     for k in range(400):
         push, before = rng.normal(scale=4.0, size=6) * [1, 1, 1, 0.01, 0.01, 0.01], device.twist.copy()
         device.measure(k, push, np.zeros(6))
-        device.obey(command(k, rng.normal(scale=0.05, size=6)), push, T)
+        device.apply_command(command(k, rng.normal(scale=0.05, size=6)), push, T)
         friction = inertia * (device.twist - before) / T - device.rendered - push
         assert friction[:3] @ device.twist[:3] <= 1e-12
         assert friction[3:] @ device.twist[3:] <= 1e-12
@@ -607,7 +607,7 @@ def test_sensor_feels_weight_and_inertia_of_the_handle_as_a_body_would() -> None
     nothing = -measured(device, 0)
     message = command(0, a + 0.0)
     device._sensed[:] = 0.0
-    device.obey(message, np.zeros(6), h)
+    device.apply_command(message, np.zeros(6), h)
     np.testing.assert_allclose(device.twist, v0 + h * a, rtol=1e-9)
 
     def place(time: float) -> np.ndarray:

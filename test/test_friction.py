@@ -868,7 +868,7 @@ def test_an_identity_that_occurs_twice_does_not_double_its_bond() -> None:
     memory.bonds.strain[0] = 1e-6
     memory.carry_over(3, np.array([7, 7, 8, 0]))
     np.testing.assert_array_equal(memory.bonds.strain[:3].any(axis=1), [True, False, False])
-    memory.forget()
+    memory.reset()
     memory.carry_over(1, np.array([7, 0, 0, 0]))
     assert not memory.bonds.strain[0].any()
 

@@ -208,7 +208,7 @@ def test_changed_gains_with_which_the_loop_diverges_are_refused(bench: Bench) ->
 def test_a_change_of_parameters_is_said_with_the_tick_from_which_it_acts(bench: Bench) -> None:
     controller = configured(bench.node("controller"))
     said: list[tuple[str, int, str]] = []
-    controller.tell = lambda *event: said.append(event)
+    controller.publish_event = lambda *event: said.append(event)
     controller.take("tool_state", tool_state(-1))
     controller.take("device_state", device_state(0))
     controller.set_parameters([rclpy.Parameter("controller.stiffness", value=[200.0, 100.0, 0.5])])
@@ -224,7 +224,7 @@ def test_a_change_of_parameters_is_said_with_the_tick_from_which_it_acts(bench: 
     said.clear()
     rclpy.try_shutdown()
     environment = configured(bench.node("environment"))
-    environment.tell = lambda *event: said.append(event)
+    environment.publish_event = lambda *event: said.append(event)
     environment.take("tool_command", tool_command(0))
     environment.set_parameters([rclpy.Parameter("contact.stiffness", value=3000.0)])
     environment.take("tool_command", tool_command(1))

@@ -233,7 +233,7 @@ def run_admittance(parameters: AdmittanceParameters, device: AdmittanceDevicePar
         advance_pose(tool.twist, T, tool.pose)
         tool.stamp(k, tick_time(k + 1, RATE))
         controller.command(tool, to_device)
-        hand.obey(to_device, np.zeros(6), T)
+        hand.apply_command(to_device, np.zeros(6), T)
         far.append(float(np.linalg.norm(tool.twist - hand.twist)))
         if not far[-1] < 1e3:
             break

@@ -62,7 +62,7 @@ class AloneNode(LeaderNode):
 
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
-        self.hear(data)
+        self.receive_event(data)
 
     def idle(self) -> bool:
         """Repeat the initial state until the first tick."""

@@ -127,7 +127,7 @@ class RecorderNode(ServoNode):
                 announced = announced or self.announce_if_ready()
                 if not self.realtime and self._bag.complete >= acknowledged + ACKNOWLEDGE:
                     acknowledged = self._bag.complete
-                    self.tell("recorded", acknowledged)
+                    self.publish_event("recorded", acknowledged)
             self._drain()
             missing = self._bag.missing()
         finally:
@@ -138,7 +138,7 @@ class RecorderNode(ServoNode):
         whole = self._end is None or self._end.name != "finished" or self._bag.complete >= self._end.tick
         if not whole and not self.realtime:
             raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {missing} was lost")
-        self.tell("closed", self._bag.complete, json.dumps(self._counts()))
+        self.publish_event("closed", self._bag.complete, json.dumps(self._counts()))
 
     def _counts(self) -> dict[str, int]:
         """What the bag lacks: messages that were sent but did not come, and those that were never sent.

@@ -63,8 +63,8 @@ def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None
     touching, sliding = samples["contacts"] > 0, samples["sliding_contacts"] > 0
     yield "contacts", float(samples["contacts"].max())
     yield "contact_time", period * float(touching.sum())
-    yield "stick_time", period * float((touching & ~sliding).sum()) if _rubs(trial) else None
-    yield "slip_time", period * float(sliding.sum()) if _rubs(trial) else None
+    yield "stick_time", period * float((touching & ~sliding).sum()) if _has_friction(trial) else None
+    yield "slip_time", period * float(sliding.sum()) if _has_friction(trial) else None
     yield "impulses", float(samples["colliding"].sum())
     yield "hand_work", _work(trial, samples, period)
     if not experiment.alone:
@@ -77,7 +77,7 @@ def _size(name: str, values: np.ndarray) -> Iterator[tuple[str, float]]:
     yield f"rms_{name}", float(np.sqrt(np.mean(values**2)))
 
 
-def _rubs(trial: Trial) -> bool:
+def _has_friction(trial: Trial) -> bool:
     """Whether there is friction of which a contact could stick."""
     return trial.experiment.contact.friction.model != "none"
 

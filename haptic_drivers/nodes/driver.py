@@ -58,7 +58,7 @@ class DriverNode(LeaderNode):
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
         if topic == EVENTS:
-            self.hear(data)
+            self.receive_event(data)
             return
         received = self._received
         received.load(data)

@@ -260,7 +260,7 @@ class ConstrainedMultibody(Multibody):
         begin_return(packed)
         before = math.inf
         for _ in range(_NEWTON):
-            propose(packed, u, period)
+            find_trial_velocity(packed, u, period)
             if self._velocity_rows:
                 self._place(pin.integrate(model, q, 0.5 * self._step))
                 look_halfway(packed, period)
@@ -324,7 +324,7 @@ class ConstrainedMultibody(Multibody):
         self._refuse(self._rows.c, "contradicts the others at the start", "", ACCEPTED)
         self.refresh()
         self._refuse(self._rows.A @ self._given, "is not met by the velocity at the start", "/s", ON_MANIFOLD)
-        forget(self._constrained)
+        clear_multipliers(self._constrained)
         measure(self._constrained, self.residual)
 
     def _refuse(self, residual: np.ndarray, reason: str, per: str, most: float) -> None:
@@ -545,7 +545,7 @@ def begin_return(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def propose(packed, u, period):
+def find_trial_velocity(packed, u, period):
     """Fill v and `step` with what u + Q^T z does."""
     a = packed.arrays
     body, rigid, w = a.body, a.rigid, a.w
@@ -684,7 +684,7 @@ def switch(packed, k, wanted, tick, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def forget(packed):
+def clear_multipliers(packed):
     """What bringing the initial state to the manifold took is no force."""
     a = packed.arrays
     for i in range(a.carried.shape[0]):

@@ -386,7 +386,7 @@ def _settle(packed, count, period, collide):
     counts[SLIDING] = 0
     a.amounts[RELEASED] = 0.0
     if a.material.friction != NONE:
-        _rub(packed, count, period)
+        _apply_friction(packed, count, period)
     else:
         counts[BONDS] = 0
     add_up(packed, count, period)
@@ -747,7 +747,7 @@ def _scale(packed, count, part):
 
 
 @numba.njit(cache=True, nogil=True)
-def _rub(packed, count, period):
+def _apply_friction(packed, count, period):
     """Add friction to the impulses of the contacts with penalties."""
     a = packed.arrays
     material, counts = a.material, a.counts

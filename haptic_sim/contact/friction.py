@@ -161,7 +161,7 @@ class FrictionMemory:
         carry_over(count, id, self.count, before, self.bonds, self.table)
         self.count = count
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Release all bonds."""
         self.count = 0
 

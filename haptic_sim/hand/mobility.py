@@ -125,6 +125,10 @@ class Workspace(NamedTuple):
         strength: of the directions that are listed, (6,). x: (6,).
     """
 
+    followed: np.ndarray
+    small: np.ndarray
+    strength: np.ndarray
+    x: np.ndarray
     gram: np.ndarray
     factor: np.ndarray
     inertia: np.ndarray
@@ -139,16 +143,12 @@ class Workspace(NamedTuple):
     Q: np.ndarray
     N: np.ndarray
     Z: np.ndarray
-    followed: np.ndarray
-    small: np.ndarray
-    strength: np.ndarray
-    x: np.ndarray
 
     @classmethod
     def allocate(cls) -> Workspace:
         """Memory."""
-        matrices = [np.zeros((6, 6)) for _ in range(14)]
-        return cls(*matrices, np.zeros((6, 6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(6))
+        matrices = (np.zeros((6, 6)) for _ in range(14))
+        return cls(np.zeros((6, 6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(6), *matrices)
 
 
 class Mobility(NamedTuple):

@@ -139,7 +139,7 @@ class VirtualTool:
         else:
             self.contact.step(self.rows, self.body, command.wrench, self.period)
             self.body.follow()
-            listed = _tell(self._pack(state), self.period)
+            listed = _refresh_state(self._pack(state), self.period)
         self.rows.count = contacts
         state.command_tick, state.geometry_tick = command.tick, geometry_tick
         tick = state.tick + 1
@@ -156,7 +156,7 @@ class VirtualTool:
         contact.respond(rows, body, self._external, self.period)
         contact.conclude(rows, body, command.wrench, self.period)
         body.book(contact.impulses.p, rows.count, contact.u, contact.balance.values)
-        _tell_step(packed, self.period)
+        _fill_step(packed, self.period)
         body.move(contact.u, self.period)
         self.hand.refresh()
         listed = _fill(packed)
@@ -194,17 +194,17 @@ class VirtualTool:
 
 
 @numba.njit(cache=True, nogil=True)
-def _tell(packed, period):
+def _refresh_state(packed, period):
     """Bring bodies and hand up to date after a step and fill the state; returns as `_fill`."""
     a = packed.arrays
-    _tell_step(packed, period)
+    _fill_step(packed, period)
     refresh_bodies(a.body)
     refresh_hand(a.hand)
     return _fill(packed)
 
 
 @numba.njit(cache=True, nogil=True)
-def _tell_step(packed, period):
+def _fill_step(packed, period):
     """Fill in what contacts did in a step, with bodies and hand as they were in it."""
     a = packed.arrays
     state, counts = a.state, a.counts
