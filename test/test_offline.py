@@ -99,7 +99,7 @@ VARIANTS = [
     ("device.impulse_rendering=saturated",),
     ("device.impulse_rendering=scaled",),
     ("device.impulse_rendering=spread",),
-    ("operator.wrench=[1.0, -0.7, 0, 0, 0, 0.002]", "device.impulse_rendering=spread"),
+    ("operator.wrench=[0.8, -0.6, 0, 0, 0, 0.002]", "device.impulse_rendering=spread"),
     ("operator.wrench=[0.5, -0.9, 0, 0, 0, -0.004]", "contact.restitution=0.4"),
     ("rate=1000", "scene.gap=[0.02, 0.02]", "tool.size=[0.03, 0.05]", "controller.stiffness=[300, 200, 1]"),
 ]

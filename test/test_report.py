@@ -268,7 +268,7 @@ def test_a_world_of_ones_own_has_units_notes_and_no_dangling_dots(tmp_path):
     for expected in (
         '<td class="number">1.23</td><td>s</td>',
         f"<li>{html.escape(note)}</li>",
-        "Largest overlap of ball &amp; floor in the published states",
+        "Largest overlap of ball &amp; floor",
     ):
         assert expected in text, expected
     runs = [{"label": label, "directory": label} for label in ("a=1", "a=2")]
