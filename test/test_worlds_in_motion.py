@@ -453,10 +453,10 @@ def test_the_world_may_be_written_in_any_axes(method: str, solver: str) -> None:
     """Everything turned and moved, gravity too: the same trajectories, turned and moved.
 
     Also with facets, which follow the sliding. Without cylinders, of which coal's normals are right to 1e-6 only.
-    Impacts make small differences larger: those of sweeps that end at 1e-12 m/s were seen to reach 6e-7 m.
+    Impacts make small differences larger. Seeds without an instant at which rounding decides which of two facets touch.
     """
-    for seed in range(2):
-        rng = np.random.default_rng(20290 + seed)
+    for seed in (20290, 20294):
+        rng = np.random.default_rng(seed)
         bodies = {**room(), **random_bodies(rng, 6, inwards=1.5, shapes=3)}
         contact = {"friction": {"model": "coulomb"}, "solver": solver, "tolerance": 1e-12}
         here = Simulation(bodies, method, contact=contact, gravity=DOWN)
@@ -467,9 +467,9 @@ def test_the_world_may_be_written_in_any_axes(method: str, solver: str) -> None:
             there.step(10)
             for i in range(6):
                 a, b = here.q(f"body{i}"), there.q(f"body{i}")
-                np.testing.assert_allclose(b[:3], GENERIC.act(a[:3]), rtol=0, atol=1e-5)
+                np.testing.assert_allclose(b[:3], GENERIC.act(a[:3]), rtol=0, atol=1e-7)
                 A, B = Rotation.from_quat(a[3:]).as_matrix(), Rotation.from_quat(b[3:]).as_matrix()
-                np.testing.assert_allclose(B, GENERIC.rotation @ A, rtol=0, atol=1e-4)
+                np.testing.assert_allclose(B, GENERIC.rotation @ A, rtol=0, atol=1e-6)
         assert here.touched == there.touched > 2
 
 
