@@ -37,7 +37,8 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
-    spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
+    ending = threading.Event()
+    spinner = threading.Thread(target=_spin, args=(executor, ending), name="executor", daemon=True)
     spinner.start()
     starter = threading.Thread(target=_start, args=(nodes,), name="start", daemon=True)
     if first.get_parameter("autostart").value:
@@ -56,6 +57,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
     leaving = threading.Timer(TEARDOWN, _leave, (first,))
     leaving.daemon = True
     leaving.start()
+    ending.set()
     executor.shutdown(timeout_sec=1.0)
     spinner.join(timeout=1.0)
     for node in nodes:
@@ -94,11 +96,14 @@ def _start(nodes: Sequence[ServoNode]) -> None:
         nodes[0].end(1)
 
 
-def _spin(executor: SingleThreadedExecutor) -> None:
+def _spin(executor: SingleThreadedExecutor, ending: threading.Event) -> None:
     try:
         executor.spin()
     except ExternalShutdownException:
         return
+    except AttributeError:  # rclpy's shutdown takes a guard condition away on which this thread may be about to wait
+        if not ending.is_set():
+            raise
 
 
 def _remove_shared_memory() -> None:
