@@ -17,11 +17,9 @@ from multiprocessing import get_context
 
 from haptic_bench import command_line, experiment
 from haptic_bench.experiment import Trial
-from haptic_bench.samples import MessageStore
 from haptic_bench.studies import study_of
 from haptic_sim import kernel_cache
 from haptic_sim.contact_rows import ContactRows
-from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.tool.virtual_tool import VirtualTool
@@ -82,10 +80,7 @@ def detect(trial: Trial) -> None:
 def analyse(trial: Trial) -> None:
     """Simulate a trial as its study does, and what it is compared with."""
     study = study_of(trial.experiment)
-    store = MessageStore()
-    with contextlib.suppress(UnstableError):
-        study.simulate(trial, store)
-    study.analyse(trial, study.samples(trial, store.messages))
+    study.analyse(trial, study.run_unrecorded(trial))
 
 
 def _count() -> None:

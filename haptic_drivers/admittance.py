@@ -38,7 +38,14 @@ import numpy as np
 import pinocchio as pin
 from pydantic import Field
 
-from haptic_drivers.bound import Bound, BoundParameters, bound_passive, bound_wrench
+from haptic_drivers.bound import (
+    Bound,
+    BoundParameters,
+    bound_passive,
+    bound_quantity,
+    bound_wrench,
+    soft_start_quantity,
+)
 from haptic_drivers.noise import SensorParameters
 from haptic_sim.messages import MOTION, DeviceCommand
 from haptic_sim.packed import Packed
@@ -56,17 +63,8 @@ class AdmittanceDeviceParameters(SensorParameters):
     watchdog: float = quantity(
         0.02, unit="s", description="A command older than this is not followed: the drive brakes", gt=0.0, le=1.0
     )
-    soft_start: float | None = quantity(
-        None,
-        unit="s",
-        description="Time over which what is rendered grows from zero after an activation; null: 0.5 s, but none at "
-        "the start of a trial",
-        ge=0.0,
-        le=60.0,
-    )
-    bound: BoundParameters = quantity(
-        BoundParameters(), description="The last bound of what the device renders; nothing passes it"
-    )
+    soft_start: float | None = soft_start_quantity()
+    bound: BoundParameters = bound_quantity()
     apparent_inertia: PositivePair = quantity(
         (60.0, 0.6), unit="kg, kg m^2", description="Of the device at the hand point: mass, and inertia about any axis"
     )

@@ -8,7 +8,7 @@ change does not delay it.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -31,6 +31,23 @@ class BoundParameters(Parameters):
         description="What the device renders changes at most so fast, in each direction; zero force for want of a "
         "command comes at once; null: no bound, for simulated devices only",
     )
+
+
+def soft_start_quantity() -> Any:
+    """The key `soft_start` of every simulated device."""
+    return quantity(
+        None,
+        unit="s",
+        description="Time over which what is rendered grows from zero after an activation; null: 0.5 s, but none at "
+        "the start of a trial",
+        ge=0.0,
+        le=60.0,
+    )
+
+
+def bound_quantity() -> Any:
+    """The key `bound` of every simulated device."""
+    return quantity(BoundParameters(), description="The last bound of what the device renders; nothing passes it")
 
 
 class Bound(NamedTuple):

@@ -10,7 +10,14 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
-from haptic_drivers.bound import Bound, BoundParameters, bound_passive, bound_wrench
+from haptic_drivers.bound import (
+    Bound,
+    BoundParameters,
+    bound_passive,
+    bound_quantity,
+    bound_wrench,
+    soft_start_quantity,
+)
 from haptic_drivers.inertial import ORIGIN, InertialDevice
 from haptic_drivers.noise import SensorNoise, SensorParameters
 from haptic_drivers.operators import AnyOperatorParameters, Operator, build_operator
@@ -56,17 +63,8 @@ class InertialParameters(DeviceLimits, SensorParameters):
         unit="N, N m",
         description="Standard deviation of a sample of the operator's measured wrench: forces, torques",
     )
-    soft_start: float | None = quantity(
-        None,
-        unit="s",
-        description="Time over which what is rendered grows from zero after an activation; null: 0.5 s, but none at "
-        "the start of a trial",
-        ge=0.0,
-        le=60.0,
-    )
-    bound: BoundParameters = quantity(
-        BoundParameters(), description="The last bound of what the device renders; nothing passes it"
-    )
+    soft_start: float | None = soft_start_quantity()
+    bound: BoundParameters = bound_quantity()
     mass: float | None = quantity(
         None, unit="kg", description="Mass; null: the tool's at the hand, the mean of all directions", gt=0.0, le=1e3
     )

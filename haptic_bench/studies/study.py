@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +14,8 @@ import numpy as np
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.figures import Curve, Figure, Style, trial_figures
 from haptic_bench.offline import Sink, simulate
-from haptic_bench.samples import Samples, of_trial
+from haptic_bench.samples import MessageStore, Samples, of_trial
+from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError, Parameters
 
 
@@ -107,6 +109,13 @@ class Study:
     ) -> int:
         """Run a trial offline, as `haptic_bench.offline.simulate`."""
         return simulate(trial, sink, progress, stop)
+
+    def run_unrecorded(self, trial: Trial) -> Samples:
+        """The samples of an offline run in memory; of an unstable one, until it was found to be."""
+        store = MessageStore()
+        with contextlib.suppress(UnstableError):
+            self.simulate(trial, store)
+        return self.samples(trial, store.messages)
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
         """The samples of a trial from its messages by topic, with the columns of this study."""

@@ -13,6 +13,7 @@ from pydantic import model_validator
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.geometry.shapes import Vector
 from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.worlds.parameters import rank_fade_quantity, rank_tolerance_quantity
 
 GRAVITY = 9.81  # [m/s^2]
 BUMPER = 0.01  # [m] radius of what a door strikes
@@ -24,17 +25,8 @@ _FLAT = 0.55  # moment of inertia of a wheel across its axle, of that about it; 
 class _Held(Parameters):
     """What all of them have."""
 
-    rank_tolerance: float = quantity(
-        1e-3,
-        unit="m",
-        description="Singular value of the hand Jacobian, turns times 1 m, up to which the linkage blocks the hand in "
-        "a direction",
-        ge=0.0,
-        le=1.0,
-    )
-    rank_fade: float = quantity(
-        0.0, description="Part of rank_tolerance above it in which a blocked direction fades in", ge=0.0, le=100.0
-    )
+    rank_tolerance: float = rank_tolerance_quantity()
+    rank_fade: float = rank_fade_quantity()
     gravity: float = quantity(GRAVITY, unit="m/s^2", description="Acceleration of free fall", ge=0.0, le=100.0)
 
     def _world(self, bodies: dict[str, Any], tool: str, hold: Any = (0, 0, 0)) -> dict[str, Any]:

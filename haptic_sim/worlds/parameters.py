@@ -213,6 +213,25 @@ def _named(entries: dict[str, Any]) -> dict[str, Any]:
     return entries
 
 
+def rank_tolerance_quantity() -> Any:
+    """The key `rank_tolerance` of every world whose tool may be held by a link."""
+    return quantity(
+        1e-3,
+        unit="m",
+        description="Singular value of the hand Jacobian, turns times 1 m, up to which the linkage blocks the hand in "
+        "a direction",
+        ge=0.0,
+        le=1.0,
+    )
+
+
+def rank_fade_quantity() -> Any:
+    """The key `rank_fade` of every world whose tool may be held by a link."""
+    return quantity(
+        0.0, description="Part of rank_tolerance above it in which a blocked direction fades in", ge=0.0, le=100.0
+    )
+
+
 class WorldParameters(Parameters):
     """Bodies by name, files by name, and what of them is held and collides."""
 
@@ -225,17 +244,8 @@ class WorldParameters(Parameters):
     hold: Vector | None = quantity(
         None, unit="m", description="Hold point in the body's axes; left out: its centre of mass"
     )
-    rank_tolerance: float = quantity(
-        1e-3,
-        unit="m",
-        description="Singular value of the hand Jacobian, turns times 1 m, up to which the linkage blocks the hand in "
-        "a direction",
-        ge=0.0,
-        le=1.0,
-    )
-    rank_fade: float = quantity(
-        0.0, description="Part of rank_tolerance above it in which a blocked direction fades in", ge=0.0, le=100.0
-    )
+    rank_tolerance: float = rank_tolerance_quantity()
+    rank_fade: float = rank_fade_quantity()
     constraints: Annotated[dict[str, AnyWorldConstraintParameters], AfterValidator(_named)] = quantity(
         {}, description="Exact constraints by name"
     )
