@@ -331,7 +331,7 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
         statement, source = (escape(str(first.get(key, ""))) for key in ("statement", "source"))
         same = all(claim.get("measured") == first.get("measured") for claim in others)
         measured = (
-            _measured(first, study_of(runs[0].trial.experiment).CLAIMS.get(name, _UNKNOWN))
+            _measured(first, study_of(runs[0].trial.experiment).claimed(name) or _UNKNOWN)
             if same
             else "differs: see the runs"
         )

@@ -29,8 +29,25 @@ class Quantity:
 
 
 @dataclass(frozen=True)
+class Statement:
+    """A statement that a study judges, declared once: its name, its text, where it is published, what decides.
+
+    `measured` says what the numbers are that decide.
+    """
+
+    name: str
+    text: str
+    source: str
+    measured: Quantity
+
+    def judged(self, measured: Mapping[str, float | None], holds: bool | None) -> Claim:
+        """What a trial says about it."""
+        return Claim(self.name, self.text, self.source, dict(measured), holds)
+
+
+@dataclass(frozen=True)
 class Claim:
-    """A published statement and what this trial says about it.
+    """A statement and what this trial says about it.
 
     `measured` are the numbers that decide; `holds` is None where they are not there (a trial too short, say).
     """
@@ -77,7 +94,7 @@ class Study:
     """What all studies have: no metrics, no claims, the figures of any trial."""
 
     METRICS: ClassVar[Mapping[str, Quantity]] = {}
-    CLAIMS: ClassVar[Mapping[str, Quantity]] = {}
+    CLAIMS: ClassVar[Mapping[str, Quantity] | Sequence[Statement]] = ()
     OFFLINE_ONLY: ClassVar[bool] = False
     SCENES: ClassVar[tuple[str, ...]] = ()
     """Types of the scenes that it is about; empty: any."""
@@ -150,6 +167,12 @@ class Study:
     def quantity(self, name: str) -> Quantity | None:
         """What a metric is; None if it is none of this study."""
         return self.METRICS.get(name)
+
+    def claimed(self, name: str) -> Quantity | None:
+        """What the numbers are that decide a claim; None if it is none of this study."""
+        if isinstance(self.CLAIMS, Mapping):
+            return self.CLAIMS.get(name)
+        return next((statement.measured for statement in self.CLAIMS if statement.name == name), None)
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
         """What theory says of metrics: the value and where it is from, by name."""
