@@ -58,7 +58,7 @@ REFUSED = {
     "too much damping": (
         "rolling_disk",
         "controller.derivative=[3e3,1,1,1,1,1]",
-        "errors would grow by 107 % in a tick at rate = 1000 Hz; lower them, or raise the rate",
+        "errors would grow by 115 % in a tick at rate = 1000 Hz; lower them, or raise the rate",
     ),
     "too much integral": ("rolling_disk", "controller.proportional=[100,1,1,1,1,1]", "errors would grow by "),
     "unknown key": ("rolling_disk", "device.mass=3", "device.mass: unknown key"),
