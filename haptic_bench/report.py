@@ -335,7 +335,7 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
             if same
             else "differs: see the runs"
         )
-        verdicts = [_verdict(found[i].get("holds")) if i in found else "<td></td>" for i in range(len(runs))]
+        verdicts = [_verdict(found[i]) if i in found else "<td></td>" for i in range(len(runs))]
         if len(runs) > COLUMNS:
             states = [claim.get("holds") for claim in found.values()]
             counts = {
@@ -363,9 +363,11 @@ def _measured(claim: Mapping[str, Any], quantity: Quantity) -> str:
     return f'{values}<span class="text">{escape(text)}</span>'
 
 
-def _verdict(holds: Any) -> str:
+def _verdict(claim: Mapping[str, Any]) -> str:
+    holds, reason = claim.get("holds"), str(claim.get("reason", ""))
     if holds is None:
-        return '<td class="verdict open">\N{EN DASH} undecided</td>'
+        because = f'<span class="source">{escape(reason)}</span>' if reason else ""
+        return f'<td class="verdict open">\N{EN DASH} undecided{because}</td>'
     return '<td class="verdict holds">✓ holds</td>' if holds else '<td class="verdict fails">✗ does not hold</td>'
 
 

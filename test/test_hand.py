@@ -673,10 +673,29 @@ def random_state(model: pin.Model, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return q, rng.normal(size=model.nv)
 
 
-def test_the_arm_of_table_5_1_is_that_of_equation_5_19() -> None:
-    """With the entry sin(q1 + q2) of l2 restored, which (5.18, 5.19) print as sin(q1)."""
+def test_the_arm_of_table_5_1_is_that_of_equations_5_18_and_5_19() -> None:
+    """(5.18) in any pose; (5.19) is that of figure 5.3(b), where q2 = 0, and of rank 2 (errata THESIS 13)."""
+    (l1, l2, l3), rng = LENGTHS, np.random.default_rng(513)
+    q1, q2, q3 = rng.uniform(-1.5, 1.5, 3)
+    sin, cos = np.sin, np.cos
+    middle = [
+        [-l1 * sin(q1) - l2 / 2 * sin(q1 + q2), -l2 / 2 * sin(q1 + q2), 0],
+        [l1 * cos(q1) + l2 / 2 * cos(q1 + q2), l2 / 2 * cos(q1 + q2), 0],
+        [1, 1, 0],
+    ]
+    across, along = -l3 / 2 * sin(q1 + q3), l3 / 2 * cos(q1 + q3)
+    distal = [
+        [-l1 * sin(q1) - l2 * sin(q1) + across, -l2 * sin(q1) + across, across],
+        [l1 * cos(q1) + l2 * cos(q1) + along, l2 * cos(q1) + along, along],
+        [1, 1, 1],
+    ]
+    assert np.linalg.matrix_rank(distal, tol=1e-12) == 2
+    for hold, q, J in (("middle", [q1, q2, q3], middle), ("distal", [q1, 0.0, q3], distal)):
+        model, hand = three_links(hold)  # type: ignore[arg-type]
+        body = Multibody(model, hand, np.array(q), np.zeros(3))
+        np.testing.assert_allclose(body.J_H[[0, 1, 5]], J, rtol=0, atol=1e-15)
     q = np.array([0.4, -0.9, 1.3])
-    (l1, l2, l3), a = LENGTHS, np.cumsum(q)
+    a = np.cumsum(q)
     model, hand = three_links()
     body = Multibody(model, hand, q, np.zeros(3))
     reach = np.array([l1, l2, l3 / 2])

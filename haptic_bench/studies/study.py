@@ -40,16 +40,17 @@ class Statement:
     source: str
     measured: Quantity
 
-    def judged(self, measured: Mapping[str, float | None], holds: bool | None) -> Claim:
-        """What a trial says about it."""
-        return Claim(self.name, self.text, self.source, dict(measured), holds)
+    def judged(self, measured: Mapping[str, float | None], holds: bool | None, reason: str = "") -> Claim:
+        """What a trial says about it; `reason`: why it is undecided although it was measured."""
+        return Claim(self.name, self.text, self.source, dict(measured), holds, reason if holds is None else "")
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement and what this trial says about it.
 
-    `measured` are the numbers that decide; `holds` is None where they are not there (a trial too short, say).
+    `measured` are the numbers that decide; `holds` is None where they are not there (a trial too short, say), or where
+    they are and do not decide: then `reason` says why.
     """
 
     name: str
@@ -57,6 +58,11 @@ class Claim:
     source: str
     measured: dict[str, float | None]
     holds: bool | None
+    reason: str = ""
+
+    def summary(self) -> dict[str, Any]:
+        """As in summary.json, which has a reason where there is one."""
+        return {name: value for name, value in asdict(self).items() if name != "reason" or value}
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ class Analysis:
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        return {"metrics": self.metrics, "claims": [asdict(claim) for claim in self.claims]}
+        return {"metrics": self.metrics, "claims": [claim.summary() for claim in self.claims]}
 
 
 Scene = TypeVar("Scene", bound=Parameters)

@@ -26,7 +26,7 @@ from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
 from haptic_sim.worlds.building import World, build
 from haptic_sim.worlds.linkages import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
-from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.parameters import WorldParameters, rank_fade_quantity, rank_tolerance_quantity
 
 GRAVITY = 9.81  # [m/s^2]
 
@@ -76,20 +76,8 @@ class ThreeLinksParameters(Parameters):
     hold: Literal["proximal", "middle", "distal"] = quantity("distal", description="The held link")
     base: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Where its first joint is")
     width: float = quantity(0.01, unit="m", description="Of the links, where something may touch them", gt=0.0, le=1.0)
-    rank_tolerance: float = quantity(
-        1e-3,
-        unit="m",
-        description="Singular value of the hand Jacobian, turns times 1 m, up to which a direction is one of "
-        "topological constraint",
-        ge=0.0,
-        le=1.0,
-    )
-    rank_fade: float = quantity(
-        1.0,
-        description="Part of rank_tolerance above it in which such a direction fades; 0: it comes and goes at once",
-        ge=0.0,
-        le=100.0,
-    )
+    rank_tolerance: float = rank_tolerance_quantity()
+    rank_fade: float = rank_fade_quantity()
 
     def parts(self) -> dict[str, Any]:
         """As `PegParameters.parts`; the links do not touch each other."""
