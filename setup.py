@@ -35,7 +35,7 @@ setup(
         "coal>=3.0",
         "llvmlite>=0.43",
         "matplotlib>=3.8",
-        "mcap>=1.1",
+        "mcap>=1.5",
         "numba>=0.60",
         "numpy>=1.26",
         "pin>=3.4,<5",

@@ -2,11 +2,9 @@
 
 What `ros2 bag`, rosbags and the mcap tools read: `bag_0.mcap`, and `metadata.yaml` of version 9 (Jazzy).
 
-The record encodings are those of the mcap package, but chunks are put together here and not by its Writer:
-a KeyboardInterrupt inside `Writer.add_message` leaves half a record in the chunk, and a list of finished
-records is faster (1.0 us a message of 330 B with its share of chunk and index, against 2.5 us). Here
-a message is in the list or not, and a chunk counts once it is in the file, so an interrupted run closes to a
-sound bag.
+The file is written by mcap's Writer. Messages are kept until the chunk that holds them is in the file, and a Writer
+that an exception has left half way is not used again: a new one is given what is in the file and continues there. So
+an interrupted run, and one on a full disk, close to a sound bag.
 
 Chunks are not compressed (nor are rosbag2's by default): their bytes depend on no compressor's version, and
 the whole messages of a chunk that was cut off can still be recovered.
@@ -21,10 +19,10 @@ import os
 import shutil
 import struct
 import textwrap
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from operator import index
 from pathlib import Path
@@ -33,26 +31,14 @@ from types import TracebackType
 import numpy as np
 import yaml
 import zstandard
-from mcap.data_stream import ReadDataStream, RecordBuilder
+from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import (
-    Channel,
-    Chunk,
-    ChunkIndex,
-    DataEnd,
-    Footer,
-    Header,
-    McapRecord,
-    MessageIndex,
-    Metadata,
-    MetadataIndex,
-    Schema,
-    Statistics,
-    SummaryOffset,
-)
-from mcap.stream_reader import get_chunk_data_stream
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Chunk, Message, Metadata, Schema
+from mcap.stream_reader import StreamReader, breakup_chunk, get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC as MAGIC
+from mcap.writer import CompressionType, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
@@ -70,6 +56,7 @@ _INDEX_HEAD = struct.Struct("<HI")  # of a message index: channel, length of the
 # What the decoders raise on damaged bytes.
 _DAMAGE = (ValueError, OverflowError, MemoryError, RuntimeError, struct.error, McapError, zstandard.ZstdError)
 
+_NO_END = "has no end: its writer did not finish; bag.repair recovers what is there"
 
 # A disk, a quota or a file size limit that is used up: room can be made.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -151,6 +138,55 @@ def message_types() -> Typestore:
     return types
 
 
+class _Storage:
+    """The Writer of a file, the stream that it writes to, and what it was given.
+
+    Attributes:
+        writer: mcap's Writer, to which the topics are known.
+        begin: where in the file the output belongs [B].
+        output: what the Writer has put out, until it is in the file.
+        counts: number of messages of each topic.
+        start: the first log time [ns], END_OF_TIME if there is no message.
+        end: the last log time [ns], at least 0.
+    """
+
+    def __init__(self, topics: tuple[Topic, ...]):
+        self.begin, self.output = 0, b""
+        self.counts, self.start, self.end = [0] * len(topics), END_OF_TIME, 0
+        # Chunks end where `add` does.
+        self.writer = Writer(self, chunk_size=2**63, compression=CompressionType.NONE)  # type: ignore[arg-type]
+        self.writer.start("ros2", "haptics")
+        schemas: dict[str, int] = {}
+        for topic in topics:
+            definition = topic.definition
+            assert definition is not None
+            if topic.type not in schemas:
+                text = definition.text.encode()
+                schemas[topic.type] = self.writer.register_schema(topic.type, definition.encoding, text)
+            about = {"offered_qos_profiles": topic.qos, "topic_type_hash": definition.type_hash}
+            self.writer.register_channel(topic.name, "cdr", schemas[topic.type], about)
+
+    # What the Writer uses of a stream.
+
+    def write(self, data: bytes) -> None:
+        self.output += data
+
+    def tell(self) -> int:
+        return self.begin + len(self.output)
+
+    def flush(self) -> None:
+        pass
+
+    def add(self, messages: list[tuple[int, int, bytes, int]]) -> None:
+        """Put out a chunk of messages: channel, log time [ns], data, publish time [ns]."""
+        for channel, log_time, data, publish_time in messages:
+            self.writer.add_message(channel, log_time, data, publish_time)
+            self.counts[channel - 1] += 1
+        times = [log_time for _, log_time, _, _ in messages]
+        self.start, self.end = min(self.start, *times), max(self.end, *times)
+        self.writer.flush()
+
+
 class BagWriter:
     """Writes a new bag. Use it as a context manager, or call `close()`.
 
@@ -168,30 +204,25 @@ class BagWriter:
 
     def __init__(self, path: Path | str, topics: Iterable[Topic], *, storage_name: str = STORAGE_NAME):
         self.path = Path(path)
-        self._topics = tuple(topics)
-        self._schemas, self._channels = _describe(self.path, self._topics)
+        self._topics = _with_definitions(self.path, tuple(topics))
         self._storage_name = storage_name
-        self._pending: list[tuple[int, int, bytes]] = []  # channel, log time [ns], message record
+        self._storage: _Storage | None = _Storage(self._topics)  # None if an exception has left it half way
+        self._pending: list[tuple[int, int, bytes, int]] = []  # of the next chunk, as `_Storage.add` takes them
         self._pending_size = 0  # [B]
-        # Both by offset in the file, so that work which is done again after an interrupt counts once.
-        self._chunks: dict[int, tuple[ChunkIndex, Counter[int]]] = {}
-        self._metadata: dict[int, MetadataIndex] = {}
-        self._end = 0  # of what counts in the file; whatever lies beyond is overwritten [B]
+        self._ends: list[int] = []  # where header, chunks and metadata end that are in the file [B]
 
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise BagError(self.path, "is not an empty folder: a bag needs one of its own")
         self.path.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path / storage_name, "xb", buffering=0)  # noqa: SIM115 (closed by close)
-        # Schemas and channels first, outside of any chunk: the file tells its topics from the beginning.
-        header = [Header("ros2", "haptics"), *self._schemas, *self._channels]
         try:
-            self._end = self._put(MAGIC + b"".join(map(_encode, header)))
+            self._store(self._storage)
         except BaseException:
             self._file.close()
             raise
 
     def write(self, topic: int, log_time: int, data: bytes, publish_time: int | None = None) -> None:
-        """Append a message: about 1 us.
+        """Append a message: about 4 us, most of it when a chunk is complete.
 
         Args:
             topic: index into the topics.
@@ -205,17 +236,14 @@ class BagWriter:
             OSError: the file cannot be written.
         """
         log_time = index(log_time)  # a NumPy integer would end up in metadata.yaml
-        publish_time = log_time if publish_time is None else publish_time
+        publish_time = log_time if publish_time is None else index(publish_time)
         if type(data) is not bytes:
             data = memoryview(data).tobytes()
         known = 0 <= topic < len(self._topics) and not self._file.closed
         if not (known and 0 <= log_time <= END_OF_TIME and 0 <= publish_time <= END_OF_TIME):
             raise BagError(self.path, self._refusal(topic, log_time, publish_time))
-        channel = topic + 1
-        head = _FRAMED_MESSAGE.pack(Opcode.MESSAGE, _MESSAGE.size + len(data), channel, 0, log_time, publish_time)
-        record = head + data
-        self._pending.append((channel, log_time, record))
-        self._pending_size += len(record)
+        self._pending.append((topic + 1, log_time, data, publish_time))
+        self._pending_size += _FRAME.size + _MESSAGE.size + len(data)
         if self._pending_size >= CHUNK_SIZE:
             self.flush()
 
@@ -225,13 +253,19 @@ class BagWriter:
         Raises:
             BagError: the name is rosbag2's own, or the bag is closed.
             TypeError: a key or a value is not a string.
+            OSError: the file cannot be written.
         """
         if name == "rosbag2":
             raise BagError(self.path, "metadata name 'rosbag2' is reserved for rosbag2's own")
         for key, value in values.items():
             if not (isinstance(key, str) and isinstance(value, str)):
                 raise TypeError(f"metadata {name!r}: {key!r} = {value!r}: both must be strings")
-        self._put_metadata(Metadata(name, dict(values)))
+        if self._file.closed:
+            raise BagError(self.path, "is closed")
+        storage = self._take()
+        storage.writer.add_metadata(name, dict(values))
+        self._storage = storage
+        self._store(storage)
 
     def flush(self) -> None:
         """Hand everything written so far to the operating system (which is not yet the disk).
@@ -239,14 +273,13 @@ class BagWriter:
         Raises:
             OSError: the file cannot be written; what was flushed before is safe.
         """
-        if not self._pending:
-            return
-        start = self._end
-        data, chunk_index, counts = _chunk(self._pending, start)
-        end = self._put(data)
-        # No call between these lines: an interrupt comes before or after them.
-        self._chunks[start] = chunk_index, counts
-        self._end, self._pending, self._pending_size = end, [], 0
+        if self._pending:
+            storage = self._take()
+            storage.add(self._pending)
+            # No call between these stores: an interrupt comes before all or after all.
+            self._storage, self._pending, self._pending_size = storage, [], 0
+        if self._storage is not None and self._storage.output:
+            self._store(self._storage)
 
     def close(self) -> None:
         """Write what is pending, the index and `metadata.yaml`. A closed bag stays as it is.
@@ -260,68 +293,76 @@ class BagWriter:
         if self._file.closed:
             return
         problem: OSError | None = None
+        room = 0  # to be made [B]
         with self._file:
-            try:
-                self.flush()
-            except OSError as error:
-                problem, self._pending, self._pending_size = error, [], 0
-            end, dropped = self._end, 1
             while True:
+                index, information = b"", ""
                 try:
-                    self._finish()
+                    self.flush()
+                    index, information = self._conclude()
+                    self._finish(index, information)
                     break
                 except OSError as error:
                     problem = problem or error
-                    if not self._chunks or error.errno not in _FULL:
+                    if error.errno not in _FULL or not (self._pending or len(self._ends) > 1):
                         raise problem from None
-                for start in sorted(self._chunks)[-dropped:]:
-                    del self._chunks[start]
-                    end = start
-                dropped *= 2  # the index of a long bag takes the room of many chunks
-                self._metadata = {at: index for at, index in self._metadata.items() if at < end}
-                self._end = end
-                self._file.truncate(end)
+                # First what is not in the file, then what the index takes, then more.
+                room = max(2 * room, len(index) + len(information))
+                keep = [end for end in self._ends[1:] if end <= self._ends[-1] - room]
+                self._storage, self._pending, self._ends = None, [], [self._ends[0], *keep]
+                self._file.truncate(self._ends[-1])
         if problem is not None:
             raise problem
 
-    def _finish(self) -> None:
-        """Write the index behind what counts in the file, and `metadata.yaml`."""
-        metadata, end = dict(self._metadata), self._end
-        counts: Counter[int] = sum((counts for _, counts in self._chunks.values()), Counter())
-        chunks = [chunk for chunk, _ in self._chunks.values()]
-        start = min((chunk.message_start_time for chunk in chunks), default=END_OF_TIME)
-        duration = max((chunk.message_end_time for chunk in chunks), default=start) - start
-        information = self._information(counts, start, duration)
-        try:
-            self._put_metadata(Metadata("rosbag2", {"serialized_metadata": information.strip()}))
-            statistics = Statistics(
-                attachment_count=0,
-                channel_count=len(self._channels),
-                channel_message_counts={channel.id: counts[channel.id] for channel in self._channels},
-                chunk_count=len(chunks),
-                message_count=counts.total(),
-                message_start_time=start if chunks else 0,
-                message_end_time=start + duration if chunks else 0,
-                metadata_count=len(self._metadata),
-                schema_count=len(self._schemas),
-            )
-            records: dict[Opcode, Sequence[McapRecord]] = {
-                Opcode.SCHEMA: self._schemas,
-                Opcode.CHANNEL: self._channels,
-                Opcode.STATISTICS: [statistics],
-                Opcode.CHUNK_INDEX: chunks,
-                Opcode.METADATA_INDEX: list(self._metadata.values()),
-            }
-            at = self._put(_encode(DataEnd(0)))
-            at = self._put(_summary(records, at) + MAGIC, at)
-            self._file.truncate(at)
-            text = "rosbag2_bagfile_information:\n" + textwrap.indent(information, "  ")
-            temporary = self.path / f"{METADATA_NAME}.tmp"
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, self.path / METADATA_NAME)
-        except OSError:
-            self._metadata, self._end = metadata, end
-            raise
+    def _take(self) -> _Storage:
+        """The storage, which is to be given back when it has done its work."""
+        if (storage := self._storage) is None:
+            return self._resume()
+        self._storage = None
+        return storage
+
+    def _resume(self) -> _Storage:
+        """A storage that was given what is in the file: the same calls give the same bytes."""
+        storage, end = _Storage(self._topics), self._ends[-1]
+        with open(self.path / self._storage_name, "rb") as file:
+            for record in StreamReader(file, emit_chunks=True).records:
+                if isinstance(record, Metadata):
+                    storage.writer.add_metadata(record.name, record.metadata)
+                elif isinstance(record, Chunk):
+                    found = [message for message in breakup_chunk(record) if isinstance(message, Message)]
+                    storage.add([(m.channel_id, m.log_time, m.data, m.publish_time) for m in found])
+                storage.begin, storage.output = storage.tell(), b""
+                if file.tell() >= end:
+                    break
+        return storage
+
+    def _store(self, storage: _Storage) -> None:
+        """Put what a Writer has put out into the file; done again after an interrupt it does no harm."""
+        end = self._put(storage.output, storage.begin)
+        self._ends.append(end)
+        storage.begin, storage.output = end, b""
+
+    def _conclude(self) -> tuple[bytes, str]:
+        """The end of the file, after what is in it, and the content of `metadata.yaml`."""
+        storage = self._take()
+        information = self._information(storage)
+        storage.writer.add_metadata("rosbag2", {"serialized_metadata": information.strip()})
+        storage.writer.finish()
+        return storage.output, "rosbag2_bagfile_information:\n" + textwrap.indent(information, "  ")
+
+    def _finish(self, index: bytes, information: str) -> None:
+        self._file.truncate(self._put(index, self._ends[-1]))
+        temporary = self.path / f"{METADATA_NAME}.tmp"
+        temporary.write_text(information, encoding="utf-8")
+        os.replace(temporary, self.path / METADATA_NAME)
+
+    def _put(self, data: bytes, offset: int) -> int:
+        """Write at an offset of the file; returns the end of what was written."""
+        self._file.seek(offset)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        return offset + len(data)
 
     def __enter__(self) -> BagWriter:
         return self
@@ -331,22 +372,6 @@ class BagWriter:
     ) -> None:
         self.close()  # also after an error: what was recorded is kept
 
-    def _put(self, data: bytes, offset: int | None = None) -> int:
-        """Write behind what counts (or at an offset); returns the end of it in the file."""
-        if self._file.closed:
-            raise BagError(self.path, "is closed")
-        self._file.seek(self._end if offset is None else offset)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
-        return self._file.tell()
-
-    def _put_metadata(self, record: Metadata) -> None:
-        start = self._end
-        end = self._put(_encode(record))
-        self._metadata[start] = MetadataIndex(start, end - start, record.name)
-        self._end = end
-
     def _refusal(self, topic: int, log_time: int, publish_time: int) -> str:
         if self._file.closed:
             return "is closed"
@@ -354,25 +379,26 @@ class BagWriter:
             return f"topic {topic}: must be an index into {[topic.name for topic in self._topics]}"
         return f"log time {log_time} ns, publish time {publish_time} ns: must be >= 0 and below 2**63"
 
-    def _information(self, counts: Mapping[int, int], start: int, duration: int) -> str:
+    def _information(self, storage: _Storage) -> str:
         """Content of metadata.yaml, in the order in which rosbag2 writes it."""
         topics = [
             {
                 "topic_metadata": {
-                    "name": channel.topic,
+                    "name": topic.name,
                     "type": topic.type,
-                    "serialization_format": channel.message_encoding,
+                    "serialization_format": "cdr",
                     "offered_qos_profiles": yaml.safe_load(topic.qos) or [],
-                    "type_description_hash": channel.metadata["topic_type_hash"],
+                    "type_description_hash": topic.definition.type_hash if topic.definition else "",
                 },
-                "message_count": counts[channel.id],
+                "message_count": count,
             }
-            for topic, channel in zip(self._topics, self._channels, strict=True)
+            for topic, count in zip(self._topics, storage.counts, strict=True)
         ]
+        count = sum(storage.counts)
         span = {
-            "duration": {"nanoseconds": duration},
-            "starting_time": {"nanoseconds_since_epoch": start},
-            "message_count": sum(counts.values()),
+            "duration": {"nanoseconds": storage.end - storage.start if count else 0},
+            "starting_time": {"nanoseconds_since_epoch": storage.start},
+            "message_count": count,
         }
         information = {
             "version": 9,
@@ -438,27 +464,36 @@ def read_numbers(path: Path | str, place: Callable[[str], int | None]) -> dict[s
 
 def _message_places(file: Path) -> dict[str, np.ndarray]:
     """Where in an MCAP file the data of each message begins [B], by topic, from the index behind each chunk."""
-    content, starts = _Content(), dict[int, list[np.ndarray]]()
-    inside = 0  # where the records of the last chunk begin
+    starts = dict[str, list[np.ndarray]]()
     data = _mapped(file)
+    with _reader(file) as reader:
+        summary = reader.get_summary()
+        if summary is None:
+            raise ValueError("no summary")
+        for chunk in summary.chunk_indexes:
+            begin = chunk.chunk_start_offset + _FRAME.size
+            _, size = _CHUNK_HEAD.unpack_from(data, begin)
+            begin += _CHUNK_HEAD.size
+            if chunk.compression or begin + size != chunk.chunk_start_offset + chunk.chunk_length:
+                raise ValueError("chunk that is compressed, or of another length")
+            for channel, offset in chunk.message_index_offsets.items():
+                _, size = _INDEX_HEAD.unpack_from(data, offset + _FRAME.size)
+                entries = np.frombuffer(data, "<u8", size // 8, offset + _FRAME.size + _INDEX_HEAD.size).reshape(-1, 2)
+                places = begin + _FRAME.size + _MESSAGE.size + entries[:, 1].astype(np.int64)
+                starts.setdefault(summary.channels[channel].topic, []).append(places)
+    return {topic: np.concatenate(places) for topic, places in starts.items()}
+
+
+@contextmanager
+def _reader(file: Path) -> Iterator[SeekingReader]:
+    """mcap's reader of a file by its index; what goes wrong with it is a BagError."""
+    if _mapped(file)[-len(MAGIC) :] != MAGIC:
+        raise BagError(file, _NO_END)
     try:
-        for opcode, begin, end in _records(data, len(MAGIC)):
-            if opcode in (Opcode.SCHEMA, Opcode.CHANNEL):
-                content.take(opcode, data[begin:end].tobytes())
-            elif opcode == Opcode.CHUNK:
-                compression, size = _CHUNK_HEAD.unpack_from(data, begin)
-                inside = begin + _CHUNK_HEAD.size
-                if compression or inside + size != end:
-                    raise ValueError("chunk that is compressed, or of another length")
-            elif opcode == Opcode.MESSAGE_INDEX:
-                channel, size = _INDEX_HEAD.unpack_from(data, begin)
-                entries = np.frombuffer(data, "<u8", size // 8, begin + _INDEX_HEAD.size).reshape(-1, 2)
-                starts.setdefault(channel, []).append(inside + _FRAMED_MESSAGE.size + entries[:, 1].astype(np.int64))
-            elif opcode == Opcode.DATA_END:
-                return {content.channels[number].topic: np.concatenate(at) for number, at in starts.items()}
+        with file.open("rb") as stream:
+            yield SeekingReader(stream)
     except (*_DAMAGE, KeyError) as error:
         raise BagError(file, f"its index cannot be followed: {error!r}") from error
-    raise BagError(file, "has no end: its writer did not finish")
 
 
 def _int64_at(file: Path, places: np.ndarray) -> np.ndarray:
@@ -487,8 +522,12 @@ def read_metadata(path: Path | str) -> dict[str, dict[str, str]]:
     Raises:
         BagError: as for `read`.
     """
-    records = [record for file in _storage_files(Path(path)) for record in _load_sound(file).metadata]
-    return {record.name: record.metadata for record in records if record.name != "rosbag2"}
+    found: dict[str, dict[str, str]] = {}
+    for file in _storage_files(Path(path)):
+        with _reader(file) as reader:
+            found.update({record.name: record.metadata for record in reader.iter_metadata()})
+    found.pop("rosbag2", None)
+    return found
 
 
 def repair(path: Path | str, *, always: bool = False) -> int:
@@ -542,34 +581,17 @@ class _WithoutAliases(yaml.SafeDumper):
         return True
 
 
-def _encode(record: McapRecord) -> bytes:
-    builder = RecordBuilder()
-    record.write(builder)
-    return builder.end()
-
-
-def _describe(path: Path, topics: tuple[Topic, ...]) -> tuple[list[Schema], list[Channel]]:
-    """MCAP schemas and channels of topics; channel ids count from 1 in the order of the topics."""
+def _with_definitions(path: Path, topics: tuple[Topic, ...]) -> tuple[Topic, ...]:
+    """Topics that name their definition; their names and quality of service are checked."""
     twice = [name for name, count in Counter(topic.name for topic in topics).items() if count > 1]
     if twice:
         raise BagError(path, f"topic {twice[0]} comes twice")
-    schemas: dict[str, Schema] = {}
-    channels = []
-    for number, topic in enumerate(topics, start=1):
-        definition = topic.definition or _definition(path, topic)
+    for topic in topics:
         try:
             yaml.safe_load(topic.qos)
         except yaml.YAMLError as error:
             raise BagError(path, f"topic {topic.name}: quality of service is not YAML: {error}") from error
-        if topic.type not in schemas:
-            text = definition.text.encode()
-            schemas[topic.type] = Schema(id=len(schemas) + 1, name=topic.type, encoding=definition.encoding, data=text)
-        about = {"offered_qos_profiles": topic.qos, "topic_type_hash": definition.type_hash}
-        schema_id = schemas[topic.type].id
-        channels.append(
-            Channel(id=number, topic=topic.name, message_encoding="cdr", metadata=about, schema_id=schema_id)
-        )
-    return list(schemas.values()), channels
+    return tuple(replace(topic, definition=topic.definition or _definition(path, topic)) for topic in topics)
 
 
 def _definition(path: Path, topic: Topic) -> Definition:
@@ -580,65 +602,6 @@ def _definition(path: Path, topic: Topic) -> Definition:
         raise BagError(path, f"topic {topic.name}: unknown message type {topic.type!r}{hint}")
     text, _ = types.generate_msgdef(topic.type, ros_version=2)
     return Definition(text, types.hash_rihs01(topic.type))
-
-
-def _chunk(pending: list[tuple[int, int, bytes]], offset: int) -> tuple[bytes, ChunkIndex, Counter[int]]:
-    """A chunk and its message indices, at an offset of the file; its index record; messages by channel."""
-    entries: dict[int, list[tuple[int, int]]] = {}
-    size = 0
-    for channel, log_time, record in pending:
-        entries.setdefault(channel, []).append((log_time, size))
-        size += len(record)
-    content = b"".join([record for _, _, record in pending])
-    times = [log_time for _, log_time, _ in pending]
-    start, end = min(times), max(times)
-    chunk = _encode(
-        Chunk(
-            compression="",
-            data=content,
-            message_end_time=end,
-            message_start_time=start,
-            uncompressed_crc=zlib.crc32(content),
-            uncompressed_size=size,
-        )
-    )
-    message_index = RecordBuilder()
-    index_offsets = {}
-    for channel in sorted(entries):
-        index_offsets[channel] = offset + len(chunk) + message_index.count
-        MessageIndex(channel, entries[channel]).write(message_index)
-    chunk_index = ChunkIndex(
-        chunk_length=len(chunk),
-        chunk_start_offset=offset,
-        compression="",
-        compressed_size=size,
-        message_end_time=end,
-        message_index_length=message_index.count,
-        message_index_offsets=index_offsets,
-        message_start_time=start,
-        uncompressed_size=size,
-    )
-    counts = Counter({channel: len(entries[channel]) for channel in entries})
-    return chunk + message_index.end(), chunk_index, counts
-
-
-def _summary(records: Mapping[Opcode, Sequence[McapRecord]], start: int) -> bytes:
-    """Summary section at an offset of the file, and the footer."""
-    builder = RecordBuilder()
-    offsets = []
-    for opcode, group in records.items():
-        begin = builder.count
-        for record in group:
-            record.write(builder)
-        if group:
-            offsets.append(SummaryOffset(opcode, start + begin, builder.count - begin))
-    offset_start = start + builder.count
-    for offset in offsets:
-        offset.write(builder)
-    summary = builder.end()
-    # The checksum covers the summary and the footer up to the checksum itself.
-    crc = zlib.crc32(_encode(Footer(start, offset_start, 0))[:-4], zlib.crc32(summary))
-    return summary + _encode(Footer(start, offset_start, crc))
 
 
 @dataclass
@@ -710,7 +673,7 @@ def _load_sound(file: Path) -> _Content:
 
 
 def _load(file: Path) -> _Content:
-    """Everything that can be read of an MCAP file, whole or not."""
+    """Everything that can be read of an MCAP file, whole or not (mcap's readers stop at the first damage)."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -736,7 +699,7 @@ def _load(file: Path) -> _Content:
             finished = data[end:] == MAGIC
             break
     if not finished and content.problem is None:
-        content.problem = "has no end: its writer did not finish; bag.repair recovers what is there"
+        content.problem = _NO_END
     return content
 
 

@@ -36,7 +36,7 @@ PACKAGES = {
     "coal": Bounds("coal", "3.0", remedy=f"apt install ros-{DISTRIBUTION}-coal"),
     "llvmlite": Bounds("llvmlite", "0.43"),
     "matplotlib": Bounds("matplotlib", "3.8"),
-    "mcap": Bounds("mcap", "1.1"),
+    "mcap": Bounds("mcap", "1.5"),
     "numba": Bounds("numba", "0.60"),
     "pydantic": Bounds("pydantic", "2.6"),
     "pyyaml": Bounds("yaml", "6.0"),

@@ -186,7 +186,7 @@ def test_mcap_reads_it_by_its_index_and_from_beginning_to_end(tmp_path, small_ch
         statistics = summary.statistics
         assert (statistics.message_count, statistics.message_start_time) == (100, 0)
         assert statistics.message_end_time == 99_000
-        assert statistics.channel_message_counts == {1: 50, 2: 50, 3: 0}
+        assert statistics.channel_message_counts == {1: 50, 2: 50}
         assert statistics.chunk_count == len(summary.chunk_indexes) > 10
         assert [record.name for record in reader.iter_metadata()] == ["trial", "rosbag2"]
         assert {schema.name for schema in summary.schemas.values()} == {topic.type for topic in TOPICS}
@@ -415,6 +415,29 @@ def test_an_interrupt_while_a_chunk_is_written_loses_and_doubles_nothing(tmp_pat
         assert make_reader(file, validate_crcs=True).get_summary().statistics.message_count == written
 
 
+@pytest.mark.parametrize("call", ["add_message", "flush"])
+def test_an_interrupt_inside_mcaps_writer_loses_and_doubles_nothing(tmp_path, small_chunks, monkeypatch, call):
+    interrupts = []
+    works = getattr(McapWriter, call)
+
+    def interrupted(self, *arguments):
+        works(self, *arguments)
+        if interrupts:
+            raise interrupts.pop()
+
+    monkeypatch.setattr(McapWriter, call, interrupted)
+    with BagWriter(tmp_path / "bag", TOPICS) as writer:
+        for number in range(50):
+            writer.write(0, number, payload(number))
+        interrupts.append(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            for number in range(50, 60):
+                writer.write(0, number, payload(number))
+        for following in range(number + 1, 100):
+            writer.write(0, following, payload(following))
+    assert all_messages(tmp_path / "bag") == [(number, payload(number)) for number in range(100)]
+
+
 def test_a_killed_writer_loses_only_what_was_not_flushed(tmp_path):
     code = """
 import sys
@@ -456,7 +479,7 @@ def test_repair_after_a_cut_at_any_byte(tmp_path, small_chunks):
     whole = files_of(tmp_path / "whole")
     data = whole["bag_0.mcap"]
     ends = [data.index(payload(number)) + len(payload(number)) for number in range(60)]
-    first_chunk = data.index(payload(0)) - 100
+    first_message = data.index(payload(0))  # in the first chunk, behind the topics
     path = tmp_path / "bag"
     path.mkdir()
     for cut in [*range(0, len(data), 97), len(data) - 1]:
@@ -468,7 +491,7 @@ def test_repair_after_a_cut_at_any_byte(tmp_path, small_chunks):
         assert all_messages(path) == [(1000 * number, payload(number)) for number in range(expected)]
         names = list(bag.read(path))
         assert names == [topic.name for topic in TOPICS][: len(names)]
-        assert len(names) == 3 or cut < first_chunk
+        assert len(names) == 3 or cut < first_message
         with open(path / "bag_0.mcap", "rb") as file:
             assert sum(1 for _ in make_reader(file, validate_crcs=True).iter_messages()) == expected
 
