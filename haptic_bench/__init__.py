@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from haptic_bench.recorded import RecordedTrial as RecordedTrial
-    from haptic_bench.recorded import load_trial as load_trial
-    from haptic_bench.recorded import run as run
+    from haptic_bench.trials.recorded import RecordedTrial as RecordedTrial
+    from haptic_bench.trials.recorded import load_trial as load_trial
+    from haptic_bench.trials.recorded import run as run
 
 __all__ = ["RecordedTrial", "load_trial", "run"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from haptic_bench import recorded
+        from haptic_bench.trials import recorded
 
         return getattr(recorded, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

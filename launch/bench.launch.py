@@ -25,15 +25,16 @@ from launch.events.process import ProcessExited, ProcessIO, ProcessStarted
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from haptic_bench import requirements
+from haptic_bench.set_up import requirements
 
 if lacking := requirements.unmet():
     raise RuntimeError("; ".join(lacking))
 
-from haptic_bench import experiment, namespaces
-from haptic_bench.graph import node_specs, write_parameters
-from haptic_bench.runner import Interruption, Outcome, Progress, error_said
-from haptic_bench.trial import conclude, is_complete, new_directory
+from haptic_bench import experiment
+from haptic_bench.running import namespaces
+from haptic_bench.running.graph import node_specs, write_parameters
+from haptic_bench.running.runner import Interruption, Outcome, Progress, error_said
+from haptic_bench.trials.trial import conclude, is_complete, new_directory
 from haptic_sim.parameters import ParameterError
 from launch import Event, EventHandler, LaunchContext, LaunchDescription, LaunchDescriptionEntity
 

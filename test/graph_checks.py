@@ -19,7 +19,7 @@ from lifecycle_msgs.srv import GetState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 
-from haptic_bench import bag
+from haptic_bench.recording import bag
 from haptic_sim.messages import TOPICS as MESSAGES
 from haptic_sim.messages import columns
 

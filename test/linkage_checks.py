@@ -1,8 +1,8 @@
 """Runs of studies of linkages, for their tests."""
 
 from haptic_bench import experiment
-from haptic_bench.linkage_motion import Held
 from haptic_bench.studies import study_of
+from haptic_bench.studies.common.linkage_motion import Held
 
 ALONE = ("device.type=none", "controller.type=none")
 
@@ -48,7 +48,7 @@ def run_alone(name, *settings, compare=False):
 
 def check_figures(found):
     """Figures of a run, and of two in a sweep, are drawn, and no two panels have the same name."""
-    from haptic_bench.figures import Curve, style_of
+    from haptic_bench.analysis.figures import Curve, style_of
 
     made = found.study.figures(found.trial, found.samples, found.analysis)
     curves = [Curve(f"run {i}", found.trial, found.samples, style_of(i)) for i in range(2)]

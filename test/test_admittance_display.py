@@ -10,11 +10,12 @@ import pytest
 import yaml
 from scipy.spatial.transform import Rotation
 
-from haptic_bench import experiment, tracking
+from haptic_bench import experiment
 from haptic_bench.experiment import Trial
-from haptic_bench.offline import simulate
-from haptic_bench.resimulation import resimulate
-from haptic_bench.samples import MessageStore, Samples, of_trial, simulated
+from haptic_bench.recording.samples import MessageStore, Samples, of_trial, simulated
+from haptic_bench.replay.resimulation import resimulate
+from haptic_bench.running.offline import simulate
+from haptic_bench.studies.common import tracking
 from haptic_control.admittance import AdmittanceParameters
 from haptic_sim.parameters import ParameterError
 

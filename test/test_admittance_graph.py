@@ -16,10 +16,11 @@ pytest.register_assert_rewrite("graph_checks")
 
 import graph_checks as graph  # noqa: E402
 
-from haptic_bench import experiment, tracking  # noqa: E402
-from haptic_bench.resimulation import resimulate  # noqa: E402
-from haptic_bench.samples import of_trial  # noqa: E402
-from haptic_bench.trial_bag import read_messages  # noqa: E402
+from haptic_bench import experiment  # noqa: E402
+from haptic_bench.recording.samples import of_trial  # noqa: E402
+from haptic_bench.recording.trial_bag import read_messages  # noqa: E402
+from haptic_bench.replay.resimulation import resimulate  # noqa: E402
+from haptic_bench.studies.common import tracking  # noqa: E402
 
 DISPLAY = ("--set", "device.type=admittance")
 

@@ -19,8 +19,8 @@ from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, Qo
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as RosbagsWriter
 
-from haptic_bench import bag
-from haptic_bench.bag import BagError, BagWriter, Topic
+from haptic_bench.recording import bag
+from haptic_bench.recording.bag import BagError, BagWriter, Topic
 
 ROOT = Path(__file__).resolve().parents[1]
 TOPICS = [
@@ -258,7 +258,7 @@ def test_type_hashes_are_those_of_rosidl(tmp_path):
 
 
 def test_it_needs_no_ros():
-    code = "import sys, haptic_bench.bag; assert not {'rclpy', 'rosbag2_py'} & set(sys.modules)"
+    code = "import sys, haptic_bench.recording.bag; assert not {'rclpy', 'rosbag2_py'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 
@@ -441,7 +441,7 @@ def test_an_interrupt_inside_mcaps_writer_loses_and_doubles_nothing(tmp_path, sm
 def test_a_killed_writer_loses_only_what_was_not_flushed(tmp_path):
     code = """
 import sys
-from haptic_bench.bag import BagWriter
+from haptic_bench.recording.bag import BagWriter
 from test_bag import TOPICS, payload
 writer = BagWriter(sys.argv[1], TOPICS)
 writer.add_metadata("trial", {"seed": "20260"})

@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from haptic_bench import benchmark_contact
-from haptic_bench.benchmark_contact import (
+from haptic_bench.benchmarks import contact as benchmark_contact
+from haptic_bench.benchmarks.contact import (
     METHODS,
     MUJOCO,
     MuJoCo,

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from conftest import Haptics, wait_until
 
-from haptic_bench import cli, command_line, experiment
+from haptic_bench import experiment
 from haptic_bench.catalogue import headline
-from haptic_bench.samples import Samples
+from haptic_bench.commands import cli, command_line
+from haptic_bench.recording.samples import Samples
 from haptic_sim import kernel_cache
 from haptic_sim.dynamics.energy import TERMS
 

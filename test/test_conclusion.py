@@ -17,9 +17,12 @@ import pytest
 from conftest import Haptics, wait_until
 
 import haptic_bench
-from haptic_bench import bag, command_line, experiment, sweep, trial, trial_bag
-from haptic_bench.runner import Interruption, Outcome
-from haptic_bench.samples import Samples, complete_ticks
+from haptic_bench import experiment
+from haptic_bench.commands import command_line
+from haptic_bench.recording import bag, trial_bag
+from haptic_bench.recording.samples import Samples, complete_ticks
+from haptic_bench.running.runner import Interruption, Outcome
+from haptic_bench.trials import sweep, trial
 from haptic_sim.messages import TOPICS, tick_place
 from haptic_sim.parameters import ParameterError
 
@@ -136,8 +139,8 @@ def test_a_trial_that_is_killed_while_it_is_concluded_is_made_whole(whole: Path,
     code = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from haptic_bench import experiment, trial\n"
-        "from haptic_bench.runner import Outcome\n"
+        "from haptic_bench import experiment; from haptic_bench.trials import trial\n"
+        "from haptic_bench.running.runner import Outcome\n"
         "directory, place = Path(sys.argv[1]), sys.argv[2]\n"
         "write, real, seen = Path.replace, trial.complete, []\n"
         "def replace(self, to):\n"

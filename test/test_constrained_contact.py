@@ -12,7 +12,7 @@ from conftest import Haptics
 
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies import constrained_contact as study
 from haptic_bench.studies.study import Analysis
 from haptic_sim.parameters import ParameterError

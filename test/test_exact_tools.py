@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from haptic_bench import exact_tools, experiment
-from haptic_bench.figures import Curve, Style
-from haptic_bench.samples import Samples, simulated
+from haptic_bench import experiment
+from haptic_bench.analysis.figures import Curve, Style
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies import Analysis, study_of
+from haptic_bench.studies.common import exact_tools
 from haptic_sim.parameters import ParameterError
 
 TOOLS = ("rolling_disk", "disk_on_sphere", "two_link_circle")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.samples import MessageStore, Samples
+from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.studies import frictional_impact
 from haptic_bench.studies.frictional_impact import REVERSED, SLIDES, STICKS, routh
 from haptic_sim.contact.solvers import mirtich

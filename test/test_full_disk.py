@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from conftest import DEADLINE, PACKAGES
 
-from haptic_bench import bag
-from haptic_bench.bag import BagWriter, Topic
+from haptic_bench.recording import bag
+from haptic_bench.recording.bag import BagWriter, Topic
 
 LIMIT = 400_000  # [B]
 

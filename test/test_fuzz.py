@@ -22,7 +22,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from haptic_bench import command_line, experiment
+from haptic_bench import experiment
+from haptic_bench.commands import command_line
 from haptic_drivers.operators import COLUMNS
 from haptic_sim import inputs
 

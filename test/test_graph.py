@@ -18,7 +18,7 @@ pytest.register_assert_rewrite("graph_checks")
 import graph_checks as graph  # noqa: E402
 from graph_checks import ASYNCHRONOUS, started, topics  # noqa: E402
 
-from haptic_bench import bag  # noqa: E402
+from haptic_bench.recording import bag  # noqa: E402
 
 LONG = ("--duration", "3000")
 

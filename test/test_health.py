@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from test_report import Page, run
 
-from haptic_bench import figures, health, report
-from haptic_bench.health import Health
+from haptic_bench.analysis import figures, health
+from haptic_bench.analysis.health import Health
+from haptic_bench.report import pages
 from haptic_sim.parameters import ParameterError
 
 RATE = 1000.0  # [Hz]: a period of 1e6 ns
@@ -197,7 +198,7 @@ def test_figures_of_a_long_and_restless_trial_stay_small():
 def test_a_trial_of_hardly_a_tick_has_a_page(tmp_path, ticks):
     run(tmp_path, rows=ticks, mode="realtime", status="interrupted", timing={"start_up": 1.0})
     save(tmp_path, measured(ticks))
-    text = text_of(report.write(tmp_path))
+    text = text_of(pages.write(tmp_path))
     assert f"0 of {ticks}" in text
     said = ["No tick was executed.", "The only tick was answered within its period.", "All 2 ticks were answered"]
     assert said[ticks] in text
@@ -217,7 +218,7 @@ def test_ticks_without_any_answer_are_drawn():
 def test_the_page_shows_each_number_once(tmp_path):
     run(tmp_path, mode="realtime", timing={"start_up": 1.0, "period_p50": 1e-3, "missed": 5, **COUNTS})
     save(tmp_path, troubled())
-    path = report.write(tmp_path)
+    path = pages.write(tmp_path)
     section = section_of(path)
     for name in health.KEYS:
         assert f"<code>{name}</code>" not in section
@@ -226,12 +227,12 @@ def test_the_page_shows_each_number_once(tmp_path):
     assert section.count("<svg") == 4
     assert len({*re.findall(r'\bid="([^"]*)"', section)}) == len(re.findall(r'\bid="([^"]*)"', section))
     before = path.read_bytes()
-    assert report.write(tmp_path).read_bytes() == before
+    assert pages.write(tmp_path).read_bytes() == before
 
 
 def test_other_modes_have_no_page_of_health(tmp_path):
     run(tmp_path, timing={"start_up": 1.0})
-    text = report.write(tmp_path).read_text(encoding="utf-8")
+    text = pages.write(tmp_path).read_text(encoding="utf-8")
     assert "<h2>Health</h2>" not in text
     assert "<code>start_up</code>" in text
     assert not list((tmp_path / "figures").glob("health_*"))
@@ -243,10 +244,10 @@ def test_what_is_not_a_measurement_is_refused(tmp_path):
     for content in (b"", b"PK\x03\x04 nothing", json.dumps({}).encode()):
         path.write_bytes(content)
         with pytest.raises(ParameterError, match=r"timing\.npz: not what a driver measures"):
-            report.write(tmp_path)
+            pages.write(tmp_path)
     np.savez(path, begun=np.zeros(3), round_trip=np.zeros(3))
     with pytest.raises(ParameterError, match="command_age"):
-        report.write(tmp_path)
+        pages.write(tmp_path)
     np.savez(path, begun=np.zeros(3), round_trip=np.zeros(2), command_age=np.zeros(3))
     with pytest.raises(ParameterError, match="must have one value a tick each"):
-        report.write(tmp_path)
+        pages.write(tmp_path)

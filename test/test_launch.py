@@ -16,7 +16,7 @@ import pytest
 import yaml
 from conftest import DEADLINE, ROOT, processes_of, wait_until
 
-from haptic_bench import command_line
+from haptic_bench.commands import command_line
 
 FILES = sorted((Path(__file__).resolve().parent / "launch").glob("test_*.launch.py"))
 BENCH = ROOT / "launch" / "bench.launch.py"

@@ -130,7 +130,7 @@ def test_cores_run_where_ros_is_not_installed() -> None:
         "import sys\n"
         "sys.modules['rclpy'] = None  # any import of it fails\n"
         "from haptic_bench.experiment import load\n"
-        "from haptic_bench.samples import simulated\n"
+        "from haptic_bench.recording.samples import simulated\n"
         "print(len(simulated(load('corner_peg', duration=0.1)[0])))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

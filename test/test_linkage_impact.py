@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from haptic_bench import experiment, report
-from haptic_bench.runner import Interruption
-from haptic_bench.samples import MessageStore, Samples
+from haptic_bench import experiment
+from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.report import pages
+from haptic_bench.running.runner import Interruption
 from haptic_bench.studies import linkage_impact
-from haptic_bench.trial import run_trial
+from haptic_bench.trials.trial import run_trial
 from haptic_sim.parameters import ParameterError
 
 STUDY = linkage_impact.STUDY
@@ -182,7 +183,7 @@ def test_recorded_reported_and_reported_again_without_ticks(tmp_path):
     assert (summary["status"], summary["ticks"]) == ("done", 2)
     assert (tmp_path / "samples.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
     page = (tmp_path / "report.html").read_text()
-    assert report.write(tmp_path).read_text() == page
+    assert pages.write(tmp_path).read_text() == page
     assert "distal link struck at 1.5 m" in page
 
 

@@ -14,9 +14,9 @@ import pytest
 from conftest import Haptics
 
 from haptic_bench import experiment
+from haptic_bench.analysis.figures import Curve, Style
 from haptic_bench.experiment import Trial
-from haptic_bench.figures import Curve, Style
-from haptic_bench.samples import Samples
+from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.linkage_topology import STUDY, SUBSTANTIAL, Variant, drift_at
 from haptic_bench.studies.study import Analysis
 from haptic_sim.dynamics.arms import three_links

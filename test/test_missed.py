@@ -21,8 +21,8 @@ from haptics import msg  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
 from test_graph import observer, settings  # noqa: E402, F401
 
+from haptic_bench.analysis.health import Missed  # noqa: E402
 from haptic_bench.experiment import HealthParameters  # noqa: E402
-from haptic_bench.health import Missed  # noqa: E402
 
 EVENT_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SERVO_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from haptic_bench import namespaces
+from haptic_bench.running import namespaces
 from haptic_sim.parameters import ParameterError
 
 NAME = f"of_a_test_{os.getpid()}"
@@ -34,7 +34,7 @@ def test_domains_do_not_share_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_killed_process_leaves_no_claim() -> None:
     code = (
-        "import sys, time\nfrom haptic_bench import namespaces\n"
+        "import sys, time\nfrom haptic_bench.running import namespaces\n"
         f"with namespaces.claim({NAME!r}):\n    print('there', flush=True)\n    time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:

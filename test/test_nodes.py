@@ -21,8 +21,8 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
-from haptic_bench.graph import node_specs, write_parameters  # noqa: E402
 from haptic_bench.nodes.recorder import RecorderNode  # noqa: E402
+from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros.inbox import Inbox  # noqa: E402

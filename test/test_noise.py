@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from haptic_bench import experiment
-from haptic_bench.offline import simulate
-from haptic_bench.resimulation import resimulate
-from haptic_bench.samples import MessageStore, of_trial
+from haptic_bench.recording.samples import MessageStore, of_trial
+from haptic_bench.replay.resimulation import resimulate
+from haptic_bench.running.offline import simulate
 from haptic_drivers.noise import SensorNoise, SensorParameters, Tremor
 from haptic_drivers.operators import ConstantParameters, build_operator, wrench_at_rest
 from haptic_sim.messages import DeviceState

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-from haptic_bench import command_line, prepare, requirements
+from haptic_bench.commands import command_line
+from haptic_bench.set_up import prepare, requirements
 
 OURS = {"haptics", "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench"}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from haptic_bench import command_line
-from haptic_bench.bag import BagWriter, Definition, Topic
+from haptic_bench.commands import command_line
+from haptic_bench.recording.bag import BagWriter, Definition, Topic
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 

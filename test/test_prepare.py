@@ -12,7 +12,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-from haptic_bench import prepare
+from haptic_bench.set_up import prepare
 
 LAUNCHER = ROOT / "haptics"  # of the checkout, where `prepare` may be of an installed package
 
@@ -240,7 +240,7 @@ def test_a_failed_import_remakes_a_damaged_environment_alone_and_once(whole, mon
 START = """
 import sys
 from pathlib import Path
-from haptic_bench import prepare
+from haptic_bench.set_up import prepare
 prepare.ROOT = Path(sys.argv[1])
 prepare.check_machine = lambda stages: None
 def make(self, lock):

@@ -25,9 +25,9 @@ from rcl_interfaces.srv import SetParameters  # noqa: E402
 from test_graph import ASYNCHRONOUS, LONG, observer, settings, started, topics  # noqa: E402, F401
 
 from haptic_bench import experiment  # noqa: E402
-from haptic_bench.resimulation import resimulate  # noqa: E402
-from haptic_bench.samples import MessageStore  # noqa: E402
-from haptic_bench.trial_bag import EVENTS, read_messages  # noqa: E402
+from haptic_bench.recording.samples import MessageStore  # noqa: E402
+from haptic_bench.recording.trial_bag import EVENTS, read_messages  # noqa: E402
+from haptic_bench.replay.resimulation import resimulate  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros import realtime  # noqa: E402
@@ -180,7 +180,7 @@ def test_composed_and_offline_give_the_same_bits(
 def test_resimulation_finds_what_was_changed() -> None:
     (trial,) = experiment.load("corner_peg", duration=1.0)
     store = MessageStore()
-    from haptic_bench.offline import simulate
+    from haptic_bench.running.offline import simulate
 
     simulate(trial, store)
     whole = resimulate(trial, store.messages)

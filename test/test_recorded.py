@@ -16,7 +16,7 @@ from conftest import PACKAGES, ROOT
 
 from haptic_bench import load_trial, run
 from haptic_bench.experiment import find, read_document
-from haptic_bench.trial import write_summary
+from haptic_bench.trials.trial import write_summary
 from haptic_sim.parameters import ParameterError
 
 SETTINGS = {"contact.friction.static": 0.4, "contact.friction.kinetic": 0.3}
@@ -106,7 +106,7 @@ def test_an_installation_needs_no_ros(tmp_path: Path) -> None:
         "sys.modules.update(dict.fromkeys(('rclpy', 'ament_index_python', 'haptics', 'launch')))\n"
         f"sys.path.insert(0, {str(packages)!r})\n"
         "import haptic_bench\n"
-        "from haptic_bench import command_line, load_trial, run\n"
+        "from haptic_bench.commands import command_line; from haptic_bench import load_trial, run\n"
         f"assert haptic_bench.__file__.startswith({str(packages)!r})\n"
         "print(len(run('incline', duration=0.01).samples))\n"
         "assert command_line.main(['list']) == 0\n"

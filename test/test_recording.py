@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from haptic_bench.recording import Recording
+from haptic_bench.recording.recording import Recording
 from haptic_sim.messages import tick_time
 from haptic_sim.tool.environment import SurveySchedule
 

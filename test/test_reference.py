@@ -2,8 +2,10 @@
 
 from conftest import ROOT
 
-from haptic_bench.reference import page
+from haptic_bench.experiment.reference import page
 
 
 def test_the_page_is_current() -> None:
-    assert (ROOT / "docs" / "parameters.md").read_text(encoding="utf-8") == page(), "python -m haptic_bench.reference"
+    assert (ROOT / "docs" / "parameters.md").read_text(encoding="utf-8") == page(), (
+        "python -m haptic_bench.experiment.reference"
+    )

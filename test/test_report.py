@@ -11,8 +11,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from haptic_bench import experiment, figures, report
-from haptic_bench.samples import Samples, simulated
+from haptic_bench import experiment
+from haptic_bench.analysis import figures
+from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.report import pages
 from haptic_bench.studies import study_of
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.parameters import ParameterError
@@ -96,7 +98,7 @@ def read(path):
 def done(tmp_path_factory):
     directory = tmp_path_factory.mktemp("run")
     _, found = run(directory)
-    return directory, report.write(directory, found)
+    return directory, pages.write(directory, found)
 
 
 def test_the_page_is_well_formed_and_self_contained(done):
@@ -153,7 +155,7 @@ def test_rewriting_gives_the_same_bytes(done):
     directory, path = done
     (directory / "figures" / "stale.svg").write_text("<svg/>")
     before = {file.name: file.read_bytes() for file in (path, *(directory / "figures").glob("*.svg"))}
-    report.write(directory)  # without the analysis: it is made again
+    pages.write(directory)  # without the analysis: it is made again
     after = {file.name: file.read_bytes() for file in (path, *(directory / "figures").glob("*.svg"))}
     assert before.pop("stale.svg") == b"<svg/>"
     assert after == before
@@ -176,7 +178,7 @@ def test_everything_from_files_is_escaped(tmp_path):
     title = json.dumps(evil)
     text = resolved.read_text().replace("title: Peg pushed into a corner", f"title: {title}")
     resolved.write_text(re.sub(r"^source: .*$", f"source: {title}", text, flags=re.MULTILINE))
-    page = read(report.write(tmp_path))
+    page = read(pages.write(tmp_path))
     assert not {"script", "b"} & set(page.tags)
     assert " ".join(page.text).count(evil) >= 10
     assert "✗ does not hold" in page.text
@@ -185,7 +187,7 @@ def test_everything_from_files_is_escaped(tmp_path):
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_run_of_no_or_one_sample_has_a_page_without_figures(tmp_path, rows):
     run(tmp_path, rows=rows, status="interrupted", reason="Ctrl-C")
-    text = " ".join(read(report.write(tmp_path)).text)
+    text = " ".join(read(pages.write(tmp_path)).text)
     assert "This run was not completed (interrupted): Ctrl-C" in text
     assert f"No figures: {rows} sample" in text
     assert "\N{EN DASH} undecided" in text
@@ -195,12 +197,12 @@ def test_a_run_of_no_or_one_sample_has_a_page_without_figures(tmp_path, rows):
 def test_a_run_without_a_samples_file_has_a_page(tmp_path):
     run(tmp_path, status="failed", reason="controller: died")
     (tmp_path / "samples.csv").unlink()
-    assert "controller: died" in " ".join(read(report.write(tmp_path)).text)
+    assert "controller: died" in " ".join(read(pages.write(tmp_path)).text)
 
 
 def test_an_interrupted_run_shows_what_is_there(tmp_path):
     run(tmp_path, rows=400, status="interrupted")
-    page = read(report.write(tmp_path))
+    page = read(pages.write(tmp_path))
     assert (tmp_path / "figures" / "trajectory_a.svg").exists()
     assert not (tmp_path / "figures" / "renderings_a.svg").exists()
     text = " ".join(page.text)
@@ -210,7 +212,7 @@ def test_an_interrupted_run_shows_what_is_there(tmp_path):
 
 def test_a_sweep_has_one_page_over_its_runs(tmp_path):
     sweep(tmp_path, "device.impulse_rendering", ["full", "saturated"])
-    page = read(report.write(tmp_path))
+    page = read(pages.write(tmp_path))
     links = [reference for reference in page.references if not reference.startswith("#")]
     assert set(links) == {f"device.impulse_rendering%3D{value}/report.html" for value in ("full", "saturated")}
     text = " ".join(page.text)
@@ -218,18 +220,18 @@ def test_a_sweep_has_one_page_over_its_runs(tmp_path):
     assert "sweep of device.impulse_rendering" in text
     assert "ideal: rigid walls" in text
     first = (tmp_path / "report.html").read_bytes()
-    report.write(tmp_path)
+    pages.write(tmp_path)
     assert (tmp_path / "report.html").read_bytes() == first
 
 
 def test_a_sweep_of_the_scene_has_no_common_ideal(tmp_path):
     sweep(tmp_path, "scene.gap", ["[0.03, 0.06]", "[0.02, 0.05]"])
-    assert "ideal: rigid walls" not in " ".join(read(report.write(tmp_path)).text)
+    assert "ideal: rigid walls" not in " ".join(read(pages.write(tmp_path)).text)
 
 
 def test_any_trial_has_figures(tmp_path):
     run(tmp_path, "analysis=trial")
-    report.write(tmp_path)
+    pages.write(tmp_path)
     # nothing turns the peg
     assert {file.stem for file in (tmp_path / "figures").iterdir()} == {
         "trajectory_hand_xy",
@@ -263,7 +265,7 @@ def test_a_world_of_ones_own_has_units_notes_and_no_dangling_dots(tmp_path):
     for folder in ("a=1", "a=2"):
         name = str(tmp_path / "drop.yaml")
         run(tmp_path / folder, name=name, notes=[note], timing={"start_up": 1.23456}, metrics=metrics)
-    text = report.write(tmp_path / "a=1").read_text()
+    text = pages.write(tmp_path / "a=1").read_text()
     assert '<p class="soft"><code>drop</code></p>' in text and "<p></p>" not in text
     for expected in (
         '<td class="number">1.23</td><td>s</td>',
@@ -274,7 +276,7 @@ def test_a_world_of_ones_own_has_units_notes_and_no_dangling_dots(tmp_path):
     runs = [{"label": label, "directory": label} for label in ("a=1", "a=2")]
     summary = {"experiment": "drop", "mode": "offline", "status": "done", "sweep": {"keys": ["a"], "runs": runs}}
     (tmp_path / "summary.json").write_text(json.dumps(summary))
-    row = next(line for line in report.write(tmp_path).read_text().splitlines() if "ball &amp; floor" in line)
+    row = next(line for line in pages.write(tmp_path).read_text().splitlines() if "ball &amp; floor" in line)
     assert row.endswith("<td>mm</td></tr>"), row
 
 
@@ -288,7 +290,7 @@ def test_a_world_of_ones_own_has_units_notes_and_no_dangling_dots(tmp_path):
 )
 def test_a_trial_without_a_device_has_a_page(tmp_path, name, settings, panels):
     run(tmp_path, "analysis=trial", "duration=0.3", *settings, name=name)
-    path = report.write(tmp_path)
+    path = pages.write(tmp_path)
     text = " ".join(read(path).text)
     assert "no device: the operator's wrench acts on the tool" in text
     at_rest = name == "stack"  # panels of what does not move are left out
@@ -300,14 +302,14 @@ def test_a_trial_without_a_device_has_a_page(tmp_path, name, settings, panels):
     assert ("Wookho" in text or "W. Son" in text) == (name == "bounce_settle")
 
 
-@pytest.mark.parametrize("name", list(report.SOURCES))
+@pytest.mark.parametrize("name", list(pages.SOURCES))
 def test_a_page_cites_the_source_of_its_experiment_and_no_other(tmp_path, name):
     run(tmp_path, "analysis=trial", "duration=0.01")
     resolved = tmp_path / "experiment.yaml"
     text = re.sub(r"^source: .*$", f"source: {name} II, figure 1", resolved.read_text(), flags=re.MULTILINE)
     resolved.write_text(text)
-    footer = report.write(tmp_path).read_text(encoding="utf-8").partition("<footer>")[2]
-    assert [other for other in report.SOURCES if f"<p>{other}: " in footer] == [name]
+    footer = pages.write(tmp_path).read_text(encoding="utf-8").partition("<footer>")[2]
+    assert [other for other in pages.SOURCES if f"<p>{other}: " in footer] == [name]
 
 
 @pytest.mark.parametrize(
@@ -323,7 +325,7 @@ def test_a_page_cites_the_source_of_its_experiment_and_no_other(tmp_path, name):
 )
 def test_the_page_names_the_method(tmp_path, settings, text):
     run(tmp_path, "analysis=trial", "duration=0.01", *settings)
-    assert text in " ".join(read(report.write(tmp_path)).text)
+    assert text in " ".join(read(pages.write(tmp_path)).text)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +343,7 @@ def test_what_is_no_trial_is_refused(tmp_path, damage, message):
     run(tmp_path, "duration=0.1")
     damage(tmp_path)
     with pytest.raises(ParameterError, match=re.escape(message)):
-        report.write(tmp_path)
+        pages.write(tmp_path)
 
 
 def test_a_spike_of_one_sample_stays_in_the_figure():
@@ -501,7 +503,7 @@ def test_labels_are_no_mathematics():
 
 
 def test_importing_the_report_does_not_import_matplotlib():
-    code = "import sys, haptic_bench.report; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, haptic_bench.report.pages; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
@@ -516,7 +518,7 @@ def test_a_panel_that_shows_nothing_is_left_out():
     assert panel(1e-12 * np.sin(time), least=0.2).empty
     assert not panel(np.full(100, 5.0)).empty and not panel(1e-12 * np.sin(time)).empty
     kept = figures.Figure("b", "", [panel(np.zeros(100)), panel(time)])
-    (figure,) = report.shown_of([figures.Figure("a", "", [panel(np.zeros(100))]), kept])
+    (figure,) = pages.shown_of([figures.Figure("a", "", [panel(np.zeros(100))]), kept])
     assert [one.empty for one in figure.panels] == [False]
 
 
@@ -529,10 +531,10 @@ def test_a_legend_stays_within_its_panel():
 
 
 def test_many_runs_have_a_row_each_and_some_are_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "DRAWN", 3)
-    monkeypatch.setattr(report, "COLUMNS", 3)
+    monkeypatch.setattr(pages, "DRAWN", 3)
+    monkeypatch.setattr(pages, "COLUMNS", 3)
     sweep(tmp_path, "contact.stiffness", [1000, 1500, 2000, 3000])
-    text = report.write(tmp_path).read_text(encoding="utf-8")
+    text = pages.write(tmp_path).read_text(encoding="utf-8")
     assert "The figures show 3 of the 4 runs, evenly chosen in their order." in text
     assert '<th scope="col" class="">Run</th>' in text and "In 4 runs" in text
     page = " ".join(Page(text).text)

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from haptic_bench import experiment
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies import rolling_spheres as spheres
 from haptic_sim.constraints.scenes import build_setup
 from haptic_sim.parameters import ParameterError

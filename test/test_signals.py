@@ -47,7 +47,7 @@ def test_a_start_can_be_ended_at_any_instant(tmp_path: Path, mode: str, number: 
 # Becomes `python -m haptic_bench list` as the launcher does, after a signal has come.
 HANDED_ON = """
 import os, sys
-from haptic_bench import failures, prepare
+from haptic_bench.set_up import failures, prepare
 failures.hold_signals()
 os.kill(os.getpid(), int(sys.argv[1]))
 prepare.become([sys.executable, "-m", "haptic_bench", "list"], os.environ)
@@ -65,8 +65,8 @@ def test_a_signal_between_the_launcher_and_the_program_is_handed_on(number: sign
 def test_a_signal_that_is_ignored_stays_so() -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from haptic_bench import failures; failures.end_at_signals()\n"
-        "from haptic_bench.runner import Interruption\n"
+        "from haptic_bench.set_up import failures; failures.end_at_signals()\n"
+        "from haptic_bench.running.runner import Interruption\n"
         "os.kill(os.getpid(), signal.SIGHUP)\n"
         "with Interruption() as interruption: os.kill(os.getpid(), signal.SIGHUP); print(bool(interruption))\n"
     )

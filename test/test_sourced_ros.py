@@ -10,8 +10,8 @@ import sys
 import pytest
 from conftest import ROOT
 
-from haptic_bench import prepare, sourced_ros
-from haptic_bench.sourced_ros import PACKAGES, Found, Ros, SourcedPreparation
+from haptic_bench.set_up import prepare, sourced_ros
+from haptic_bench.set_up.sourced_ros import PACKAGES, Found, Ros, SourcedPreparation
 
 SITE = "lib/python3.12/site-packages"
 INDEX = "share/ament_index/resource_index/packages"

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from haptic_bench import experiment
-from haptic_bench.samples import simulated
+from haptic_bench.experiment import loading
+from haptic_bench.recording.samples import simulated
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
 from haptic_control.controllers import build_controller, stability_problem
 from haptic_control.four_channel import FourChannelParameters, coupling_problem, inverse_inertia
@@ -429,7 +430,7 @@ def test_a_trial_runs_with_the_gains_that_its_refusal_suggests(
     more = with_gains(trial.experiment.controller, found, 1.03)
     wild = trial.experiment.model_copy(update={"controller": more})
     with pytest.raises(ParameterError):
-        experiment._check_controller(wild)
+        loading._check_controller(wild)
 
 
 def test_what_was_recorded_is_read_back_whatever_its_gains(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies import stack
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import GRAVITY

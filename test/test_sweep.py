@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from conftest import Haptics, wait_until
 
-from haptic_bench import command_line, experiment, sweep, trial, workers
-from haptic_bench.runner import Interruption
+from haptic_bench import experiment
+from haptic_bench.commands import command_line
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials import sweep, trial, workers
 from haptic_sim.parameters import ParameterError
 
 SHORT = ["duration=0.02", "analysis=trial"]
@@ -127,7 +129,7 @@ def test_dask_is_installed_once_and_again_when_its_versions_change(
     prefix, lock = tmp_path / ".haptics" / "venv", tmp_path / "requirements-dask.lock"
     prefix.mkdir(parents=True)
     lock.write_text("distributed==1\ndask==1\n")
-    monkeypatch.setattr(workers, "__file__", str(tmp_path / "haptic_bench" / "workers.py"))
+    monkeypatch.setattr(workers, "__file__", str(tmp_path / "haptic_bench" / "trials" / "workers.py"))
     monkeypatch.setattr(sys, "prefix", str(prefix))
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: name)
     installed: list[int] = []

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from haptic_bench import experiment
-from haptic_bench.samples import simulated
+from haptic_bench.recording.samples import simulated
 from haptic_bench.studies import study_of
 from haptic_bench.studies.study import names
 

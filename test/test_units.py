@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haptic_bench import units
+from haptic_bench.analysis import units
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from haptic_bench import command_line, experiment, report, trial, verification
-from haptic_bench.bag import BagWriter, Definition, Topic
-from haptic_bench.runner import Interruption
-from haptic_bench.samples import Samples
+from haptic_bench import experiment
+from haptic_bench.commands import command_line
+from haptic_bench.recording.bag import BagWriter, Definition, Topic
+from haptic_bench.recording.samples import Samples
+from haptic_bench.replay import verification
+from haptic_bench.report import pages
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
 
 
@@ -182,5 +186,5 @@ def test_a_sweep_names_no_folder_but_its_own(whole: Path, tmp_path: Path, name: 
     for command in (["report"], ["replay", "--verify"], ["replay"], ["repair"]):
         assert command_line.main([command[0], str(sweep), *command[1:]]) == 2
     with pytest.raises(ParameterError, match="name of a directory"):
-        report.write(sweep)
+        pages.write(sweep)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before

@@ -12,11 +12,11 @@ import pytest
 from world_builder import METHODS, G, Simulation, ball, box, plane
 
 from haptic_bench import experiment
-from haptic_bench.offline import simulate
-from haptic_bench.runner import Interruption
-from haptic_bench.samples import MessageStore, of_trial
-from haptic_bench.trial import run_trial
-from haptic_bench.world_record import BODIES, CONTACTS, WorldRecord, read_world
+from haptic_bench.recording.samples import MessageStore, of_trial
+from haptic_bench.recording.world_record import BODIES, CONTACTS, WorldRecord, read_world
+from haptic_bench.running.offline import simulate
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials.trial import run_trial
 from haptic_sim.dynamics.multibody import coordinate_names
 from haptic_sim.messages import MessageError, WorldState
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
-from haptic_bench.recording import ALONE, ROW
-from haptic_bench.trial_bag import TrialBag, cannot_record
+from haptic_bench.recording.recording import ALONE, ROW
+from haptic_bench.recording.trial_bag import TrialBag, cannot_record
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery
 from haptic_ros.servo import ServoNode

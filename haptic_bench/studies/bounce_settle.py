@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     ORANGE,
@@ -30,7 +29,8 @@ from haptic_bench.figures import (
     energy_figure,
     style_of,
 )
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.contact.response import RIGID, Method
 from haptic_sim.worlds.scenes import GRAVITY, DropParameters

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -31,7 +30,8 @@ from haptic_bench.figures import (
     energy_figure,
     thin,
 )
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.contact.response import RIGID

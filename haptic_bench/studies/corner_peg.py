@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_bench import ideal
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -26,7 +24,9 @@ from haptic_bench.figures import (
     draw,
     energy_figure,
 )
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.references import ideal
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters

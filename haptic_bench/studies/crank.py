@@ -7,10 +7,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Curve, Figure, Line, Panel, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import BLACK, BLUE, ORANGE, VERMILION, Curve, Figure, Line, Panel, Style, draw, thin
-from haptic_bench.linkage_motion import CLAIMS, METRICS, Held, Law, LinkageStudy, accelerations, free_ticks
-from haptic_bench.samples import Samples
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common.linkage_motion import (
+    CLAIMS,
+    METRICS,
+    Held,
+    Law,
+    LinkageStudy,
+    accelerations,
+    free_ticks,
+)
 from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
 from haptic_sim.worlds.linkages import CrankParameters
 

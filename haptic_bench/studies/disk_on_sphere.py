@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from haptic_bench import exact_tools
-from haptic_bench.exact_tools import DEVICE, TOOL, ConstrainedStudy, has_device, rotations
+from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
-from haptic_bench.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
-from haptic_bench.samples import Samples
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common import exact_tools
+from haptic_bench.studies.common.exact_tools import DEVICE, TOOL, ConstrainedStudy, has_device, rotations
 from haptic_bench.studies.study import Claim, Quantity, scene_as
 from haptic_sim.constraints import reduced
 from haptic_sim.constraints.scenes import DiskOnSphereParameters

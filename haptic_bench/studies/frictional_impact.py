@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     ORANGE,
@@ -33,7 +32,8 @@ from haptic_bench.figures import (
     draw,
     energy_figure,
 )
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.worlds.scenes import ROD_END, StrikeParameters
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -25,7 +24,8 @@ from haptic_bench.figures import (
     thin,
     trial_figures,
 )
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_sim.contact.friction import NONE
 from haptic_sim.contact.response import Method

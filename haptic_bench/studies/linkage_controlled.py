@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from haptic_bench.samples import Samples
+from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.linkage_topology import (
     SECOND,
     Hold,

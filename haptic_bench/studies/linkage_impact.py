@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 
+from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Curve, Figure, Line, Panel, Style, draw
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import BLACK, BLUE, VERMILION, Curve, Figure, Line, Panel, Style, draw
-from haptic_bench.offline import Sink
-from haptic_bench.samples import MessageStore, Samples
+from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.running.offline import Sink
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_drivers.operators import build_operator, wrench_at_rest
 from haptic_sim.contact.response import UNLIMITED

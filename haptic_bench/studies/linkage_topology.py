@@ -15,8 +15,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -32,8 +31,9 @@ from haptic_bench.figures import (
     thin,
     trial_figures,
 )
-from haptic_bench.linkage_motion import held_columns
-from haptic_bench.samples import Samples
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common.linkage_motion import held_columns
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study
 from haptic_control.shaping import ShapingParameters
 from haptic_sim.worlds.scenes import ThreeLinksParameters

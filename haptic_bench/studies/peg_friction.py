@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -27,7 +26,8 @@ from haptic_bench.figures import (
     thin,
     trial_figures,
 )
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_drivers.operators import FileParameters, Operator, build_operator, wrench_at_rest
 from haptic_sim.contact.friction import NONE, FrictionModel

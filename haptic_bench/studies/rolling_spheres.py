@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench import exact_tools
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -26,7 +24,9 @@ from haptic_bench.figures import (
     energy_figure,
     thin,
 )
-from haptic_bench.samples import Samples, simulated
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.studies.common import exact_tools
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.constraints.scenes import RollingSpheresParameters
 

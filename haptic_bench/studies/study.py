@@ -11,10 +11,10 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from haptic_bench.analysis.figures import Curve, Figure, Style, trial_figures
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import Curve, Figure, Style, trial_figures
-from haptic_bench.offline import Sink, simulate
-from haptic_bench.samples import MessageStore, Samples, of_trial
+from haptic_bench.recording.samples import MessageStore, Samples, of_trial
+from haptic_bench.running.offline import Sink, simulate
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError, Parameters
 
@@ -130,7 +130,7 @@ class Study:
         progress: Callable[[int], object] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> int:
-        """Run a trial offline, as `haptic_bench.offline.simulate`."""
+        """Run a trial offline, as `haptic_bench.running.offline.simulate`."""
         return simulate(trial, sink, progress, stop)
 
     def run_unrecorded(self, trial: Trial) -> Samples:
@@ -162,7 +162,7 @@ class Study:
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """The figures of a trial of at least two rows, beside its references."""
         made = trial_figures([Curve("this run", trial, samples, Style())])
-        from haptic_bench import tracking  # is made of what is declared here
+        from haptic_bench.studies.common import tracking  # is made of what is declared here
 
         return [*made, tracking.figure(trial, samples)] if tracking.is_tracked(trial.experiment) else made
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from haptic_bench import tracking
 from haptic_bench.experiment import Trial
-from haptic_bench.samples import Samples
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common import tracking
 from haptic_bench.studies.study import Analysis, Quantity, Study
 from haptic_sim.tool.environment import DepthGauge
 from haptic_sim.tool.tool_side import is_constrained

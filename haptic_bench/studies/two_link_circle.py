@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from haptic_bench import exact_tools, tracking
-from haptic_bench.exact_tools import DEVICE, TOOL, ConstrainedStudy, has_device
+from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
-from haptic_bench.samples import Samples
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common import exact_tools, tracking
+from haptic_bench.studies.common.exact_tools import DEVICE, TOOL, ConstrainedStudy, has_device
 from haptic_bench.studies.study import Claim, Quantity, scene_as
 from haptic_drivers.operators import TangentialParameters
 from haptic_sim.constraints import reduced

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from haptic_bench import exact_tools
-from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.figures import (
+from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
@@ -25,7 +23,9 @@ from haptic_bench.figures import (
     style_of,
     thin,
 )
-from haptic_bench.samples import Samples
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common import exact_tools
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.constraints.scenes import TwoLinkClosedLoopParameters
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import graph_checks as graph
 from conftest import DEADLINE, ROOT
 
-from haptic_bench import command_line
+from haptic_bench.commands import command_line
 
 
 @launch_testing.parametrize("composed", ["false", "true"])

@@ -1,0 +1,566 @@
+"""Figures of a report: curves of several runs side by side, as SVG.
+
+matplotlib is imported where a panel is drawn, so that nothing else pays for it; there is no pyplot state. The
+same data give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples
+from haptic_sim.dynamics.energy import TERMS
+
+# Colours after Okabe and Ito, which colour-blind readers tell apart, and dashes for those who see none.
+BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
+    "#222222",
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#b8578f",
+    "#c98a00",
+    "#3d9bd1",
+)
+SOLID: tuple[float, ...] = ()
+_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+_DASHES = (SOLID, (5, 1.8), (5, 1.6, 1.2, 1.6), (1.3, 1.3), (8, 2), (3, 1.5, 1, 1.5, 1, 1.5), (2.5, 1.5))
+
+BUCKETS = 700  # of a curve over time: about two in a point (1/72 in) of a panel's width
+
+_AREA = 300  # the same of an area, which costs more
+
+_SIZE = {False: (480.0, 330.0), True: (480.0, 676.0)}  # [pt], of a panel and of a tall one
+_LETTER, _HANDLE = 5.0, 48.0  # [pt], width of a letter of a legend, and of the line and the gaps beside it
+_ROWS = 5  # of a legend; a panel grows with more
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "axes.edgecolor": "#666666",
+    "axes.labelcolor": "#222222",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "lines.dash_capstyle": "butt",
+    "lines.scale_dashes": True,
+    # Points are left out of a path where it stays within 1/9 pt of them: no peak is lost.
+    "path.simplify": True,
+    "path.simplify_threshold": 1 / 9,
+}
+
+
+LARGEST = 1e30  # in any unit: what is beyond is left out of a drawing
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the curve of a run looks, in every panel."""
+
+    colour: str = BLUE
+    dashes: tuple[float, ...] = SOLID  # on, off, ... in line widths
+    width: float = 1.4  # [pt]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run in a figure."""
+
+    label: str
+    trial: Trial
+    samples: Samples
+    style: Style
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a panel; `steps` where values are held until the next (wrenches over their tick).
+
+    An `area` is filled from the line to 0, and hides the areas after it: sums that grow are a stack. `points` are
+    drawn as such, without a line between them.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    label: str
+    style: Style
+    steps: bool = False
+    area: bool = False
+    points: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y"):  # of a trial that diverged: axes cannot be made for such values
+            values = np.asarray(getattr(self, name), dtype=float)
+            with np.errstate(invalid="ignore"):
+                object.__setattr__(self, name, np.where(np.abs(values) < LARGEST, values, np.nan))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing: the name of its file, what it shows, and the SVG document; `empty` if it shows nothing."""
+
+    name: str
+    title: str
+    svg: str
+    tall: bool = False
+    empty: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels that belong together, and a table under them whose first row is its head. Texts are plain."""
+
+    title: str
+    caption: str
+    panels: list[Panel]
+    table: list[list[str]] = field(default_factory=list)
+
+
+def style_of(index: int) -> Style:
+    """The style of run `index` of a sweep; 42 differ from each other."""
+    return Style(_COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)])
+
+
+def draw(
+    name: str,
+    title: str,
+    lines: Sequence[Line],
+    x_label: str,
+    y_label: str,
+    *,
+    x_range: tuple[float, float] | None = None,
+    y_range: tuple[float, float] | None = None,
+    linear: float | None = None,
+    least: float = 0.0,
+    log_x: bool = False,
+    log_y: bool = False,
+    whole: bool = False,
+    equal: bool = False,
+    corner: tuple[float, float] | None = None,
+    marks: Line | None = None,
+    tall: bool = False,
+) -> Panel:
+    """Draw a panel.
+
+    Args:
+        name: of its file, without ending.
+        title: what it shows.
+        lines: the curves, the first on top.
+        x_label, y_label: of the axes, with units.
+        x_range, y_range: what is shown; all of it if None.
+        linear: the y axis is linear up to this value and logarithmic from there; None: linear everywhere.
+        least: smallest height of the y axis, so that rounding errors are not magnified.
+        log_x, log_y: the axis is logarithmic.
+        whole: y counts: the axis begins at 0 and has whole numbers only.
+        equal: one unit is as long on both axes.
+        corner: position of a right and a lower wall, which are shaded.
+        marks: points to mark; None or empty: none.
+        tall: draw it twice as high.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure as Drawing
+
+    width, height = _SIZE[tall]
+    if marks is not None and not marks.x.size:
+        marks = None
+    named = [*lines, *([] if marks is None else [marks])]
+    longest = max((len(line.label) for line in named), default=0)
+    columns = 2 if len(named) > 1 and 2 * (longest * _LETTER + _HANDLE) <= width - 50 else 1
+    rows = -(-len(named) // columns)
+    height += 14.0 * max(0, rows - _ROWS)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # not those of the user: a report looks the same everywhere
+        matplotlib.rcParams.update(_SETTINGS | {"svg.hashsalt": name})
+        drawing = Drawing(figsize=(width / 72, height / 72))
+        top = height - 26.0 - 14.0 * rows
+        axes = drawing.add_axes((58 / width, 40 / height, (width - 70) / width, (top - 40) / height))
+        for depth, line in enumerate(lines):
+            _plot(axes, line, x_range, 3.0 - depth / len(lines))
+        if marks is not None:
+            how: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 7.0, "zorder": 4.0}
+            axes.plot(marks.x, marks.y, label=marks.label, color=marks.style.colour, **how)
+        if equal:
+            _equal(axes, (width - 70) / (top - 40), least)
+        if x_range is not None:
+            axes.set_xlim(*x_range)
+        if linear is not None:
+            _symmetric_log(axes, linear)
+        for axis, logarithmic in (("x", log_x), ("y", log_y)):
+            if logarithmic:
+                _log(axes, axis)
+        if whole:
+            _count(axes)
+        if y_range is not None:
+            axes.set_ylim(*y_range)
+        elif linear is None and not (equal or log_y or whole):
+            _at_least(axes, least)
+        if corner is not None:
+            _shade(axes, *corner)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        drawing.text(8 / width, 1 - 15 / height, title, fontsize=9.5, fontweight="bold", color="#222222")
+        drawing.legend(
+            *axes.get_legend_handles_labels(),
+            loc="upper left",
+            bbox_to_anchor=(50 / width, 1 - 18 / height),
+            ncols=columns,
+            frameon=False,
+            handlelength=3.4,
+            columnspacing=1.6,
+            labelspacing=0.25,
+            borderpad=0.2,
+        )
+        buffer = io.StringIO()
+        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    empty = marks is None and not any(_shows(line, equal, least) for line in lines)
+    return Panel(name, title, _tidy(buffer.getvalue(), name, title), tall, empty)
+
+
+_NOTHING = 1e-3  # of the smallest height of an axis: less cannot be told from zero
+
+
+def _shows(line: Line, equal: bool, least: float) -> bool:
+    """Whether there is anything to see of a line: not if it is zero throughout, or, in a plan, one point."""
+    finite = np.isfinite(line.x) & np.isfinite(line.y)
+    if not finite.any():
+        return False
+    if equal:
+        return line.points or float(max(np.ptp(line.x[finite]), np.ptp(line.y[finite]))) > _NOTHING * least
+    return float(np.abs(line.y[finite]).max()) > _NOTHING * least
+
+
+def _plot(axes: Any, line: Line, x_range: tuple[float, float] | None, order: float) -> None:
+    x, y = line.x, line.y
+    if x_range is not None and line.steps:  # what is far outside would only make the file larger
+        inside = np.flatnonzero((x >= x_range[0]) & (x <= x_range[1]))
+        if inside.size:
+            shown = slice(max(inside[0] - 1, 0), inside[-1] + 2)
+            x, y = x[shown], y[shown]
+    if line.area:
+        _fill(axes, x, y, line, order)
+        return
+    if line.points:
+        how = {
+            "linestyle": "none",
+            "marker": "o",
+            "markersize": 4.5,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.5,
+        }
+        axes.plot(x, y, label=line.label, color=line.style.colour, zorder=order + 1.0, **how)
+        return
+    axes.plot(
+        x,
+        y,
+        label=line.label,
+        color=line.style.colour,
+        linewidth=line.style.width,
+        zorder=order,
+        drawstyle="steps-post" if line.steps else "default",
+        **({"dashes": line.style.dashes} if line.style.dashes else {}),
+    )
+
+
+def _fill(axes: Any, x: np.ndarray, y: np.ndarray, line: Line, order: float) -> None:
+    from matplotlib.colors import to_rgb
+
+    tint = tuple(0.45 + 0.55 * part for part in to_rgb(line.style.colour))
+    outline = np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], y, [0.0]])
+    axes.fill(*outline, color=tint, linewidth=0.0, zorder=order, label=line.label)
+    axes.plot(x, y, color=line.style.colour, linewidth=0.6, zorder=order)
+
+
+def thin(x: np.ndarray, y: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray]:
+    """A curve with at most `2 buckets + 2` points that keeps its ends and the extremes of each of its parts."""
+    if x.size <= 2 * buckets + 2:
+        return x, y
+    kept = [0, x.size - 1]
+    for part in np.array_split(np.arange(x.size), buckets):
+        kept += [part[y[part].argmin()], part[y[part].argmax()]]
+    chosen = np.unique(kept)
+    return x[chosen], y[chosen]
+
+
+def _at_least(axes: Any, least: float) -> None:
+    low, high = axes.get_ylim()
+    if high - low < least:
+        middle = round(0.5 * (low + high) / least) * least
+        axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
+
+
+def _equal(axes: Any, shape: float, least: float) -> None:
+    """Extend the limits until a unit is as long on both axes of a box `shape` times as wide as high."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    high = max(top - bottom, (right - left) / shape, least)
+    wide = shape * high
+    axes.set_xlim(0.5 * (left + right - wide), 0.5 * (left + right + wide))
+    axes.set_ylim(0.5 * (bottom + top - high), 0.5 * (bottom + top + high))
+
+
+def _symmetric_log(axes: Any, linear: float) -> None:
+    """A scale that is linear up to `linear`, with a tick at each power of ten."""
+    axes.set_yscale("symlog", linthresh=linear, linscale=1.0)
+    low, high = axes.dataLim.intervaly
+    largest = max(abs(low), abs(high), linear)
+    powers = linear * 10.0 ** np.arange(0, np.ceil(np.log10(largest / linear)) + 1)
+    ticks = [*(-powers[::-1] if low < 0 else []), 0.0, *(powers if high > 0 else [])]
+    axes.set_yticks(ticks, [f"{tick:g}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(1.25 * low if low < -linear else -1.25 * linear, 1.25 * high if high > linear else 1.25 * linear)
+
+
+def _log(axes: Any, name: str) -> None:
+    """A logarithmic scale whose ticks are plain numbers, also at 2 and 5 where it spans few powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis = getattr(axes, f"{name}axis")
+    low, high = sorted(axis.get_data_interval())
+    if not high > 0.0:  # nothing that it could show
+        return
+    axes.set(**{f"{name}scale": "log"})
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _count(axes: Any) -> None:
+    """A y axis of whole numbers from 0 on."""
+    from matplotlib.ticker import MaxNLocator
+
+    largest = float(axes.dataLim.ymax)
+    axes.set_ylim(0.0, max(3.0, 1.1 * largest) if np.isfinite(largest) else 3.0)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _shade(axes: Any, right: float, lower: float) -> None:
+    """Shade what is inside the walls; the border is where penetration begins."""
+    (left, most), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    if most > right:
+        axes.axvspan(right, most, color="#f1ece4", zorder=0.5, linewidth=0)
+        axes.axvline(right, color="#8a7f70", linewidth=0.9, zorder=0.9)
+    if bottom < lower:
+        axes.axhspan(bottom, lower, color="#f1ece4", zorder=0.5, linewidth=0)
+        axes.axhline(lower, color="#8a7f70", linewidth=0.9, zorder=0.9)
+    axes.set_xlim(left, most)
+    axes.set_ylim(bottom, top)
+
+
+def _tidy(svg: str, name: str, title: str) -> str:
+    """Coordinates to 0.01 pt, ids that are unique on a page of several panels, a name to read aloud."""
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', lambda match: f"{match[1]}{name}.", svg)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
+
+
+def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
+    """The figures of any trial: trajectories of hand and tool, wrenches, kinetic energy, balance of energy."""
+    made = (_trajectories(curves), _wrenches(curves), _kinetic_energy(curves), energy_figure(curves))
+    return [figure for figure in made if figure is not None]
+
+
+_STILL = 1e-3  # [mm] less is not drawn as motion
+_SHOWN = 1.0  # [mm] a trajectory's panel shows at least this much, so that its numbers stay short
+_NO_FORCE = 1e-6  # [N, N m] nor this as a force
+
+
+def _has(curves: Sequence[Curve], column: str) -> bool:
+    return all(column in curve.samples.names for curve in curves)
+
+
+def _trajectories(curves: Sequence[Curve]) -> Figure | None:
+    bodies = [body for body in ("hand", "tool") if _has(curves, f"{body}_px")]
+    panels = []
+    for body in bodies:
+        positions = [1e3 * curve.samples.group(body, "px", "py", "pz") for curve in curves]
+        extent = np.max([np.ptp(position, axis=0) for position in positions], axis=0)
+        axes = [1] if extent[2] == 0.0 else [2] if extent[1] < _STILL else [1, 2]
+        for axis in axes:
+            across = "xyz"[axis]
+            lines = [
+                Line(p[:, 0], p[:, axis], curve.label, curve.style) for p, curve in zip(positions, curves, strict=True)
+            ]
+            panels.append(
+                draw(
+                    f"trajectory_{body}_x{across}",
+                    f"Trajectory of the {body}",
+                    lines,
+                    "x [mm]",
+                    f"{across} [mm]",
+                    equal=True,
+                    least=_SHOWN,
+                )
+            )
+    if not panels:
+        return None
+    return Figure("Trajectories", f"Position of the {' and of the '.join(bodies)}.", panels)
+
+
+def _wrenches(curves: Sequence[Curve]) -> Figure | None:
+    known = {"rendered": "rendered on the device", "env": "of the environment on the tool"}
+    source = next((name for name in known if _has(curves, f"{name}_fx")), None)
+    if source is None:
+        return None
+    wrench = {c: [curve.samples[f"{source}_{c}"] for curve in curves] for c in ("fx", "fy", "fz", "tx", "ty", "tz")}
+    shown = [c for c, values in wrench.items() if any(np.abs(value).max() > _NO_FORCE for value in values)]
+    if not {"fz", "tx", "ty"} & set(shown):
+        shown = ["fx", "fy", "tz"]  # in the plane
+    panels = []
+    for component in shown:
+        values = wrench[component]
+        kind, unit = ("Force", "N") if component[0] == "f" else ("Torque", "N m")
+        lines = [
+            Line(curve.samples["time"], value, curve.label, curve.style, steps=True)
+            for value, curve in zip(values, curves, strict=True)
+        ]
+        title = f"{kind} {'along' if kind == 'Force' else 'about'} {component[1]}"
+        panels.append(draw(f"wrench_{component}", title, lines, "time [s]", f"{title.lower()} [{unit}]", least=0.2))
+    return Figure("Forces and torques", f"Wrench {known[source]}, held over each tick.", panels)
+
+
+def _kinetic_energy(curves: Sequence[Curve]) -> Figure | None:
+    if not _has(curves, "kinetic_energy"):
+        return None
+    lines = [
+        Line(curve.samples["time"], 1e3 * curve.samples["kinetic_energy"], curve.label, curve.style) for curve in curves
+    ]
+    panel = draw("kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", "kinetic energy [mJ]", least=1e-3)
+    return Figure("Kinetic energy", "Kinetic energy of the tool.", [panel])
+
+
+# Where energy is, and where it went; in the order of a stack
+_STORED = {"kinetic": BLUE, "potential": SKY, "elastic": GREEN}
+_SPENT = {"damping": ORANGE, "friction": PURPLE, "impact": "#8a8f98"}
+_NAMES = {
+    "kinetic": "kinetic",
+    "potential": "potential",
+    "elastic": "elastic",
+    "damping": "lost to damping",
+    "friction": "lost to friction",
+    "impact": "lost to impacts",
+}
+
+
+@dataclass(frozen=True)
+class _Balance:
+    """The energy of a run over time [J]; `supplied`: what there was at the start, and what was injected since."""
+
+    time: np.ndarray
+    terms: Mapping[str, np.ndarray]
+    supplied: np.ndarray
+    stored: np.ndarray
+    spent: np.ndarray
+    gap: float  # largest error of the balance
+
+    @classmethod
+    def of(cls, samples: Samples) -> _Balance:
+        terms = {name: samples[f"energy_{name}"] for name in TERMS}
+        # only changes of the potential mean something
+        terms["potential"] = terms["potential"] - terms["potential"].min()
+        stored = np.sum([terms[name] for name in _STORED], axis=0)
+        spent = np.sum([terms[name] for name in _SPENT], axis=0)
+        error = stored + spent - terms["injected"] - terms["numerical"]  # is what there was at the start
+        supplied = error[0] + terms["injected"]
+        return cls(samples["time"], terms, supplied, stored, spent, float(np.ptp(error)))
+
+    @property
+    def largest(self) -> float:
+        """[J]"""
+        return float(np.abs([*self.terms.values(), self.supplied]).max())
+
+
+def energy_figure(curves: Sequence[Curve], beside: Sequence[Curve] = ()) -> Figure | None:
+    """Where the energy of the simulated world is and where it went; None for samples that do not say.
+
+    Of one run a stack of what is stored and what was lost, whose top is the energy supplied but for what discrete time
+    added; of several, lines. The table has the runs `beside` too.
+    """
+    beside = [curve for curve in beside if _has([curve], "energy_numerical")]
+    if not curves or not _has(curves, "energy_numerical"):
+        return None
+    balances = [_Balance.of(curve.samples) for curve in curves]
+    unit, scale = _energy_unit(max(balance.largest for balance in balances))
+    if len(curves) == 1:
+        panels = _stack(balances[0], unit, scale)
+        lead = (
+            "What is stored and what was lost (impacts: in collisions and rigid contacts) add up to what was supplied, "
+            "at the start and by the work of the operator and of moving surroundings."
+        )
+    else:
+        panels = [
+            _over_time(f"energy_{name}", title, curves, [getattr(b, name) for b in balances], unit, scale)
+            for name, title in (
+                ("supplied", "Supplied, at the start and since"),
+                ("stored", "Stored: kinetic, potential, elastic"),
+                ("spent", "Lost: damping, friction, impacts"),
+            )
+        ]
+        lead = "Where the energy of the simulated world came from, how much is stored, and how much was lost."
+    added = [balance.terms["numerical"] for balance in balances]
+    title = "Numerical: added by discrete time"
+    panels.append(_over_time("energy_numerical", title, curves, added, *_energy_unit(float(np.abs(added[0]).max()))))
+    gap = max(balance.gap for balance in balances)
+    caption = (
+        f"{lead} What remains, drawn on its own scale, was added (or, if negative, taken) by advancing time in steps. "
+        f"Potential energy is above its lowest. The recorded terms balance to {gap:.1g} J."
+    )
+    return Figure("Energy", caption, panels, _energy_table([*curves, *beside]))
+
+
+def _energy_unit(largest: float) -> tuple[str, float]:
+    """Unit for energies up to `largest` [J], and how many of it are a joule."""
+    return next(((unit, scale) for unit, scale in (("J", 1.0), ("mJ", 1e3)) if largest * scale >= 1.0), ("µJ", 1e6))
+
+
+def _stack(balance: _Balance, unit: str, scale: float) -> list[Panel]:
+    lines = [Line(*thin(balance.time, scale * balance.supplied, _AREA), "supplied", Style(BLACK, (5, 1.8), 1.2))]
+    total = np.zeros_like(balance.time)
+    for name, colour in (_STORED | _SPENT).items():
+        if balance.terms[name].any():
+            total = total + scale * balance.terms[name]
+            lines.append(Line(*thin(balance.time, total, _AREA), _NAMES[name], Style(colour), area=True))
+    title = "Where the energy is, and where it went"
+    return [draw("energy_stack", title, lines, "time [s]", f"energy, stacked [{unit}]", least=1e-3)]
+
+
+def _over_time(
+    name: str, title: str, curves: Sequence[Curve], values: Sequence[np.ndarray], unit: str, scale: float
+) -> Panel:
+    lines = [
+        Line(*thin(curve.samples["time"], scale * value), curve.label, curve.style)
+        for curve, value in zip(curves, values, strict=True)
+    ]
+    return draw(name, title, lines, "time [s]", f"energy [{unit}]", least=1e-3)
+
+
+def _energy_table(curves: Sequence[Curve]) -> list[list[str]]:
+    """What each run came to."""
+    balances = [_Balance.of(curve.samples) for curve in curves]
+    unit, scale = _energy_unit(max(balance.largest for balance in balances))
+    shown = [name for name in _STORED | _SPENT if any(balance.terms[name].any() for balance in balances)]
+    rows = [[f"At the end [{unit}]", "supplied", "numerical", *(_NAMES[name] for name in shown)]]
+    for curve, balance in zip(curves, balances, strict=True):
+        values = [balance.supplied, balance.terms["numerical"], *(balance.terms[name] for name in shown)]
+        rows.append([curve.label, *(_signed(scale * value[-1]) for value in values)])
+    return rows
+
+
+def _signed(value: float) -> str:
+    """Three decimals; what rounds to zero is a plain 0, without a sign."""
+    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}") if abs(value) >= 5e-4 else "0"

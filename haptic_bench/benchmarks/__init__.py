@@ -1,0 +1,1 @@
+"""What a tick, a graph and a start cost."""

@@ -1,0 +1,162 @@
+"""Benchmarks: what a tick costs, as a table and JSON; ratios are of figures measured in one run."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from haptic_bench import experiment
+from haptic_bench.benchmarks import constrained as benchmark_constrained
+from haptic_bench.benchmarks import contact as benchmark_contact
+from haptic_bench.benchmarks import graph as benchmark_graph
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials import trial
+from haptic_sim.parameters import ParameterError
+
+EMPTY_CHAIN = Path(__file__).resolve().parents[2] / "benchmarks" / "empty_chain.py"
+Result = dict[str, Any]
+
+
+def _row(name: str, value: float, unit: str, target: str, met: bool | None) -> Result:
+    """A result; without a target `met` is None."""
+    return {"name": name, "value": value, "unit": unit, "target": target, "met": met}
+
+
+def offline() -> list[Result]:
+    """Offline corner_peg at 512 Hz with its bag: times faster than real time."""
+    one = experiment.load("corner_peg")[0]
+    factors = []
+    with Interruption() as interruption:
+        for _ in range(6):
+            with tempfile.TemporaryDirectory() as folder:
+                directory = Path(folder)
+                experiment.write_resolved(one, directory)
+                outcome = trial.run_offline(one, directory, interruption, None)
+                factors.append(one.experiment.duration / outcome.wall_time)
+    factor = statistics.median(factors[1:])  # the first loads the kernels
+    return [_row("offline corner_peg, times real time", factor, "", ">= 20", factor >= 20.0)]
+
+
+def lockstep() -> list[Result]:
+    """Lockstep corner_peg: ticks a second, and time of a tick over that of an empty chain; alternating."""
+    rates, ratios = [], []
+    one = experiment.load("corner_peg", duration=4.0)[0]
+    with Interruption() as interruption:
+        for _ in range(5):
+            with tempfile.TemporaryDirectory() as folder:
+                outcome = trial.run_graph(one, "lockstep", Path(folder), interruption, None)
+            if outcome.status != "done":
+                raise RuntimeError(f"lockstep benchmark: {outcome.status} {outcome.reason}")
+            tick = outcome.wall_time / (one.experiment.last_tick + 1)
+            rates.append(1.0 / tick)
+            empty = _empty_chain(one.experiment.last_tick + 1)
+            print(f"    a tick {tick * 1e6:.0f} us, in an empty chain {empty * 1e6:.0f} us", flush=True)
+            ratios.append(tick / empty)
+    rate, ratio = statistics.median(rates), statistics.median(ratios)
+    return [
+        _row("lockstep corner_peg", rate, "ticks/s", ">= 700", rate >= 700.0),
+        _row("lockstep tick over an empty chain's", ratio, "", "<= 1.5", ratio <= 1.5),
+    ]
+
+
+def _empty_chain(ticks: int) -> float:
+    """Seconds a tick of the empty chain."""
+    namespace = f"/empty_{uuid.uuid4().hex[:8]}"
+    roles = ("recorder", "environment", "controller", "driver")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(EMPTY_CHAIN), role, namespace, str(ticks)],
+            stdout=subprocess.PIPE if role == "driver" else subprocess.DEVNULL,
+            text=True,
+        )
+        for role in roles
+    ]
+    try:
+        output, _ = processes[-1].communicate(timeout=120.0)
+        return float(output)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def start() -> list[Result]:
+    """Import of the cores; time from the command to the first tick."""
+    imports = [_timed([sys.executable, "-c", "import haptic_sim.tool.environment"]) for _ in range(5)]
+    firsts = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out"
+            command = ["run", "corner_peg", "--duration", "0.1", "--mode", "lockstep", "--out", str(out)]
+            begun = time.time()
+            subprocess.run([sys.executable, "-m", "haptic_bench", *command], check=True, stdout=subprocess.DEVNULL)
+            # The driver's log is opened when the nodes start; start_up counts from there.
+            opened = (out / "parameters.yaml").stat().st_mtime
+            summary = json.loads((out / "summary.json").read_text())
+            firsts.append(opened - begun + summary["timing"]["start_up"])
+    imported, first = statistics.median(imports), statistics.median(firsts)
+    return [
+        _row("import of the cores", imported, "s", "<= 1", imported <= 1.0),
+        _row("from command to first tick", first, "s", "<= 5", first <= 5.0),
+    ]
+
+
+def _timed(command: list[str]) -> float:
+    begun = time.perf_counter()
+    subprocess.run(command, check=True)
+    return time.perf_counter() - begun
+
+
+def graph() -> list[Result]:
+    """The graph on the wall clock: round trips over an empty chain's, answers in time, CPU, lost messages."""
+    return benchmark_graph.measure(_row)
+
+
+def contact() -> list[Result]:
+    """Steps of the environment against the number of contacts, for every method, beside MuJoCo's."""
+    return benchmark_contact.measure(_row)
+
+
+def constrained() -> list[Result]:
+    """How exactly constraints and energy are kept, and what steps of constrained tools and hand quantities cost."""
+    return benchmark_constrained.measure(_row)
+
+
+BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
+    "offline": offline,
+    "lockstep": lockstep,
+    "graph": graph,
+    "contact": contact,
+    "constrained": constrained,
+    "start": start,
+}
+
+
+def run(name: str | None, file: str | None) -> int:
+    """Run one benchmark or all; prints a table, writes JSON to `file`; returns 0 (a missed target is said)."""
+    if name is not None and name not in BENCHMARKS:
+        raise ParameterError([f"benchmark {name!r}: unknown; known are: {', '.join(BENCHMARKS)}"])
+    results = []
+    for each in [name] if name is not None else BENCHMARKS:
+        for result in BENCHMARKS[each]():
+            results.append(result)
+            if "figures" in result:  # of many, said as they were measured
+                continue
+            verdict = "met" if result["met"] else "MISSED"
+            aim = f"target {result['target']:8} {verdict}" if result["target"] else ""
+            print(f"{result['name']:40} {result['value']:10.4g} {result['unit']:8} {aim}".rstrip(), flush=True)
+    document = {"machine": trial.machine(), "versions": trial.versions(), "results": results}
+    text = json.dumps(document, indent=2)
+    if file is None:
+        print(text)
+    else:
+        Path(file).write_text(text + "\n", encoding="utf-8")
+    return 0

@@ -1,0 +1,298 @@
+"""What the commands do; command_line.py says which there are."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from haptic_bench import experiment
+from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.experiment import reference
+from haptic_bench.recording.bag import BagError
+from haptic_bench.running import namespaces
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials import sweep, trial, workers
+from haptic_sim import inputs, kernel_cache
+from haptic_sim.parameters import ParameterError
+
+LISTED = 12  # runs of a sweep that are shown one by one
+
+
+def describe(options: argparse.Namespace) -> int:
+    """`haptics list NAME`."""
+    for line in reference.describe(experiment.load(options.experiment)[0].experiment, options.experiment):
+        print(line)
+    return DONE
+
+
+def validate(options: argparse.Namespace) -> int:
+    """`haptics validate EXPERIMENT`."""
+    for one in experiment.load(options.experiment, options.settings, options.duration):
+        ticks = one.experiment.last_tick + 1
+        label = f", {one.label}" if one.label else ""
+        print(f"{one.experiment.name}{label}: valid, {ticks} ticks at {one.experiment.rate:g} Hz")
+    return DONE
+
+
+def _show_compilation(quiet: bool = False) -> None:
+    """On a terminal, say now and then how far the compilation of kernels is."""
+    if not quiet and sys.stderr.isatty():
+        kernel_cache.report = kernel_cache.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
+
+
+def run(options: argparse.Namespace) -> int:
+    """`haptics run`."""
+    _show_compilation(options.quiet)
+    trials = experiment.load(options.experiment, options.settings, options.duration, options.zipped)
+    for note in dict.fromkeys(note for one in trials for note in one.notes):
+        print(f"haptics: {note}", file=sys.stderr)
+    mode = options.mode or ("offline" if trials[0].experiment.alone else "realtime")
+    if options.composed and mode == "offline":
+        raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
+    namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
+    jobs = _whole("--jobs", options.jobs)
+    jobs = 1 if jobs is None else jobs
+    _check_workers(options, jobs, mode, trials)
+    directory = _resumed(options.out, trials) if options.resume else None
+    if directory is None:
+        directory = trial.new_directory(options.out, trials[0].experiment.namespace)
+    with Interruption() as interruption:
+        summaries = sweep.run_all(
+            trials,
+            mode,
+            directory,
+            interruption,
+            options.quiet,
+            composed=options.composed,
+            namespace=namespace,
+            jobs=jobs,
+            scheduler=options.scheduler,
+            resume=options.resume,
+        )
+        interrupted = bool(interruption)
+    print(directory)
+    if len(trials) <= LISTED:
+        for one, summary in zip(trials, summaries, strict=False):
+            _print_summary(one.label, summary)
+    else:
+        states = Counter(summary["status"] for summary in summaries)
+        print(f"  {len(trials)} runs: {', '.join(f'{count} {state}' for state, count in states.items())}")
+    if trials[0].label:
+        print(f"  table: {directory / 'sweep.csv'}")
+    left = [one for one in summaries if not trial.is_complete(one)]
+    page = Path(summaries[0].get("results", directory) if len(summaries) == 1 else directory) / "report.html"
+    print(f"  samples and page were left to `./haptics report {directory}`" if left else f"  report: {page}")
+    for one, summary in zip(trials[:LISTED], summaries, strict=False):
+        for notice in summary.get("notices", ()):
+            print(f"haptics: {f'{one.label}: ' if one.label else ''}{notice}", file=sys.stderr)
+    failures = [(one, found) for one, found in zip(trials, summaries, strict=False) if found["status"] == "failed"]
+    for one, found in failures[:LISTED]:
+        print(f"haptics: {f'{one.label}: ' if one.label else ''}{found['reason']}", file=sys.stderr)
+    if len(failures) > LISTED:
+        print(f"haptics: and {len(failures) - LISTED} more runs failed: see the table", file=sys.stderr)
+    if failures:
+        return FAILED
+    return interruption.status if interrupted else DONE
+
+
+def _check_workers(options: argparse.Namespace, jobs: int, mode: str, trials: Sequence[experiment.Trial]) -> None:
+    """Refuse what cannot run on workers; make them available where they are asked for.
+
+    Raises:
+        ParameterError: see above.
+    """
+    if jobs < 1:
+        raise ParameterError([f"--jobs {jobs}: must be at least 1"])
+    if jobs == 1 and not options.scheduler:
+        return
+    asked = "--scheduler" if options.scheduler else f"--jobs {jobs}"
+    if options.scheduler and jobs > 1:
+        raise ParameterError(["--jobs, --scheduler: a scheduler has its own workers; leave --jobs out"])
+    if mode == "realtime":
+        raise ParameterError(
+            [f"{asked}: realtime trials are never run side by side, they would miss ticks; add --mode offline"]
+        )
+    if options.namespace is not None:
+        raise ParameterError([f"--namespace: is one name, {asked} runs trials side by side; leave one of them out"])
+    if not trials[0].label:
+        raise ParameterError([f"{asked}: is for sweeps; give a list of values for a key, or leave it out"])
+    workers.require()
+
+
+def _resumed(out: str | None, trials: Sequence[experiment.Trial]) -> Path | None:
+    """The directory of a sweep that is resumed; None if it is yet to be made."""
+    if out is None:
+        raise ParameterError(["--resume: give the directory of the sweep with --out"])
+    directory = Path(out)
+    sweep.check_resumable(directory, trials)
+    return directory if (directory / "summary.json").exists() else None
+
+
+def _print_summary(label: str, summary: dict[str, Any]) -> None:
+    speed = f", {summary['ticks'] / summary['wall_time']:.0f} a second" if summary["wall_time"] > 0.0 else ""
+    print(
+        f"  {label or summary['experiment']}: {summary['status']}, {summary['ticks']} ticks ({summary['mode']}{speed})"
+    )
+    if summary.get("seed"):
+        print(f"    seed {summary['seed']}: {', '.join(summary['random']) or 'nothing is random'}")
+    for name, value in summary["metrics"].items():
+        print(f"    {name:36} {'-' if value is None else format(value, '.6g')}")
+    verdicts = [claim["holds"] for claim in summary["claims"]]
+    if verdicts:
+        undecided = f", {verdicts.count(None)} undecided" if None in verdicts else ""
+        print(f"    claims: {verdicts.count(True)} hold, {verdicts.count(False)} do not{undecided}")
+
+
+def _number(option: str, text: str | None) -> float | None:
+    """A number >= 0 that an option gives, None if it gives nothing."""
+    if text is None:
+        return None
+    try:
+        value = inputs.number(text)
+    except inputs.InputError as error:
+        raise ParameterError([f"{option} {inputs.shown(text)}: {error}"]) from error
+    if value < 0.0:
+        raise ParameterError([f"{option} {inputs.shown(text)}: must be at least 0"])
+    return value
+
+
+def _whole(option: str, text: str | None) -> int | None:
+    """A whole number >= 0 that an option gives, None if it gives nothing."""
+    value = _number(option, text)
+    if value is not None and not (value.is_integer() and value <= 999_999):
+        raise ParameterError([f"{option} {text}: must be a whole number from 0 to 999999"])
+    return None if value is None else int(value)
+
+
+def replay(options: argparse.Namespace) -> int:
+    """`haptics replay DIR [--verify]`."""
+    _show_compilation()
+    directory = Path(options.directory)
+    summary = trial.read_summary(directory)
+    if not options.verify:
+        return _play(directory, summary, options)
+    given = {
+        "--wait": options.wait is not None,
+        "--rate": options.rate is not None,
+        "--loop": options.loop,
+        "--from": options.start is not None,
+        "--to": options.end is not None,
+        "--namespace": options.namespace is not None,
+    }
+    if any(given.values()):
+        named = ", ".join(name for name, is_given in given.items() if is_given)
+        raise ParameterError([f"{named}: for playing; --verify plays nothing, leave one of them out"])
+    runs = trial.runs_of(directory, summary).values() if "sweep" in summary else [directory]
+    return DONE if all([_verify(one) for one in runs]) else FAILED
+
+
+def _play(directory: Path, summary: dict[str, Any], options: argparse.Namespace) -> int:
+    from haptic_bench.replay.playback import Playing, play
+
+    if "sweep" in summary:
+        runs = [path.name for path in trial.runs_of(directory, summary).values()]
+        shown = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
+        raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {shown}"])
+    rate, end = _number("--rate", options.rate), _number("--to", options.end)
+    start, wait = _number("--from", options.start) or 0.0, _whole("--wait", options.wait)
+    if rate == 0.0:
+        raise ParameterError(["--rate 0: must be > 0"])
+    if end is not None and end < start:
+        raise ParameterError([f"--to {end:g}: must be at least --from {start:g}"])
+    how = Playing(rate or 1.0, options.loop, start, math.inf if end is None else end, wait)
+    namespace = options.namespace if options.namespace is not None else str(summary.get("namespace", ""))
+    if options.namespace is not None or namespace:
+        namespace = "/" + namespaces.checked(namespace)
+    with Interruption() as interruption:
+        try:
+            print(f"{play(directory, namespace, how, interruption)} messages")
+        except BagError as error:
+            raise ParameterError([str(error)]) from error
+        return interruption.status if interruption else DONE
+
+
+def _verify(directory: Path) -> bool:
+    """Verify a trial and say what came out; whether it is identical."""
+    from haptic_bench.replay.verification import verify
+
+    found = verify(directory)
+    for line in found.unverified[:5]:
+        print(f"{directory}: not verifiable: {line}", file=sys.stderr)
+    if found.note:
+        print(f"{directory}: {found.note}", file=sys.stderr)
+    print(f"{directory}: {found.problem or 'identical, bit by bit'}")
+    return not found.problem
+
+
+def report(options: argparse.Namespace) -> int:
+    """`haptics report DIR`."""
+    from haptic_bench.replay.verification import damage
+    from haptic_bench.report import pages
+
+    _show_compilation()
+    directory, status = Path(options.directory), DONE
+    summary = trial.read_summary(directory)
+    for one in trial.runs_of(directory, summary).values() if "sweep" in summary else [directory]:
+        found = trial.read_summary(one)
+        problem = damage(one, found)
+        if problem:
+            print(f"{one}: {problem}", file=sys.stderr)
+        if problem or trial.is_complete(found):
+            page = pages.write(one, damage=problem)
+            continue
+        found = trial.complete(experiment.read_resolved(one / "experiment.yaml"), one, found)
+        page = Path(found.get("results", one)) / "report.html"
+        if "results" in found:
+            print(f"haptics: {one}: {found['reason']}", file=sys.stderr)
+            status = FAILED
+    if "sweep" in summary:
+        sweep.write_table(directory, summary)
+        page = pages.write(directory)
+    print(page)
+    return status
+
+
+def repair(options: argparse.Namespace) -> int:
+    """`haptics repair DIR`."""
+    from haptic_bench.replay import verification
+    from haptic_bench.report import pages
+
+    _show_compilation()
+    directory = Path(options.directory)
+    if not directory.is_dir():
+        raise ParameterError([f"{directory}: is not a directory"])
+    summary = trial.read_summary(directory) if (directory / "summary.json").exists() else {}
+    status = DONE
+    for one in trial.runs_of(directory, summary).values() if "sweep" in summary else [directory]:
+        try:
+            print(f"{one}: {verification.repair(one)}")
+        except BagError as error:
+            print(f"haptics: {error}", file=sys.stderr)
+            status = FAILED
+    if "sweep" in summary:
+        pages.write(directory)
+    return status
+
+
+def benchmark(options: argparse.Namespace) -> int:
+    """`haptics benchmark [NAME]`."""
+    from haptic_bench.benchmarks import suite
+
+    return suite.run(options.name, options.json)
+
+
+def test(arguments: Sequence[str]) -> int:
+    """`haptics test [--fast] [PYTEST ARGS]`: without other arguments all tests, on all cores."""
+    root = Path(__file__).resolve().parents[2]
+    rest = [argument for argument in arguments if argument != "--fast"]
+    options = [] if rest else ["-n", str(os.cpu_count() or 1), "--dist", "worksteal"]
+    if len(rest) < len(arguments):
+        options += ["-m", "not graph"]
+    os.chdir(root)
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *options, *rest])

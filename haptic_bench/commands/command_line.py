@@ -1,0 +1,302 @@
+"""The command line: its commands and options, what is wrong with them, and how a command ends.
+
+Standard library only: it answers what it can before there is an environment, and at once. What a command does is in
+the module that stands with it, which is imported when it is called.
+
+Exit status: 0 done, 1 the run failed, 2 bad input, 128 and the number of the signal that ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from haptic_bench.catalogue import NotThere, catalogue, did_you_mean, find, headline, shortened
+from haptic_bench.set_up import failures, requirements
+
+DONE, FAILED, BAD_INPUT = 0, 1, 2
+MODES = ("offline", "lockstep", "realtime")
+PROBLEMS = 20  # lines that are said of bad input
+EXAMPLES = """\
+examples:
+  haptics list corner_peg                        what an experiment is, and all its keys
+  haptics run corner_peg                         run it, record it, report it
+  haptics run corner_peg --set contact.stiffness=[1000,4000] --out sweep
+  haptics run own.yaml --mode lockstep           an experiment of your own
+  haptics replay trials/DIRECTORY --verify       simulate again, compare bit by bit
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command; returns the exit status, or raises SystemExit with it."""
+    return _guarded(arguments, lambda: _run(arguments))
+
+
+def before_preparation(arguments: Sequence[str]) -> int | None:
+    """Do what needs no environment; the exit status, None if the command is still to be run."""
+    return _guarded(arguments, lambda: None if arguments[:1] == ["test"] else _answer(parse(arguments)))
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Look whether the experiment of a command is valid, for which no ROS is needed; the exit status."""
+
+    def load() -> int:
+        options = argparse.Namespace() if arguments[:1] == ["test"] else parse(arguments)
+        if "settings" in options:
+            _function("haptic_bench.experiment:load")(options.experiment, options.settings, options.duration)
+        return DONE
+
+    return _guarded(arguments, load)
+
+
+def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
+    """The status that `do` returns; what it raises, in words for the user."""
+    try:
+        status = do()
+        sys.stdout.flush()
+        return status
+    except NotThere as error:
+        return _refuse([str(error)])
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # who reads our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except ImportError as error:
+        from haptic_bench.set_up import prepare  # which imports this module
+
+        prepare.mend(error)
+        missing = [line for line in requirements.unmet() if error.name and line.startswith(f"{_packaged(error.name)} ")]
+        for line in missing or [failures.report(error, arguments)]:
+            _say(line)
+        return FAILED
+    except Exception as error:
+        if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
+            return _refuse(error.problems)
+        _say(failures.report(error, arguments))
+        return FAILED
+
+
+def _packaged(module: str) -> str:
+    """The package that a module is of, by the name that pip knows."""
+    top = module.partition(".")[0]
+    return next((name for name, bounds in requirements.PACKAGES.items() if bounds.module == top), top)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["test"]:  # all that follows is pytest's
+        return int(_function("haptic_bench.commands.cli:test")(arguments[1:]))
+    options = parse(arguments)
+    status = _answer(options)
+    if status is not None:
+        return status
+    # What is missing shows when it is imported: the environment of a checkout is mended then, and not all need ROS.
+    requirements.check(missing=False)
+    return int(_function(options.command)(options))
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _answer(options: argparse.Namespace) -> int | None:
+    """Do what needs no other module; None if there is more to do.
+
+    Raises:
+        NotThere: an argument names what is not there.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise NotThere(f"the working directory: {error.strerror}; change into one that is there") from error
+    if options.experiment is None and options.command == "haptic_bench.commands.cli:describe":
+        known = catalogue()
+        width = max(map(len, known), default=0)
+        for name, path in known.items():
+            print(f"{name:{width}}  {{}} ({{}})".format(*headline(path)))
+        return DONE
+    if options.experiment is not None:
+        find(options.experiment)
+    if options.directory is not None and options.command != "haptic_bench.commands.cli:repair":
+        summary = Path(options.directory, "summary.json")
+        shown = shortened(options.directory)
+        try:
+            summary.stat()
+        except (OSError, ValueError) as error:
+            killed = Path(options.directory, "bag").is_dir()
+            hint = f"; if its trial was killed, `haptics repair {shown}` concludes it" if killed else ""
+            raise NotThere(f"{shown}: is not the directory of a trial (it has no summary.json){hint}") from error
+    return None
+
+
+def _refuse(problems: Sequence[str]) -> int:
+    for problem in problems[:PROBLEMS]:
+        _say(shortened(problem, 1500))
+    if len(problems) > PROBLEMS:
+        _say(f"and {len(problems) - PROBLEMS} more problems")
+    return BAD_INPUT
+
+
+def _say(text: str) -> None:
+    print(f"haptics: {text}", file=sys.stderr)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in the words of all other errors; options cannot be abbreviated."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of argparse; what is unknown is an error here, where the known options are known."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            known = sorted(option for action in self._actions for option in action.option_strings)
+            is_option = unknown[0].startswith("-")
+            hint = did_you_mean(unknown[0].partition("=")[0], known) if is_option else ""
+            self.error(f"{shortened(unknown[0])}: unknown {'option' if is_option else 'argument'}{hint}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """One line, and where to read more."""
+        _say(f"{shortened(message, 500)}; see {self.prog} --help")
+        raise SystemExit(BAD_INPUT)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command; `experiment` and `directory` are None for those that have none.
+
+    Raises:
+        SystemExit: help was asked for (0), or there is no such command or option (2).
+    """
+    parser = _Parser(
+        prog="haptics",
+        description="Bench experiments of haptic rendering on ROS 2, without hardware.",
+        epilog=EXAMPLES,
+    )
+    parser.set_defaults(experiment=None, directory=None)
+    parser.add_argument("--version", action="version", version=f"haptics {_version()}")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    _add_commands(commands)
+    if not arguments:
+        parser.print_help()
+        raise SystemExit(DONE)
+    if not arguments[0].startswith("-") and arguments[0] not in commands.choices:
+        parser.error(f"command {shortened(arguments[0])}: unknown{did_you_mean(arguments[0], commands.choices)}")
+    options = parser.parse_args(arguments)
+    if "command" not in options:
+        parser.error(f"a command is missing (known: {', '.join(commands.choices)})")
+    return options
+
+
+def _add_commands(commands: Any) -> None:
+    command = commands.add_parser("list", help="list the experiments, or the keys of one")
+    command.add_argument("experiment", nargs="?", metavar="NAME", help="an experiment, whose keys are listed")
+    command.set_defaults(command="haptic_bench.commands.cli:describe")
+
+    command = commands.add_parser("validate", help="look whether an experiment is valid, without running it")
+    _add_experiment(command)
+    command.set_defaults(command="haptic_bench.commands.cli:validate")
+
+    command = commands.add_parser("run", help="run an experiment and report it", epilog=EXAMPLES)
+    _add_experiment(command)
+    command.add_argument(
+        "--mode", choices=MODES, help="default: realtime for experiments with a device, offline for the others"
+    )
+    command.add_argument(
+        "--composed", action="store_true", help="driver, controller and what answers it in one process"
+    )
+    command.add_argument(
+        "--zip",
+        dest="zipped",
+        action="append",
+        default=[],
+        metavar="KEY,KEY",
+        help="lists of --set that go together, first with first; without it each value goes with each",
+    )
+    command.add_argument("--out", metavar="DIR", help="new or empty directory; default: one under ./trials/")
+    command.add_argument("--jobs", metavar="N", help="runs of a sweep side by side, on N processes; default: 1")
+    command.add_argument(
+        "--scheduler", default="", metavar="ADDRESS|FILE", help="runs of a sweep on the workers of a Dask scheduler"
+    )
+    command.add_argument(
+        "--resume", action="store_true", help="go on with the sweep in --out DIR; runs that are finished are kept"
+    )
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.add_argument(
+        "--namespace",
+        metavar="NAME",
+        help="of the trial's topics; default: the experiment's name, with a number where another trial has it",
+    )
+    command.set_defaults(command="haptic_bench.commands.cli:run")
+
+    command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
+    command.add_argument("directory", help="of a trial")
+    command.add_argument(
+        "--verify",
+        action="store_true",
+        help="instead, re-simulate it and compare with what was recorded, bit by bit",
+    )
+    command.add_argument(
+        "--wait", metavar="N", help="begin when there are N subscribers; default: with those that are there"
+    )
+    command.add_argument("--rate", metavar="R", help="times as fast as it was recorded; default: 1")
+    command.add_argument("--loop", action="store_true", help="begin again at the end, until interrupted")
+    command.add_argument("--from", dest="start", metavar="S", help="begin at this time of the trial [s]")
+    command.add_argument("--to", dest="end", metavar="S", help="end at this time of the trial [s]")
+    command.add_argument("--namespace", metavar="NAME", help="of the topics; default: that of the trial")
+    command.set_defaults(command="haptic_bench.commands.cli:replay")
+
+    command = commands.add_parser("report", help="(re)write the report of a trial or a sweep")
+    command.add_argument("directory", help="of a trial")
+    command.set_defaults(command="haptic_bench.commands.cli:report")
+
+    command = commands.add_parser("repair", help="make a sound trial of one whose bag is damaged, or that was killed")
+    command.add_argument("directory", help="of a trial or a sweep")
+    command.set_defaults(command="haptic_bench.commands.cli:repair")
+
+    command = commands.add_parser("benchmark", help="run the benchmarks, as a table and JSON")
+    command.add_argument("name", nargs="?", help="one of them; default: all")
+    command.add_argument("--json", metavar="FILE", help="write the results there")
+    command.set_defaults(command="haptic_bench.commands.cli:benchmark")
+
+    command = commands.add_parser("shell", help="a shell, or a program, with rclpy, haptics.msg and the nodes")
+    command.add_argument("program", nargs=argparse.REMAINDER, help="and its arguments; default: your shell")
+    command.set_defaults(command="haptic_bench.commands.shell:shell")
+
+    commands.add_parser(
+        "test", help="run the test suite; --fast: without process graphs; arguments are pytest's", add_help=False
+    )
+
+
+def _add_experiment(command: argparse.ArgumentParser) -> None:
+    command.add_argument("experiment", help="name of an experiment, or a YAML file")
+    command.add_argument("--duration", metavar="S", help="length of the trial [s]; default: the experiment's")
+    command.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a key of the experiment, as in contact.stiffness=2000; a list sweeps it",
+    )
+
+
+def _version() -> str:
+    """As the checkout's package.xml says, or the installed package."""
+    try:
+        text = (Path(__file__).resolve().parents[2] / "package.xml").read_text(encoding="utf-8")
+        return text.partition("<version>")[2].partition("</version>")[0]
+    except OSError:
+        from importlib import metadata
+
+        try:
+            return metadata.version("haptics")
+        except metadata.PackageNotFoundError:
+            return "of unknown version"

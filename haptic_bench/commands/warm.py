@@ -1,0 +1,101 @@
+"""Compile the kernels of a command before it runs, on all cores, so that no trial waits for them.
+
+A kernel is compiled when it is first called, and kept for all that follow (haptic_sim/kernel_cache.py). So the parts
+of a trial that share few kernels are called in processes of their own, and then a few ticks of the trial and of those
+that its study compares it with, which call what is left. What a later trial needs is compiled when it is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from haptic_bench import experiment
+from haptic_bench.commands import command_line
+from haptic_bench.experiment import Trial
+from haptic_bench.studies import study_of
+from haptic_sim import kernel_cache
+from haptic_sim.contact_rows import ContactRows
+from haptic_sim.tool.environment import detector
+from haptic_sim.tool.tool_side import is_constrained
+from haptic_sim.tool.virtual_tool import VirtualTool
+
+DURATION = 0.05  # [s]
+RUNS = 4  # of a sweep, which mostly call the same kernels
+ALL: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("corner_peg", ("scene.gap=[1e-5,1e-5]", "analysis=trial")),
+    ("corner_peg", ("scene.gap=[1e-5,1e-5]", "device.impulse_rendering=spread", "analysis=trial")),
+    ("corner_peg", ("local_model.type=full", "environment.rate=60", "analysis=trial")),
+    ("incline", ("analysis=trial",)),
+    ("bounce_settle", ("scene.height=0.01", "analysis=trial")),
+    ("stack", ("scene.boxes=3", "analysis=trial")),
+    ("frictional_impact", ("scene.gap=0.001", "analysis=trial")),
+)
+"""Experiments and settings of trials that together call every kernel."""
+
+
+def main(arguments: list[str]) -> None:
+    """Compile what a command needs: the kernels of the experiment that it runs, or all for tests and benchmarks."""
+    trials = list(trials_of(arguments))
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _count) as pool:
+        for calls, chosen in (((respond, detect), trials[:1]), ((analyse,), trials)):
+            for done in [pool.submit(call, trial) for trial in chosen for call in calls]:
+                with contextlib.suppress(Exception):  # of which the command itself will tell
+                    done.result()
+
+
+def trials_of(arguments: list[str]) -> Iterator[Trial]:
+    """Short trials that call the kernels of a command."""
+    if arguments[:1] in (["test"], ["benchmark"]):
+        for name, settings in ALL:
+            yield from experiment.load(name, list(settings), duration=DURATION)
+        return
+    options = command_line.parse(arguments) if arguments else argparse.Namespace()
+    if getattr(options, "command", "") == "haptic_bench.commands.cli:run":
+        yield from experiment.load(options.experiment, options.settings, duration=DURATION)[:RUNS]
+
+
+def respond(trial: Trial) -> None:
+    """Call the kernels of contact: by far the most."""
+    one = trial.experiment
+    if not is_constrained(one):
+        limits = one.limits
+        VirtualTool(
+            one.world(), one.contact, one.environment.method, limits.impulse_rendering, limits.limit(), one.rate
+        ).rehearse()
+
+
+def detect(trial: Trial) -> None:
+    """Call the kernels of collision detection."""
+    one = trial.experiment
+    if not is_constrained(one):
+        world = one.world()
+        detector(world, one.contact).detect(world.bodies(1.0 / one.rate).data, 1e3, ContactRows())
+
+
+def analyse(trial: Trial) -> None:
+    """Simulate a trial as its study does, and what it is compared with."""
+    study = study_of(trial.experiment)
+    study.analyse(trial, study.run_unrecorded(trial))
+
+
+def _count() -> None:
+    """Let this process print the name of each kernel that it has compiled."""
+    known = 0
+
+    def say(compiled: int, name: str) -> None:
+        nonlocal known
+        if compiled > known:
+            known = compiled
+            print(name, flush=True)
+
+    kernel_cache.report = say
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

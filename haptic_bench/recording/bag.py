@@ -1,0 +1,727 @@
+"""Rosbag2 directories with MCAP storage, written, read and repaired without ROS.
+
+What `ros2 bag`, rosbags and the mcap tools read: `bag_0.mcap`, and `metadata.yaml` of version 9 (Jazzy).
+
+The file is written by mcap's Writer. Messages are kept until the chunk that holds them is in the file, and a Writer
+that an exception has left half way is not used again: a new one is given what is in the file and continues there. So
+an interrupted run, and one on a full disk, close to a sound bag.
+
+Chunks are not compressed (nor are rosbag2's by default): their bytes depend on no compressor's version, and
+the whole messages of a chunk that was cut off can still be recovered.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import functools
+import os
+import shutil
+import struct
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from operator import index
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import yaml
+import zstandard
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Chunk, Message, Metadata, Schema
+from mcap.stream_reader import StreamReader, breakup_chunk, get_chunk_data_stream
+from mcap.writer import MCAP0_MAGIC as MAGIC
+from mcap.writer import CompressionType, Writer
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.typesys.store import Typestore
+
+STORAGE_NAME = "bag_0.mcap"
+METADATA_NAME = "metadata.yaml"
+CHUNK_SIZE = 64 * 1024  # [B]; what a killed process can lose at most
+END_OF_TIME = 2**63 - 1  # [ns]; rosbag2's starting time of a bag without messages
+
+_FRAME = struct.Struct("<BQ")  # of every record: opcode, length of the body
+_MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time; then the data
+_FRAMED_MESSAGE = struct.Struct("<BQHIQQ")
+_CHUNK_HEAD = struct.Struct("<28xIQ")  # of one that is not compressed: length of the compression's name, of the records
+_INDEX_HEAD = struct.Struct("<HI")  # of a message index: channel, length of the entries of two uint64
+
+# What the decoders raise on damaged bytes.
+_DAMAGE = (ValueError, OverflowError, MemoryError, RuntimeError, struct.error, McapError, zstandard.ZstdError)
+
+_NO_END = "has no end: its writer did not finish; bag.repair recovers what is there"
+
+# A disk, a quota or a file size limit that is used up: room can be made.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class BagError(Exception):
+    """A bag that cannot be written, read or repaired: the file or folder, and what is wrong with it."""
+
+    def __init__(self, path: Path | str, problem: str):
+        super().__init__(f"{path}: {problem}")
+
+
+def qos_profile(reliability: str, durability: str, depth: int = 1) -> str:
+    """Offered quality of service as rosbag2 stores it: a YAML list of one profile, keep last, no deadline."""
+    forever = {"sec": 9223372036, "nsec": 854775807}  # RMW_DURATION_INFINITE
+    profile = {
+        "history": "keep_last",
+        "depth": depth,
+        "reliability": reliability,
+        "durability": durability,
+        "deadline": dict(forever),
+        "lifespan": dict(forever),
+        "liveliness": "automatic",
+        "liveliness_lease_duration": dict(forever),
+        "avoid_ros_namespace_conventions": False,
+    }
+    return yaml.safe_dump([profile], sort_keys=False).strip()
+
+
+SERVO_QOS = qos_profile("best_effort", "volatile")
+LATCHED_QOS = qos_profile("reliable", "transient_local")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Definition of a message type: its text with those of all nested types, and its hash (REP 2011)."""
+
+    text: str
+    type_hash: str
+    encoding: str = "ros2msg"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of a bag. Without a definition, the type is looked up in `message_types()`."""
+
+    name: str
+    type: str
+    qos: str = SERVO_QOS
+    definition: Definition | None = None
+
+
+@dataclass(frozen=True)
+class BagTopic:
+    """What a bag holds of one topic: log times [ns], int64, and serialized messages, both in file order."""
+
+    type: str
+    log_times: np.ndarray
+    messages: list[bytes]
+
+
+@functools.cache
+def message_types() -> Typestore:
+    """The message types of ROS 2 Jazzy and of this package, to describe, serialize and deserialize messages.
+
+    Raises:
+        BagError: the package's `.msg` files are neither in the checkout nor below the prefix of an installation.
+    """
+    packages = Path(__file__).resolve().parents[2]
+    folders = [packages / "msg", *(prefix / "share" / "haptics" / "msg" for prefix in (packages, *packages.parents))]
+    files = next((found for folder in folders if (found := sorted(folder.glob("*.msg")))), None)
+    if files is None:
+        raise BagError(f"{packages} and above", "no .msg files of the package haptics")
+    types = get_typestore(Stores.ROS2_JAZZY)
+    own = {}
+    for file in files:
+        own.update(get_types_from_msg(file.read_text(encoding="utf-8"), f"haptics/msg/{file.stem}"))
+    types.register(own)
+    return types
+
+
+class _Storage:
+    """The Writer of a file, the stream that it writes to, and what it was given.
+
+    Attributes:
+        writer: mcap's Writer, to which the topics are known.
+        begin: where in the file the output belongs [B].
+        output: what the Writer has put out, until it is in the file.
+        counts: number of messages of each topic.
+        start: the first log time [ns], END_OF_TIME if there is no message.
+        end: the last log time [ns], at least 0.
+    """
+
+    def __init__(self, topics: tuple[Topic, ...]):
+        self.begin, self.output = 0, b""
+        self.counts, self.start, self.end = [0] * len(topics), END_OF_TIME, 0
+        # Chunks end where `add` does.
+        self.writer = Writer(self, chunk_size=2**63, compression=CompressionType.NONE)  # type: ignore[arg-type]
+        self.writer.start("ros2", "haptics")
+        schemas: dict[str, int] = {}
+        for topic in topics:
+            definition = topic.definition
+            assert definition is not None
+            if topic.type not in schemas:
+                text = definition.text.encode()
+                schemas[topic.type] = self.writer.register_schema(topic.type, definition.encoding, text)
+            about = {"offered_qos_profiles": topic.qos, "topic_type_hash": definition.type_hash}
+            self.writer.register_channel(topic.name, "cdr", schemas[topic.type], about)
+
+    # What the Writer uses of a stream.
+
+    def write(self, data: bytes) -> None:
+        self.output += data
+
+    def tell(self) -> int:
+        return self.begin + len(self.output)
+
+    def flush(self) -> None:
+        pass
+
+    def add(self, messages: list[tuple[int, int, bytes, int]]) -> None:
+        """Put out a chunk of messages: channel, log time [ns], data, publish time [ns]."""
+        for channel, log_time, data, publish_time in messages:
+            self.writer.add_message(channel, log_time, data, publish_time)
+            self.counts[channel - 1] += 1
+        times = [log_time for _, log_time, _, _ in messages]
+        self.start, self.end = min(self.start, *times), max(self.end, *times)
+        self.writer.flush()
+
+
+class BagWriter:
+    """Writes a new bag. Use it as a context manager, or call `close()`.
+
+    Complete chunks go to the operating system at once: a process that is killed loses what came after the
+    last chunk or `flush()`, and `repair()` makes a sound bag of the rest. The same calls give the same bytes.
+
+    Args:
+        path: folder of the bag, made if missing.
+        topics: topics, in the order of the indices that `write` takes; names are unique.
+        storage_name: name of the MCAP file in the folder.
+
+    Raises:
+        BagError: the folder is not empty, a name comes twice, or a type is unknown.
+    """
+
+    def __init__(self, path: Path | str, topics: Iterable[Topic], *, storage_name: str = STORAGE_NAME):
+        self.path = Path(path)
+        self._topics = _with_definitions(self.path, tuple(topics))
+        self._storage_name = storage_name
+        self._storage: _Storage | None = _Storage(self._topics)  # None if an exception has left it half way
+        self._pending: list[tuple[int, int, bytes, int]] = []  # of the next chunk, as `_Storage.add` takes them
+        self._pending_size = 0  # [B]
+        self._ends: list[int] = []  # where header, chunks and metadata end that are in the file [B]
+
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise BagError(self.path, "is not an empty folder: a bag needs one of its own")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._file = open(self.path / storage_name, "xb", buffering=0)  # noqa: SIM115 (closed by close)
+        try:
+            self._store(self._storage)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def write(self, topic: int, log_time: int, data: bytes, publish_time: int | None = None) -> None:
+        """Append a message: about 4 us, most of it when a chunk is complete.
+
+        Args:
+            topic: index into the topics.
+            log_time: when it was received [ns], >= 0, in any order.
+            data: the serialized message (CDR), copied unless it is bytes.
+            publish_time: when it was sent [ns]; log_time if None.
+
+        Raises:
+            BagError: unknown topic, negative time, or the bag is closed.
+            TypeError: data is not bytes-like, or a time is not an integer.
+            OSError: the file cannot be written.
+        """
+        log_time = index(log_time)  # a NumPy integer would end up in metadata.yaml
+        publish_time = log_time if publish_time is None else index(publish_time)
+        if type(data) is not bytes:
+            data = memoryview(data).tobytes()
+        known = 0 <= topic < len(self._topics) and not self._file.closed
+        if not (known and 0 <= log_time <= END_OF_TIME and 0 <= publish_time <= END_OF_TIME):
+            raise BagError(self.path, self._refusal(topic, log_time, publish_time))
+        self._pending.append((topic + 1, log_time, data, publish_time))
+        self._pending_size += _FRAME.size + _MESSAGE.size + len(data)
+        if self._pending_size >= CHUNK_SIZE:
+            self.flush()
+
+    def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
+        """Put named strings into the bag, at once: what a trial was made with. `read_metadata` returns them.
+
+        Raises:
+            BagError: the name is rosbag2's own, or the bag is closed.
+            TypeError: a key or a value is not a string.
+            OSError: the file cannot be written.
+        """
+        if name == "rosbag2":
+            raise BagError(self.path, "metadata name 'rosbag2' is reserved for rosbag2's own")
+        for key, value in values.items():
+            if not (isinstance(key, str) and isinstance(value, str)):
+                raise TypeError(f"metadata {name!r}: {key!r} = {value!r}: both must be strings")
+        if self._file.closed:
+            raise BagError(self.path, "is closed")
+        storage = self._take()
+        storage.writer.add_metadata(name, dict(values))
+        self._storage = storage
+        self._store(storage)
+
+    def flush(self) -> None:
+        """Hand everything written so far to the operating system (which is not yet the disk).
+
+        Raises:
+            OSError: the file cannot be written; what was flushed before is safe.
+        """
+        if self._pending:
+            storage = self._take()
+            storage.add(self._pending)
+            # No call between these stores: an interrupt comes before all or after all.
+            self._storage, self._pending, self._pending_size = storage, [], 0
+        if self._storage is not None and self._storage.output:
+            self._store(self._storage)
+
+    def close(self) -> None:
+        """Write what is pending, the index and `metadata.yaml`. A closed bag stays as it is.
+
+        Where the disk is full, as many of the last chunks are given up as the index and `metadata.yaml` need.
+
+        Raises:
+            OSError: a file could not be written: the bag is sound, but lacks the last messages; or, if nothing could
+                be written at all, `repair()` recovers what was.
+        """
+        if self._file.closed:
+            return
+        problem: OSError | None = None
+        room = 0  # to be made [B]
+        with self._file:
+            while True:
+                index, information = b"", ""
+                try:
+                    self.flush()
+                    index, information = self._conclude()
+                    self._finish(index, information)
+                    break
+                except OSError as error:
+                    problem = problem or error
+                    if error.errno not in _FULL or not (self._pending or len(self._ends) > 1):
+                        raise problem from None
+                # First what is not in the file, then what the index takes, then more.
+                room = max(2 * room, len(index) + len(information))
+                keep = [end for end in self._ends[1:] if end <= self._ends[-1] - room]
+                self._storage, self._pending, self._ends = None, [], [self._ends[0], *keep]
+                self._file.truncate(self._ends[-1])
+        if problem is not None:
+            raise problem
+
+    def _take(self) -> _Storage:
+        """The storage, which is to be given back when it has done its work."""
+        if (storage := self._storage) is None:
+            return self._resume()
+        self._storage = None
+        return storage
+
+    def _resume(self) -> _Storage:
+        """A storage that was given what is in the file: the same calls give the same bytes."""
+        storage, end = _Storage(self._topics), self._ends[-1]
+        with open(self.path / self._storage_name, "rb") as file:
+            for record in StreamReader(file, emit_chunks=True).records:
+                if isinstance(record, Metadata):
+                    storage.writer.add_metadata(record.name, record.metadata)
+                elif isinstance(record, Chunk):
+                    found = [message for message in breakup_chunk(record) if isinstance(message, Message)]
+                    storage.add([(m.channel_id, m.log_time, m.data, m.publish_time) for m in found])
+                storage.begin, storage.output = storage.tell(), b""
+                if file.tell() >= end:
+                    break
+        return storage
+
+    def _store(self, storage: _Storage) -> None:
+        """Put what a Writer has put out into the file; done again after an interrupt it does no harm."""
+        end = self._put(storage.output, storage.begin)
+        self._ends.append(end)
+        storage.begin, storage.output = end, b""
+
+    def _conclude(self) -> tuple[bytes, str]:
+        """The end of the file, after what is in it, and the content of `metadata.yaml`."""
+        storage = self._take()
+        information = self._information(storage)
+        storage.writer.add_metadata("rosbag2", {"serialized_metadata": information.strip()})
+        storage.writer.finish()
+        return storage.output, "rosbag2_bagfile_information:\n" + textwrap.indent(information, "  ")
+
+    def _finish(self, index: bytes, information: str) -> None:
+        self._file.truncate(self._put(index, self._ends[-1]))
+        temporary = self.path / f"{METADATA_NAME}.tmp"
+        temporary.write_text(information, encoding="utf-8")
+        os.replace(temporary, self.path / METADATA_NAME)
+
+    def _put(self, data: bytes, offset: int) -> int:
+        """Write at an offset of the file; returns the end of what was written."""
+        self._file.seek(offset)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        return offset + len(data)
+
+    def __enter__(self) -> BagWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()  # also after an error: what was recorded is kept
+
+    def _refusal(self, topic: int, log_time: int, publish_time: int) -> str:
+        if self._file.closed:
+            return "is closed"
+        if not 0 <= topic < len(self._topics):
+            return f"topic {topic}: must be an index into {[topic.name for topic in self._topics]}"
+        return f"log time {log_time} ns, publish time {publish_time} ns: must be >= 0 and below 2**63"
+
+    def _information(self, storage: _Storage) -> str:
+        """Content of metadata.yaml, in the order in which rosbag2 writes it."""
+        topics = [
+            {
+                "topic_metadata": {
+                    "name": topic.name,
+                    "type": topic.type,
+                    "serialization_format": "cdr",
+                    "offered_qos_profiles": yaml.safe_load(topic.qos) or [],
+                    "type_description_hash": topic.definition.type_hash if topic.definition else "",
+                },
+                "message_count": count,
+            }
+            for topic, count in zip(self._topics, storage.counts, strict=True)
+        ]
+        count = sum(storage.counts)
+        span = {
+            "duration": {"nanoseconds": storage.end - storage.start if count else 0},
+            "starting_time": {"nanoseconds_since_epoch": storage.start},
+            "message_count": count,
+        }
+        information = {
+            "version": 9,
+            "storage_identifier": "mcap",
+            **span,
+            "topics_with_message_count": topics,
+            "compression_format": "",
+            "compression_mode": "",
+            "relative_file_paths": [self._storage_name],
+            "files": [{"path": self._storage_name, **span}],
+            "custom_data": None,
+            "ros_distro": "jazzy",
+        }
+        return yaml.dump(information, Dumper=_WithoutAliases, sort_keys=False)
+
+
+def read(path: Path | str) -> dict[str, BagTopic]:
+    """Read a bag: one that was written here, or any that rosbag2 recorded with MCAP storage.
+
+    Returns:
+        The topics by name, in the order of the bag; those without messages too.
+
+    Raises:
+        BagError: no such bag, not MCAP, damaged, or its writer did not finish it.
+    """
+    topics: dict[str, tuple[str, list[int], list[bytes]]] = {}
+    for file in _storage_files(Path(path)):
+        content = _load_sound(file)
+        for topic in content.topics().values():
+            topics.setdefault(topic.name, (topic.type, [], []))
+        names = {channel.id: channel.topic for channel in content.channels.values()}
+        for channel, log_time, _, data in content.messages:
+            _, log_times, messages = topics[names[channel]]
+            log_times.append(log_time)
+            messages.append(data)
+    return {
+        name: BagTopic(type_, np.array(log_times, dtype=np.int64), messages)
+        for name, (type_, log_times, messages) in topics.items()
+    }
+
+
+def read_numbers(path: Path | str, place: Callable[[str], int | None]) -> dict[str, np.ndarray]:
+    """One number of every message of some topics, found by the index: takes milliseconds where `read` takes seconds.
+
+    Args:
+        path: folder of a bag that was written here.
+        place: where in its messages [B] a topic, by its name, has an int64, little endian; None if it is not wanted.
+
+    Returns:
+        The numbers by topic, int64, in the order of the file.
+
+    Raises:
+        BagError: no such bag, not of our writer, or damaged.
+    """
+    found: dict[str, list[np.ndarray]] = {}
+    for file in _storage_files(Path(path)):
+        for topic, at in _message_places(file).items():
+            offset = place(topic)
+            if offset is not None:
+                found.setdefault(topic, []).append(_int64_at(file, at + offset))
+    return {topic: np.concatenate(numbers) for topic, numbers in found.items()}
+
+
+def _message_places(file: Path) -> dict[str, np.ndarray]:
+    """Where in an MCAP file the data of each message begins [B], by topic, from the index behind each chunk."""
+    starts = dict[str, list[np.ndarray]]()
+    data = _mapped(file)
+    with _reader(file) as reader:
+        summary = reader.get_summary()
+        if summary is None:
+            raise ValueError("no summary")
+        for chunk in summary.chunk_indexes:
+            begin = chunk.chunk_start_offset + _FRAME.size
+            _, size = _CHUNK_HEAD.unpack_from(data, begin)
+            begin += _CHUNK_HEAD.size
+            if chunk.compression or begin + size != chunk.chunk_start_offset + chunk.chunk_length:
+                raise ValueError("chunk that is compressed, or of another length")
+            for channel, offset in chunk.message_index_offsets.items():
+                _, size = _INDEX_HEAD.unpack_from(data, offset + _FRAME.size)
+                entries = np.frombuffer(data, "<u8", size // 8, offset + _FRAME.size + _INDEX_HEAD.size).reshape(-1, 2)
+                places = begin + _FRAME.size + _MESSAGE.size + entries[:, 1].astype(np.int64)
+                starts.setdefault(summary.channels[channel].topic, []).append(places)
+    return {topic: np.concatenate(places) for topic, places in starts.items()}
+
+
+@contextmanager
+def _reader(file: Path) -> Iterator[SeekingReader]:
+    """mcap's reader of a file by its index; what goes wrong with it is a BagError."""
+    if _mapped(file)[-len(MAGIC) :] != MAGIC:
+        raise BagError(file, _NO_END)
+    try:
+        with file.open("rb") as stream:
+            yield SeekingReader(stream)
+    except (*_DAMAGE, KeyError) as error:
+        raise BagError(file, f"its index cannot be followed: {error!r}") from error
+
+
+def _int64_at(file: Path, places: np.ndarray) -> np.ndarray:
+    """The numbers at some places of a file [B], int64."""
+    data = np.frombuffer(_mapped(file), np.uint8)
+    if len(places) and not 0 <= places.min() <= places.max() <= len(data) - 8:
+        raise BagError(file, "its index points outside of it")
+    return data[places[:, None] + np.arange(8)].view("<i8").ravel().astype(np.int64)
+
+
+def _mapped(file: Path) -> memoryview:
+    """A file as bytes that are read when they are looked at.
+
+    Raises:
+        BagError: it cannot be read.
+    """
+    try:
+        return np.memmap(file, np.uint8, mode="r").data
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        raise BagError(file, f"cannot be read: {error}") from error
+
+
+def read_metadata(path: Path | str) -> dict[str, dict[str, str]]:
+    """What `BagWriter.add_metadata` put into a bag, by name; the last of a name counts.
+
+    Raises:
+        BagError: as for `read`.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for file in _storage_files(Path(path)):
+        with _reader(file) as reader:
+            found.update({record.name: record.metadata for record in reader.iter_metadata()})
+    found.pop("rosbag2", None)
+    return found
+
+
+def repair(path: Path | str, *, always: bool = False) -> int:
+    """Make a sound bag of one whose writer died; leaves a sound one alone, unless it is `always` to be written anew.
+
+    Keeps the metadata and every whole message before the end of the file, except those of damaged chunks. A
+    chunk that was cut off has no checksum to test: its whole messages are taken as they are. Attachments
+    (rosbag2 writes none) are dropped. The old file is replaced when the new one is on the disk.
+
+    Returns:
+        The number of messages in the bag.
+
+    Raises:
+        BagError: no such bag, not MCAP, or of several files.
+    """
+    path = Path(path)
+    files = _mcap_files(path)  # metadata.yaml may be missing, or not worth believing
+    if len(files) != 1:
+        raise BagError(path, f"has {len(files)} MCAP files: only bags of one file can be repaired")
+    content = _load(files[0])
+    if content.problem is None and (path / METADATA_NAME).exists() and not always:
+        return len(content.messages)
+
+    topics = content.topics()
+    names = {topic.name: topic for topic in topics.values()}  # rosbag2 may give one topic several channels
+    indices = {channel: list(names).index(topic.name) for channel, topic in topics.items()}
+    scratch = path / ".repair"
+    shutil.rmtree(scratch, ignore_errors=True)  # of a repair that was killed
+    try:
+        with BagWriter(scratch, names.values(), storage_name=files[0].name) as writer:
+            for record in content.metadata:
+                if record.name != "rosbag2":
+                    writer.add_metadata(record.name, record.metadata)
+            for channel, log_time, publish_time, data in content.messages:
+                writer.write(indices[channel], log_time, data, publish_time)
+        # metadata.yaml last: a repair that is killed in between is not taken for finished.
+        (path / METADATA_NAME).unlink(missing_ok=True)
+        for name in (files[0].name, METADATA_NAME):
+            with open(scratch / name, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(scratch / name, path / name)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return len(content.messages)
+
+
+class _WithoutAliases(yaml.SafeDumper):
+    """yaml-cpp's output has none either, and they read badly."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _with_definitions(path: Path, topics: tuple[Topic, ...]) -> tuple[Topic, ...]:
+    """Topics that name their definition; their names and quality of service are checked."""
+    twice = [name for name, count in Counter(topic.name for topic in topics).items() if count > 1]
+    if twice:
+        raise BagError(path, f"topic {twice[0]} comes twice")
+    for topic in topics:
+        try:
+            yaml.safe_load(topic.qos)
+        except yaml.YAMLError as error:
+            raise BagError(path, f"topic {topic.name}: quality of service is not YAML: {error}") from error
+    return tuple(replace(topic, definition=topic.definition or _definition(path, topic)) for topic in topics)
+
+
+def _definition(path: Path, topic: Topic) -> Definition:
+    types = message_types()
+    if topic.type not in types.fielddefs:
+        near = difflib.get_close_matches(topic.type, types.fielddefs, n=1)
+        hint = f"; is it {near[0]}?" if near else ""
+        raise BagError(path, f"topic {topic.name}: unknown message type {topic.type!r}{hint}")
+    text, _ = types.generate_msgdef(topic.type, ros_version=2)
+    return Definition(text, types.hash_rihs01(topic.type))
+
+
+@dataclass
+class _Content:
+    """What can be read of an MCAP file, and what stood in the way of the rest."""
+
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    channels: dict[int, Channel] = field(default_factory=dict)
+    metadata: list[Metadata] = field(default_factory=list)
+    messages: list[tuple[int, int, int, bytes]] = field(default_factory=list)  # channel, times [ns], data
+    problem: str | None = None
+
+    def topics(self) -> dict[int, Topic]:
+        """The topics by channel."""
+        topics = {}
+        for channel in self.channels.values():
+            schema = self.schemas[channel.schema_id]
+            type_hash = channel.metadata.get("topic_type_hash", "")
+            definition = Definition(schema.data.decode(errors="replace"), type_hash, schema.encoding)
+            qos = channel.metadata.get("offered_qos_profiles", "")
+            topics[channel.id] = Topic(channel.topic, schema.name, qos, definition)
+        return topics
+
+    def take(self, opcode: int, body: bytes) -> None:
+        """Keep a record, in or outside of a chunk."""
+        if opcode == Opcode.MESSAGE:
+            channel, _, log_time, publish_time = _MESSAGE.unpack_from(body)
+            if not (channel in self.channels and log_time <= END_OF_TIME):
+                raise ValueError(f"message of channel {channel} at {log_time} ns")
+            self.messages.append((channel, log_time, publish_time, body[_MESSAGE.size :]))
+        elif opcode == Opcode.CHANNEL:
+            channel = Channel.read(_stream(body))
+            if channel.schema_id not in self.schemas:
+                raise ValueError(f"channel {channel.topic} has no schema")
+            self.channels[channel.id] = channel
+        elif opcode == Opcode.SCHEMA:
+            schema = Schema.read(_stream(body))
+            self.schemas[schema.id] = schema
+        elif opcode == Opcode.METADATA:
+            self.metadata.append(Metadata.read(_stream(body)))
+
+
+def _mcap_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        raise BagError(path, "is not a bag folder")
+    return sorted(path.glob("*.mcap"), key=lambda file: (len(file.name), file.name))  # 10 after 9
+
+
+def _storage_files(path: Path) -> list[Path]:
+    """The files of a bag in their order, from metadata.yaml where there is one."""
+    files = _mcap_files(path)
+    metadata = path / METADATA_NAME
+    if metadata.exists():
+        try:
+            information = yaml.safe_load(metadata.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+            files = [path / Path(name).name for name in information["relative_file_paths"]]
+        except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+            raise BagError(metadata, f"is not the metadata of a bag: {error!r}") from error
+    if not files:
+        raise BagError(path, "holds no MCAP file")
+    return files
+
+
+def _load_sound(file: Path) -> _Content:
+    content = _load(file)
+    if content.problem is not None:
+        raise BagError(file, content.problem)
+    return content
+
+
+def _load(file: Path) -> _Content:
+    """Everything that can be read of an MCAP file, whole or not (mcap's readers stop at the first damage)."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise BagError(file, f"cannot be read: {error.strerror}") from error
+    if data[: len(MAGIC)] != MAGIC[: len(data)]:
+        raise BagError(file, "is not an MCAP file")
+    content = _Content()
+    finished = False
+    for opcode, begin, end in _records(data, len(MAGIC)):
+        whole = end <= len(data)
+        try:
+            if opcode == Opcode.CHUNK:
+                chunk = _chunk_content(data[begin:end], whole)
+                for inner_opcode, inner_begin, inner_end in _records(chunk):
+                    if inner_end <= len(chunk):
+                        content.take(inner_opcode, chunk[inner_begin:inner_end])
+            elif whole:
+                content.take(opcode, data[begin:end])
+        except _DAMAGE as error:
+            if whole and content.problem is None:
+                content.problem = f"record at byte {begin - _FRAME.size} is damaged: {error!r}"
+        if opcode == Opcode.FOOTER:
+            finished = data[end:] == MAGIC
+            break
+    if not finished and content.problem is None:
+        content.problem = _NO_END
+    return content
+
+
+def _records(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, int, int]]:
+    """Opcode, begin and end of the body of each record; the last may end beyond the data."""
+    while offset + _FRAME.size <= len(data):
+        opcode, length = _FRAME.unpack_from(data, offset)
+        begin = offset + _FRAME.size
+        offset = begin + length
+        yield opcode, begin, offset
+
+
+def _chunk_content(body: bytes, whole: bool) -> bytes:
+    """Records of a chunk, decompressed and checked; of one that was cut off, what is there."""
+    chunk = Chunk.read(_stream(body))
+    if not whole:
+        return b"" if chunk.compression else chunk.data
+    stream, size = get_chunk_data_stream(chunk, validate_crc=True)
+    if size != chunk.uncompressed_size:
+        raise ValueError(f"chunk of {size} bytes instead of {chunk.uncompressed_size}")
+    return stream.read(size)
+
+
+def _stream(body: bytes) -> ReadDataStream:
+    return ReadDataStream(BytesIO(body))

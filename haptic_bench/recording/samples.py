@@ -1,0 +1,224 @@
+"""Samples: one row a tick, joined from the recorded messages; the table behind `samples.csv`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.world_record import WorldRecord, read_world
+from haptic_sim.dynamics.energy import TERMS, UnstableError
+from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolSizes, columns
+
+_POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
+_TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
+_WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
+
+
+class Samples:
+    """Columns of equal length by name, in the order of the file.
+
+    Row k holds the states at t_k and the wrenches of tick k; SI units, world axes.
+
+    Attributes:
+        world: bodies and contacts at the ticks at which they were recorded, None if they were not.
+    """
+
+    def __init__(self, table: Mapping[str, np.ndarray], world: WorldRecord | None = None):
+        self._table, self.world = dict(table), world
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._table)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._table.values())))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._table[name]
+
+    def with_columns(self, more: Mapping[str, np.ndarray]) -> Samples:
+        """The same samples with more columns, or others in place of those of the same name."""
+        return Samples({**self._table, **more}, self.world)
+
+    def until(self, time: float) -> Samples:
+        """The rows up to `time` [s]."""
+        rows = int(np.searchsorted(self._table["time"], time, side="right"))
+        return self._first(rows)
+
+    def not_finite(self) -> tuple[str, int] | None:
+        """Column and row of the first value that is not finite; None if all are."""
+        first = {name: int(np.argmin(np.isfinite(values))) for name, values in self._table.items() if len(values)}
+        found = [(row, name) for name, row in first.items() if not np.isfinite(self._table[name][row])]
+        row, name = min(found, default=(-1, ""))
+        return (name, row) if found else None
+
+    def finite(self) -> Samples:
+        """The rows before the first that is not finite."""
+        found = self.not_finite()
+        return self if found is None else self._first(found[1])
+
+    def _first(self, rows: int) -> Samples:
+        """The first rows, and what is known of the world at their ticks."""
+        world = self.world
+        if world is not None and rows < len(self):
+            world = world.before(int(self._table["tick"][rows]))
+        return Samples({name: values[:rows] for name, values in self._table.items()}, world)
+
+    def group(self, prefix: str, *suffixes: str) -> np.ndarray:
+        """Columns `prefix_suffix` side by side, (rows, len(suffixes))."""
+        return np.stack([self._table[f"{prefix}_{suffix}"] for suffix in suffixes], axis=-1)
+
+    def pose(self, prefix: str) -> np.ndarray:
+        """Poses (rows, 7) of `hand` or `tool`: position [m], quaternion x y z w."""
+        return self.group(prefix, *_POSE)
+
+    def twist(self, prefix: str) -> np.ndarray:
+        """Twists (rows, 6) of `hand` or `tool` [m/s, rad/s]."""
+        return self.group(prefix, *_TWIST)
+
+    def wrench(self, prefix: str) -> np.ndarray:
+        """Wrenches (rows, 6) [N, N m]: `operator`, `command`, `rendered` (on the device) or `env` (on the tool).
+
+        `operator` of an admittance device is what its sensor tells (`tracking.operator_wrench` says what was applied),
+        its `command` is zero (motion is commanded), and `rendered` is of its drive.
+        """
+        return self.group(prefix, *_WRENCH)
+
+    def write_csv(self, path: Path) -> None:
+        """Write all columns; floats in shortest round-trip form."""
+        lines = [",".join(self._table)]
+        columns_as_text = [map(repr, values.tolist()) for values in self._table.values()]
+        lines.extend(map(",".join, zip(*columns_as_text, strict=True)))
+        path.write_text("\n".join(lines) + "\n", encoding="ascii")
+
+    @classmethod
+    def read_csv(cls, path: Path) -> Samples:
+        """The samples of a file written by `write_csv`."""
+        with path.open(encoding="ascii") as file:
+            names = file.readline().strip().split(",")
+            values = np.array([line.split(",") for line in file], np.float64).reshape(-1, len(names))
+        integers = {"tick", "contacts", "colliding", "sliding_contacts"}
+        return cls(
+            {
+                name: values[:, i].astype(np.int64) if name in integers else values[:, i].copy()
+                for i, name in enumerate(names)
+            }
+        )
+
+
+class MessageStore:
+    """A sink that keeps messages in memory, by topic."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, list[bytes]] = {}
+
+    def __call__(self, topic: str, tick: int, data: bytes) -> None:
+        self.messages.setdefault(topic, []).append(data)
+
+
+def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float, *, alone: bool = False) -> Samples:
+    """Samples from the messages of a trial.
+
+    `complete_ticks` says which ticks are rows. An environment that runs alone has ToolCommand k for the operator's
+    wrench, and no columns of a device.
+
+    Args:
+        messages: serialised messages by topic name, in any order.
+        sizes: of the tool.
+        rate: of the servo [Hz].
+        alone: whether there is no device.
+    """
+    nq, nv = sizes.q, sizes.v
+    tool = columns(sizes.tool_state(), messages.get("tool_state", ()))
+    found = {"tool_state": tool["tick"]}
+    if alone:
+        asked = columns(ToolCommand(), messages.get("tool_command", ()))
+        found["tool_command"] = asked["tick"]
+    else:
+        device = columns(DeviceState(), messages.get("device_state", ()))
+        asked = columns(DeviceCommand(), messages.get("device_command", ()))
+        found |= {"device_state": device["tick"], "device_command": asked["tick"]}
+        at_device = _by_tick(device)
+    at_tool, at_asked = _by_tick(tool), _by_tick(asked)
+    ticks = complete_ticks(found, alone=alone).tolist()
+    command = asked[[at_asked[k] for k in ticks]]
+    before = tool[[at_tool[k - 1] for k in ticks]]
+    during = tool[[at_tool[k] for k in ticks]]
+
+    table: dict[str, np.ndarray] = {"tick": np.array(ticks, np.int64), "time": np.array(ticks, float) / rate}
+
+    def put(prefix: str, suffixes: Sequence[str], values: np.ndarray) -> None:
+        for i, suffix in enumerate(suffixes):
+            table[f"{prefix}{suffix}"] = np.ascontiguousarray(values[:, i])
+
+    if alone:
+        put("operator_", _WRENCH, command["wrench"])
+    else:
+        now = device[[at_device[k] for k in ticks]]
+        put("hand_", _POSE, now["pose"])
+        put("hand_", _TWIST, now["twist"])
+        put("operator_", _WRENCH, now["operator_wrench"])
+        put("command_", _WRENCH, command["wrench"])
+        put("rendered_", _WRENCH, device[[at_device[k + 1] for k in ticks]]["rendered_wrench"])
+    put("tool_", _POSE, before["pose"])
+    put("tool_", _TWIST, before["twist"])
+    put("env_", _WRENCH, during["wrench"])
+    table["contacts"] = during["contacts"].astype(np.int64)
+    table["colliding"] = (during["contact_state"] == COLLIDING).astype(np.int64)
+    table["kinetic_energy"] = np.ascontiguousarray(before["kinetic_energy"])
+    put("q", [str(i) for i in range(nq)], before["q"] if nq else np.zeros((len(ticks), 0)))
+    put("v", [str(i) for i in range(nv)], before["v"] if nv else np.zeros((len(ticks), 0)))
+    table["sliding_contacts"] = during["sliding"].astype(np.int64)
+    put("energy_", TERMS, during["energy"])
+    if sizes.multipliers:
+        put("lambda", [str(i + 1) for i in range(sizes.multipliers)], during["multipliers"])
+        put("residual_", ("holonomic", "nonholonomic"), before["residual"])
+    return Samples(table)
+
+
+def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> np.ndarray:
+    """The ticks that are rows of the samples, in their order.
+
+    A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
+    the tick (ToolState k, DeviceCommand k) and what was rendered (DeviceState k+1). An environment that runs alone has
+    ToolCommand k in place of the device's.
+
+    Args:
+        ticks: of the messages that are there, by topic name, in any order.
+        alone: whether there is no device.
+    """
+    none = np.zeros(0, np.int64)
+    tool = ticks.get("tool_state", none)
+    rows = np.intersect1d(tool, tool + 1)
+    if alone:
+        return np.intersect1d(rows, ticks.get("tool_command", none))
+    device = ticks.get("device_state", none)
+    rows = np.intersect1d(rows, ticks.get("device_command", none))
+    return np.intersect1d(rows, np.intersect1d(device, device - 1))
+
+
+def simulated(trial: Trial) -> Samples:
+    """The samples of an offline run, without recording it; of an unstable one, until it was found to be."""
+    from haptic_bench.running.offline import simulate  # not needed where samples are only read
+
+    store = MessageStore()
+    with contextlib.suppress(UnstableError):
+        simulate(trial, store)
+    return of_trial(trial, store.messages)
+
+
+def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
+    """The samples of a trial from its messages by topic."""
+    experiment = trial.experiment
+    samples = join(messages, experiment.tool_sizes(), experiment.rate, alone=experiment.alone)
+    samples.world = read_world(messages.get("world_state", ()))
+    return samples
+
+
+def _by_tick(rows: np.ndarray) -> dict[int, int]:
+    return {int(tick): i for i, tick in enumerate(rows["tick"])}

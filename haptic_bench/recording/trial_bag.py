@@ -1,0 +1,209 @@
+"""The bag of a trial: its topics, what is written once, and the messages in the order of the tick."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from haptic_bench.recording.bag import (
+    LATCHED_QOS,
+    BagError,
+    BagWriter,
+    Topic,
+    message_types,
+    read,
+    read_metadata,
+    read_numbers,
+)
+from haptic_bench.recording.recording import ALONE, ROW, Recording
+from haptic_sim.messages import TOPICS, tick_place
+from haptic_sim.tool.environment import SurveySchedule
+
+EVENTS = "trial_events"
+FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers of a trial depend on."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "numba", "pin", "coal")},
+    }
+
+
+class TrialBag:
+    """Writes the bag of a trial into its directory, whichever way the messages come.
+
+    Args:
+        directory: of the trial; holds `experiment.yaml`, receives `bag/`.
+        name: of the experiment, the namespace of the bag's topics.
+        rate: of the servo [Hz].
+        schedule: of the surveys of an asynchronous environment, None if there is none.
+        realtime: surveys come when they come, and a message may be lost.
+        alone: there is no device.
+        world_every: ticks from one world state to the next, 0: there are none.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        rate: float,
+        schedule: SurveySchedule | None,
+        *,
+        realtime: bool = False,
+        alone: bool = False,
+        world_every: int = 0,
+    ):
+        of_tick = ALONE if alone else ROW
+        more = {"local_geometry": schedule is not None, "world_state": world_every > 0}
+        topics = [topic for topic in TOPICS if topic in of_tick or more.get(topic)]
+        self._index = {topic: i for i, topic in enumerate([*topics, EVENTS])}
+        self._writer = BagWriter(
+            directory / "bag",
+            [Topic(f"/{name}/{topic}", TOPICS[topic].TYPE) for topic in topics]
+            + [Topic(f"/{name}/{EVENTS}", "haptics/msg/TrialEvent", LATCHED_QOS)],
+        )
+        self._rows = 0
+        patience = 64 if realtime else None
+        self._recording = Recording(self._write, rate, None if realtime else schedule, patience, of_tick, world_every)
+        self._last_of_tick = of_tick[-1]
+        experiment = (directory / "experiment.yaml").read_text(encoding="utf-8")
+        self._writer.add_metadata("experiment", {"yaml": experiment})
+        self._writer.add_metadata("versions", versions())
+
+    @property
+    def complete(self) -> int:
+        """All ticks before this one are recorded entirely."""
+        return self._recording.complete
+
+    @property
+    def absent(self) -> int:
+        """Messages that never came: lost, or never sent."""
+        return self._recording.absent
+
+    def add(self, topic: str, tick: int, data: bytes) -> None:
+        """Record a message."""
+        self._recording.add(topic, tick, data)
+
+    def holds(self, topic: str, tick: int) -> bool:
+        """Whether a message of an incomplete tick is there."""
+        return self._recording.holds(topic, tick)
+
+    def missing(self) -> str:
+        """Which messages the first incomplete tick still lacks."""
+        return self._recording.missing()
+
+    def close(self, event: str = "", tick: int = 0, detail: str = "") -> None:
+        """Record how the trial ended and close the bag; again has no effect.
+
+        Raises:
+            OSError: the disk is full, say; what was written before makes a sound bag all the same.
+        """
+        try:
+            self._recording.close()
+            if event:
+                self.note("recorder", event, tick, detail)
+        finally:
+            self._writer.close()
+
+    def note(self, node: str, event: str, tick: int, detail: str = "") -> None:
+        """Record a TrialEvent of a node."""
+        time = self._recording.time_of(max(tick, 0))
+        self._write(EVENTS, time, self._event(time, node, event, tick, detail))
+
+    def _write(self, topic: str, time: int, data: bytes) -> None:
+        self._writer.write(self._index[topic], time, data)
+        if topic == self._last_of_tick:
+            self._rows += 1
+            if not self._rows % FLUSH:
+                self._writer.flush()
+
+    def _event(self, time: int, node: str, name: str, tick: int, detail: str) -> bytes:
+        store = message_types()
+        kinds = store.types
+        sec, nanosec = divmod(time, 1_000_000_000)
+        stamp = kinds["builtin_interfaces/msg/Time"](sec, nanosec)
+        header = kinds["std_msgs/msg/Header"](stamp, "world")
+        event = kinds["haptics/msg/TrialEvent"](header, tick, node, name, detail)
+        return bytes(store.serialize_cdr(event, "haptics/msg/TrialEvent"))
+
+
+def cannot_record(error: OSError, path: Path) -> str:
+    """Why a trial cannot be recorded, in a line."""
+    return f"cannot be recorded: {error.filename or path}: {error.strerror}"
+
+
+def read_messages(directory: Path) -> Mapping[str, list[bytes]]:
+    """The messages of a trial's bag by the last part of the topic name."""
+    return {name.rpartition("/")[2]: topic.messages for name, topic in read(directory / "bag").items()}
+
+
+def read_ticks(directory: Path) -> Mapping[str, np.ndarray]:
+    """The ticks of the messages of a trial's bag by the last part of the topic name, without reading the messages."""
+    place = tick_place()
+    found = read_numbers(directory / "bag", lambda name: place if name.rpartition("/")[2] in ROW else None)
+    return {name.rpartition("/")[2]: ticks for name, ticks in found.items()}
+
+
+def digest(directory: Path) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of the files of a trial's bag, by name, as summary.json keeps them; empty without a bag."""
+    folder = directory / "bag"
+    files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    return {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files}
+
+
+def damage(directory: Path, recorded: Mapping[str, Any]) -> str:
+    """What of a trial's bag is not as it was recorded; empty if all is.
+
+    Args:
+        directory: of the trial.
+        recorded: what `digest` gave when it was concluded.
+    """
+    folder = directory / "bag"
+    if not folder.is_dir():
+        return "bag/ is missing"
+    for name, was in recorded.items():
+        path = folder / Path(name).name
+        if not path.is_file():
+            return f"bag/{path.name} is missing"
+        size, expected = path.stat().st_size, was.get("bytes") if isinstance(was, dict) else None
+        if size == expected and _sha256(path) == was.get("sha256"):
+            continue
+        if is_foreign(directory):
+            return f"bag/{path.name} is of another trial: its experiment is not that of experiment.yaml"
+        if isinstance(expected, int) and size < expected:
+            return f"bag/{path.name} is cut off: it has {size} of {expected} bytes"
+        if size != expected:
+            return f"bag/{path.name} is another file: it has {size} bytes, {expected} were recorded"
+        try:
+            read(folder)
+            where = "outside of the messages' checksums"
+        except BagError as error:
+            where = str(error)
+        return f"bag/{path.name} is damaged: its digest is not the one that was recorded ({where})"
+    return ""
+
+
+def is_foreign(directory: Path) -> bool:
+    """Whether a bag that can be read says that it was made with another experiment than its directory."""
+    try:
+        made_with = read_metadata(directory / "bag").get("experiment", {}).get("yaml")
+        return made_with is not None and made_with != (directory / "experiment.yaml").read_text(encoding="utf-8")
+    except (BagError, OSError, UnicodeDecodeError):
+        return False
+
+
+def _sha256(path: Path) -> str:
+    """Digest of a file."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()

@@ -1,0 +1,1 @@
+"""Independent solutions that trials are compared with."""

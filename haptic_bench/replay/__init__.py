@@ -1,0 +1,1 @@
+"""What is done with a recorded trial: played back, simulated again, compared, repaired."""

@@ -1,0 +1,255 @@
+"""Re-simulating a recorded trial message by message, from the inputs that each core really had.
+
+Each message names the messages that it answers, so this holds for realtime trials as well, where what a core had at a
+tick depends on the clock: every core is given its recorded inputs, and must give the recorded output, bit by bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.bag import message_types
+from haptic_control.controllers import build_controller
+from haptic_drivers.driver import NoDeviceParameters, SimulatedParameters, build_driver
+from haptic_sim.contact.response import ContactParameters
+from haptic_sim.messages import (
+    DeviceCommand,
+    DeviceState,
+    LocalGeometry,
+    Message,
+    ToolCommand,
+    ToolState,
+    WorldState,
+    stamp_of,
+)
+from haptic_sim.parameters import Parameters
+from haptic_sim.tool.environment import Surveyor
+from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.tool_side import build_tool_side
+from haptic_sim.tool.world_state import WorldStates
+
+
+@dataclass
+class Verdict:
+    """How many messages were simulated again, what differs first, and what could not be (inputs not recorded)."""
+
+    compared: int = 0
+    difference: str = ""
+    unverified: list[str] = field(default_factory=list)
+
+    def compare(self, again: Message, recorded: bytes) -> None:
+        """Note whether a message is what was recorded."""
+        self.compared += 1
+        if not self.difference and again.to_bytes() != recorded:
+            self.difference = (
+                f"{again.TYPE.rpartition('/')[2]} of tick {again.tick}: {_first_difference(again, recorded)}"
+            )
+
+
+def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict:
+    """Simulate driver, controller and the tool's side of a recorded trial again; `messages` by topic."""
+    experiment = trial.experiment
+    tool_state = experiment.tool_sizes().tool_state
+
+    layouts: dict[str, Message] = {
+        "device_state": DeviceState(),
+        "tool_command": ToolCommand(),
+        "tool_state": tool_state(),
+        "device_command": DeviceCommand(),
+        "world_state": WorldState(),
+    }
+    if experiment.asynchronous:
+        layouts["local_geometry"] = _local_geometry(experiment)
+    tick_at = {topic: 4 + layout.offsets["tick"][0] for topic, layout in layouts.items()}
+    recorded = {
+        topic: {int.from_bytes(data[at : at + 8], "little", signed=True): data for data in messages.get(topic, ())}
+        for topic, at in tick_at.items()
+    }
+    tool_side = "local_model" if experiment.asynchronous else "environment"
+    events = messages.get("trial_events", ())
+    verdict = Verdict()
+    if not isinstance(experiment.device, NoDeviceParameters):
+        _driver(trial, experiment.device, recorded, verdict)
+    _tool_side(trial, recorded, Live(experiment.contact, tool_side, "contact", events), verdict)
+    if not experiment.alone:
+        gains = Live(experiment.controller, "controller", "controller", events)
+        _controller(recorded, gains, tool_state(), experiment.rate, verdict)
+    return verdict
+
+
+Section = TypeVar("Section", bound=Parameters)
+
+
+class Live(Generic[Section]):
+    """A section of an experiment as a node's parameters were changed in the course of a trial.
+
+    Args:
+        parameters: at the beginning.
+        node: whose they are; section: what their names begin with.
+        events: serialised TrialEvents.
+    """
+
+    def __init__(self, parameters: Section, node: str, section: str, events: Sequence[bytes]):
+        self.parameters = parameters
+        changes: list[tuple[int, list[str], Any]] = []  # from which tick on, where below the section, value
+        for data in events:
+            event: Any = message_types().deserialize_cdr(data, "haptics/msg/TrialEvent")
+            name, _, value = event.detail.partition("=")
+            first, *path = name.split(".")
+            if (event.name, event.node, first) == ("changed", node, section):
+                changes.append((event.tick, path, json.loads(value)))
+        self._changes = sorted(changes, key=lambda change: change[0])
+
+    def changed(self, tick: int) -> bool:
+        """Bring `parameters` up to what acts in a tick, later than that of the last call; whether they changed."""
+        due = [change for change in self._changes if change[0] <= tick]
+        if due:
+            del self._changes[: len(due)]
+            values = self.parameters.model_dump()
+            for _, path, value in due:
+                place = values
+                for key in path[:-1]:
+                    place = place[key]
+                place[path[-1]] = value
+            self.parameters = self.parameters.model_validate(values)
+        return bool(due)
+
+
+Recorded = Mapping[str, Mapping[int, bytes]]
+
+
+def _local_geometry(experiment: Experiment) -> LocalGeometry:
+    """A message of an asynchronous trial."""
+    return Surveyor(experiment.world(), experiment.contact, 0.0).local_geometry()
+
+
+def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdict: Verdict) -> None:
+    """The device from its commands."""
+    experiment = trial.experiment
+    driver = build_driver(
+        device,
+        experiment.operator,
+        experiment.tool,
+        experiment.rate,
+        trial.wrenches,
+        experiment.hand(),
+        experiment.seed,
+    )
+    state, after, command = DeviceState(), DeviceState(), DeviceCommand()
+    for tick in sorted(recorded["device_state"]):
+        driver.sense(tick, state, stamp_of(recorded["device_state"][tick]))  # in realtime a clock's
+        verdict.compare(state, recorded["device_state"][tick])
+        following = recorded["device_state"].get(tick + 1)
+        if following is None:
+            if tick + 1 < max(recorded["device_state"]):
+                verdict.unverified.append(f"device_state from tick {tick + 1} on: it was not recorded")
+            return
+        after.load(following)
+        command.tick = -1  # nothing was rendered
+        if after.command_tick >= 0:
+            used = recorded["device_command"].get(after.command_tick)
+            if used is None:
+                verdict.unverified.append(
+                    f"device_state from {tick + 1} on: device_command {after.command_tick} is lost"
+                )
+                return
+            command.load(used)
+        driver.actuate(command)
+
+
+def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters], verdict: Verdict) -> None:
+    """The tool from its commands and its surroundings."""
+    experiment = trial.experiment
+    core = build_tool_side(experiment, experiment.limits, experiment.rate, local=experiment.asynchronous)
+    geometry = _local_geometry(experiment) if experiment.asynchronous else None
+    state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
+    worlds, shown = recorded["world_state"], experiment.environment.publish_every(experiment.rate)
+
+    def compare_world(again: WorldState) -> None:
+        if again.tick in worlds:
+            verdict.compare(again, worlds[again.tick])
+
+    world_states = WorldStates(core.observer, shown if worlds else 0, experiment.rate, compare_world)
+    for tick in range(-1, max(recorded["tool_state"], default=-2) + 1):
+        data = recorded["tool_state"].get(tick)
+        if data is None:
+            verdict.unverified.append(f"tool_state from tick {tick} on: it was not recorded")
+            return
+        if tick >= 0:
+            then.load(data)
+            used = recorded["tool_command"].get(then.command_tick)
+            if used is None:
+                verdict.unverified.append(f"tool_state from tick {tick} on: tool_command {then.command_tick} is lost")
+                return
+            command.load(used)
+            if isinstance(core, LocalModel) and geometry is not None and then.geometry_tick != state.geometry_tick:
+                surroundings = recorded["local_geometry"].get(then.geometry_tick)
+                if surroundings is None:
+                    verdict.unverified.append(f"tool_state from {tick} on: local_geometry {then.geometry_tick} is lost")
+                    return
+                geometry.load(surroundings)
+                core.update(geometry, tick)
+            if contact.changed(tick):
+                core.configure(contact.parameters)
+            core.step(command, state)
+        else:
+            state.stamp(tick, stamp_of(data))
+        verdict.compare(state, data)
+        if tick >= 0:
+            world_states.conclude(state)
+
+
+def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, rate: float, verdict: Verdict) -> None:
+    """The controller from the states of device and tool."""
+    controller: Any = build_controller(gains.parameters, rate)  # each kind takes parameters of its own
+    device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
+    answers: dict[int, list[int]] = {}  # ticks of device commands by the device state that they used
+    for tick, data in recorded["device_command"].items():
+        device_command.load(data)
+        answers.setdefault(device_command.device_tick, []).append(tick)
+    remembers, gap, before = getattr(controller, "MEMORY", False), False, -1
+    for tick, data in sorted(recorded["tool_command"].items()):
+        tool_command.load(data)
+        gap, before = gap or tick != before + 1, tick  # a tick that was skipped, or one whose command is lost
+        states = recorded["device_state"].get(tick), recorded["tool_state"].get(tool_command.tool_tick)
+        if states[0] is None or states[1] is None:
+            verdict.unverified.append(f"tool_command {tick}: a state that it used is lost")
+            if remembers:
+                verdict.unverified.append(f"device_command from {tick} on: the controller remembers that state")
+                return
+            continue
+        device.load(states[0])
+        tool.load(states[1])
+        if gains.changed(tick):
+            controller.configure(gains.parameters)
+        controller.coordinate(device, tool, tool_command)
+        verdict.compare(tool_command, data)
+        for answered in sorted(answers.get(tick, ())):
+            answer = recorded["tool_state"].get(answered)
+            if answer is None:
+                verdict.unverified.append(f"device_command {answered}: tool_state {answered} is lost")
+                continue
+            tool.load(answer)
+            controller.command(tool, device_command)
+            command = recorded["device_command"][answered]
+            if remembers and gap and device_command.to_bytes() != command:
+                verdict.unverified.append(f"device_command from {answered} on: the controller remembers a lost state")
+                return
+            verdict.compare(device_command, command)
+
+
+def _first_difference(again: Message, recorded: bytes) -> str:
+    """Name and values of the first field that differs."""
+    ours = again.to_bytes()
+    at = next(
+        (i for i, (a, b) in enumerate(zip(ours, recorded, strict=False)) if a != b), min(len(ours), len(recorded))
+    )
+    name = "header"
+    for field_name, (start, _, _) in again.offsets.items():
+        if 4 + start <= at:
+            name = field_name
+    return f"{name} differs"

@@ -1,0 +1,180 @@
+"""Whether a recorded trial is whole, whether it simulates again, and the repair of one that is damaged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from haptic_bench.experiment import Trial, read_resolved
+from haptic_bench.recording import bag, trial_bag
+from haptic_bench.recording.samples import Samples
+from haptic_bench.replay.resimulation import resimulate
+from haptic_bench.running.runner import Outcome
+from haptic_bench.studies import study_of
+from haptic_bench.trials.trial import MODES, conclude, is_complete, read_summary
+from haptic_sim.parameters import ParameterError
+
+REPLACED = ("samples.csv", "bodies.csv", "contacts.csv", "summary.json")  # beside the bag, by a repair
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What became of a comparison: what is wrong first, empty if nothing; what could not be compared; what to know."""
+
+    problem: str = ""
+    unverified: Sequence[str] = field(default_factory=list)
+    note: str = ""
+
+
+def damage(directory: Path, summary: Mapping[str, Any]) -> str:
+    """What of a trial's bag is not as it was recorded, or not as its summary says; empty if nothing is known to be."""
+    return _read(directory, summary, read_resolved(directory / "experiment.yaml"))[0]
+
+
+def _read(
+    directory: Path, summary: Mapping[str, Any], trial: Trial
+) -> tuple[str, Mapping[str, Sequence[bytes]], Samples | None]:
+    """What is damaged, if anything; the messages of the bag by topic, and the samples that they make."""
+    recorded = summary.get("bag")
+    problem = trial_bag.damage(directory, recorded) if isinstance(recorded, dict) else ""
+    if problem:
+        return problem, {}, None
+    try:
+        messages = trial_bag.read_messages(directory)
+    except bag.BagError as error:
+        return ("" if recorded == {} else f"the bag is damaged: {error}"), {}, None
+    try:
+        samples = study_of(trial.experiment).samples(trial, messages)
+    except ValueError as error:
+        return f"the bag is of another trial, or damaged: its messages are not of this experiment: {error}", {}, None
+    ticks = summary.get("ticks")
+    if ticks != len(samples):
+        problem = f"the bag is of another trial, or damaged: it holds {len(samples)} ticks, summary.json says {ticks}"
+        return problem, messages, samples
+    return "", messages, samples
+
+
+def has_digest(summary: Mapping[str, Any]) -> bool:
+    """Whether a trial was concluded with a digest of its bag."""
+    return isinstance(summary.get("bag"), dict)
+
+
+def verify(directory: Path) -> Verification:
+    """Simulate a recorded trial again and compare, bit by bit.
+
+    A trial whose ticks waited for each other is simulated again as a whole. In realtime each core is, from the inputs
+    that it had.
+
+    Raises:
+        ParameterError: the directory is not that of a trial.
+    """
+    trial, summary = read_resolved(directory / "experiment.yaml"), read_summary(directory)
+    problem, messages, recorded = _read(directory, summary, trial)
+    if problem:
+        return Verification(problem)
+    if recorded is None or not len(recorded):
+        return Verification("nothing was recorded")
+    note = "" if has_digest(summary) else "summary.json has no digest of the bag: it is older than digests"
+    if summary["mode"] != "realtime":
+        return Verification(_compare_samples(recorded, trial), note=note)
+    try:
+        verdict = resimulate(trial, messages)
+    except (ValueError, LookupError) as error:
+        return Verification(f"the bag is damaged: its messages cannot be followed: {error}")
+    problem = verdict.difference or ("" if verdict.compared else "nothing could be compared")
+    return Verification(problem, verdict.unverified, note)
+
+
+def _compare_samples(recorded: Samples, trial: Trial) -> str:
+    again = study_of(trial.experiment).run_unrecorded(trial)  # an unstable one ends as when it was recorded
+    if len(recorded) > len(again):
+        return f"{len(recorded)} ticks recorded, {len(again)} simulated"
+    for name in recorded.names:
+        was_nan, now_nan = np.isnan(recorded[name]), np.isnan(again[name][: len(recorded)])
+        unequal = (recorded[name] != again[name][: len(recorded)]) & ~(was_nan & now_nan)
+        if unequal.any():
+            row = int(unequal.argmax())
+            was, now = recorded[name][row], again[name][row]
+            return f"{name} differs from tick {row} on: {was!r} recorded, {now!r} simulated"
+    return ""
+
+
+def repair(directory: Path) -> str:
+    """Make a sound trial of one whose bag is damaged, or that was never concluded; what was done, in a line.
+
+    What is replaced is kept in a folder `damaged` of the directory.
+
+    Raises:
+        ParameterError: the directory is not that of a trial.
+        BagError: there is nothing that a repair could begin with.
+    """
+    trial = read_resolved(directory / "experiment.yaml")
+    summary: dict[str, Any] = {}
+    found = "it was not concluded"
+    if (directory / "summary.json").exists():
+        summary = read_summary(directory)
+        found = damage(directory, summary)
+        if not found:
+            rest = "" if is_complete(summary) else f"; `haptics report {directory}` writes samples and page"
+            return f"whole: nothing to repair{rest}"
+    if trial_bag.is_foreign(directory):
+        raise bag.BagError(directory, f"{found}; put its own bag back")
+    kept = _keep(directory)
+    bag.repair(directory / "bag", always=True)
+    left = len(study_of(trial.experiment).samples(trial, trial_bag.read_messages(directory)))
+    ticks = summary.get("ticks")
+    if ticks == left:
+        status, reason = str(summary["status"]), str(summary.get("reason", ""))
+        done = f"repaired: {found}; all {left} ticks are there"
+    else:
+        status = "failed" if summary else "interrupted"
+        reason = done = f"repaired: {found}; {left} ticks are left" + (f" of {ticks}" if summary else "")
+    time = summary.get("wall_time")
+    outcome = Outcome(
+        status,
+        reason,
+        wall_time=time if isinstance(time, float) else 0.0,
+        namespace=str(summary.get("namespace", "")),
+    )
+    conclude(trial, str(summary.get("mode", "")) or _mode(directory), directory, outcome)
+    return f"{done}; what was replaced is in {kept}"
+
+
+def _keep(directory: Path) -> Path:
+    """Keep what a repair replaces; returns the folder."""
+    number = 1
+    while (kept := directory / ("damaged" if number == 1 else f"damaged_{number}")).exists():
+        number += 1
+    kept.mkdir()
+    (kept / "bag").mkdir()
+    for path in (directory / "bag").iterdir():
+        if path.is_file():
+            try:
+                os.link(path, kept / "bag" / path.name)  # a repair puts new files in their place
+            except OSError:
+                shutil.copyfile(path, kept / "bag" / path.name)
+    for name in REPLACED:
+        if (directory / name).is_file():
+            (directory / name).rename(kept / name)
+    return kept
+
+
+def _mode(directory: Path) -> str:
+    """The mode of a trial without a summary, from the parameters of its nodes; offline has none."""
+    try:
+        document = yaml.safe_load((directory / "parameters.yaml").read_text(encoding="utf-8"))
+        modes = [node["ros__parameters"]["mode"] for node in document.values()]
+    except FileNotFoundError:
+        return "offline"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError, RecursionError) as error:
+        raise ParameterError([f"{directory / 'parameters.yaml'}: not the parameters of nodes: {error}"]) from error
+    if not modes or modes[0] not in MODES:
+        raise ParameterError([f"{directory / 'parameters.yaml'}: mode must be one of {', '.join(MODES)}"])
+    return str(modes[0])

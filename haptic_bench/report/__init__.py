@@ -1,0 +1,1 @@
+"""The report of a trial or a sweep: one page of HTML."""

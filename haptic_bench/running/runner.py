@@ -1,0 +1,377 @@
+"""The built-in runner: the nodes of a graph as processes, watched and always stopped.
+
+Does what `ros2 launch` does where ROS 2's launch is not installed. The leader - the driver, or without a device the
+environment - conducts: when it ends well, so does the trial; any other node that ends before it ends the trial with an
+error.
+
+The processes are forks of this one, which has imported all that the nodes need: that each did so on its own was most
+of the time from the command to the first tick. Nothing of the middleware is open in this one, and none of its threads
+holds a lock that a node needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from haptic_bench.running.graph import NodeSpec, write_parameters
+from haptic_bench.set_up import failures
+from haptic_ros import shared_memory
+
+LAST_LINES = 12
+STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
+STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay below 2 s
+
+_ERROR = re.compile(r"\[ERROR\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended: status `done`, `interrupted` or `failed`; why; seconds from first to last tick."""
+
+    status: str
+    reason: str = ""
+    start_up: float | None = None  # [s] from the call to the first tick
+    wall_time: float = 0.0
+    namespace: str = ""  # of the trial's topics, with the slash in front
+
+
+class _Left(BaseException):
+    """What was being done is to be left."""
+
+
+class Interruption:
+    """SIGINT, SIGTERM and SIGHUP as a flag that can be waited for; the second signal kills what is waited for.
+
+    After nohup, SIGHUP is none. `status` is the exit status of a program that the first one ends.
+
+    Args:
+        say: says something to the user; on stderr by default.
+    """
+
+    def __init__(self, say: Callable[[str], object] | None = None) -> None:
+        self.event = threading.Event()
+        self.count = 0
+        self.status = 128 + signal.SIGINT
+        self._say = say or _say
+        self._previous: dict[int, object] = {}
+        self._leave_after: int | None = None  # signals, while something is done that can be left
+        self._offer = ""
+
+    def __enter__(self) -> Interruption:
+        for number in failures.heeded():
+            self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    @contextlib.contextmanager
+    def leaving(self, offer: str) -> Iterator[None]:
+        """What is done while this is open can be left: by the next signal, but not by the first of all.
+
+        It is left by an exception in the main thread, which ends here; so it must not matter how far it came.
+
+        Args:
+            offer: that it can be left, said at once if there was a signal, or else at the first.
+        """
+        if self.count:
+            self._say(offer)
+        self._offer, self._leave_after = offer, max(1, self.count)
+        try:
+            yield
+        except BaseException:
+            if self.count <= self._leave_after:
+                raise
+            # It was left; what catches any exception on its way may have made another one of it.
+        finally:
+            self._leave_after = None
+
+    def _note(self, number: int, frame: object) -> None:
+        if not self.count:
+            self.status = 128 + number
+        self.count += 1
+        self.event.set()
+        if self._leave_after is None:
+            return
+        if self.count > self._leave_after:
+            raise _Left
+        self._say(self._offer)
+
+
+def _say(text: str) -> None:
+    """Say something on stderr, in place of a bar of progress if there is one; within a signal's handler too."""
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{clear}haptics: {text}\n".encode(errors="replace"))
+
+
+class _Process:
+    """One node as a process: its output goes to a log file, its last lines are kept."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        arguments: Sequence[str],
+        log: Path,
+        changed: threading.Event,
+        line: Callable[[str], object],
+    ):
+        self.name = spec.name
+        self._segments: set[str] = set()
+        self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        output, writing = os.pipe()
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_become, args=(spec.module, arguments, writing, output), name=spec.name
+        )
+        # What is sent before the child handles signals itself waits: its inherited handlers would swallow it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.close(writing)
+        self._output = output
+        self._reader = threading.Thread(target=self._read, args=(log, changed, line), daemon=True)
+
+    def watch(self) -> None:
+        """Read its output from now on, in a thread: to be called when all processes have been forked."""
+        self._reader.start()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+    def send(self, number: int) -> None:
+        """Send a signal if it still runs."""
+        if self.status is None and self._process.pid is not None:
+            os.kill(self._process.pid, number)
+
+    def wait(self, deadline: float) -> bool:
+        """Wait until it ends or `deadline` (monotonic) has passed; whether it ended."""
+        self._process.join(max(0.0, deadline - time.monotonic()))
+        return self.status is not None
+
+    def note_shared_memory(self) -> None:
+        """Remember its segments of shared memory while it runs: it removes them itself unless it is killed."""
+        if not self._segments and self.status is None and self._process.pid is not None:
+            self._segments = shared_memory.segments(self._process.pid)
+
+    def finish(self) -> None:
+        """Read what is left of the output of a process that has ended."""
+        if self._reader.ident is not None:
+            self._reader.join(timeout=1.0)
+        if self.status is not None and self.status < 0:  # killed
+            shared_memory.remove(self._segments)
+
+    def describe(self) -> str:
+        """How it ended, and its last lines."""
+        status = self.status
+        if status is not None and status < 0:
+            try:
+                how = f"killed by {signal.Signals(-status).name}"
+            except ValueError:
+                how = f"killed by signal {-status}"
+        else:
+            how = f"exit status {status}"
+        if status == 1 and self.last_lines and (said := error_said(self.last_lines[-1])):
+            return f"{self.name} ended early ({how}): {said}"
+        lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
+        return f"{self.name} ended early ({how}); its last lines:\n{lines}"
+
+    def _read(self, log: Path, changed: threading.Event, line: Callable[[str], object]) -> None:
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(open(self._output, encoding="utf-8", errors="replace"))
+            file = None
+            with contextlib.suppress(OSError):  # a full disk: the last lines are kept all the same
+                file = stack.enter_context(open(log, "wb", buffering=0))
+            for text in output:
+                text = text.rstrip("\n")
+                if not line(text):
+                    self.last_lines.append(text)
+                    if file is not None:
+                        with contextlib.suppress(OSError):
+                            file.write(f"{text}\n".encode())
+        multiprocessing.connection.wait([self._process.sentinel])  # only one thread may ask for its status
+        changed.set()
+
+
+def error_said(line: str) -> str:
+    """What a line of a node's logger says, if it is an error; else empty."""
+    said = _ERROR.match(line)
+    return said[1] if said else ""
+
+
+_UNSTABLE = re.compile(r"unstable: .*")
+
+
+def _reason(process: _Process) -> str:
+    """Why a process ended early: that the trial is unstable, if it said so, else how it ended."""
+    process.finish()
+    said = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
+    return said[-1] if said else process.describe()
+
+
+def _become(module: str, arguments: Sequence[str], writing: int, output: int) -> None:
+    """In a forked child: be `python -m MODULE ARGUMENTS` in a session of its own.
+
+    So Ctrl-C in the terminal reaches the runner alone, which stops the nodes in order.
+    """
+    from setproctitle import setproctitle, setthreadtitle  # ROS 2's launch, with its own processes, does without
+
+    os.setsid()
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    os.close(writing)
+    os.close(output)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    os.environ["HAPTICS_PARENT"] = str(os.getppid())
+    sys.argv = [module, *arguments]
+    setproctitle(" ".join([sys.executable, "-m", module, *arguments]))
+    setthreadtitle(module.rpartition(".")[2])
+    importlib.import_module(module).main()
+
+
+class Progress:
+    """Follows the leader's report of its ticks.
+
+    Args:
+        show: called with the number of ticks done.
+        say: says to the user what the leader wants to be known.
+    """
+
+    _LINE = re.compile(r"tick (\d+)")
+
+    def __init__(self, show: Callable[[int], object] | None, say: Callable[[str], object] | None = None):
+        self._show, self._say = show, say or _say
+        self.tick: int | None = None
+        self.over = False
+        self.first = self.last = 0.0
+
+    def __call__(self, line: str) -> bool:
+        """Whether the line was a report."""
+        if line == "end":
+            self.over = True
+            return True
+        if line.startswith("say "):
+            self._say(line[4:])
+            return True
+        match = self._LINE.fullmatch(line)
+        if match is None:
+            return False
+        now = time.monotonic()
+        if self.tick is None:
+            self.first = now
+        self.tick, self.last = int(match[1]), now
+        if self._show is not None:
+            self._show(self.tick)
+        return True
+
+
+def run(
+    specs: Sequence[NodeSpec],
+    directory: Path,
+    namespace: str,
+    interruption: Interruption,
+    show: Callable[[int], object] | None = None,
+) -> Outcome:
+    """Run a graph until its leader ends the trial, a node fails or the user interrupts; leaves no process behind.
+
+    Args:
+        specs: nodes, the leader first.
+        directory: of the trial; receives `parameters.yaml` and `log/`.
+        namespace: of the topics, as `namespaces.claim` gives it.
+        interruption: asked for, and waited on.
+        show: called with the number of ticks done.
+    """
+    called = time.monotonic()
+    log = directory / "log"
+    log.mkdir()
+    parameters = directory / "parameters.yaml"
+    write_parameters(list(specs), parameters)
+    changed = interruption.event
+    progress = Progress(show)
+    processes: list[_Process] = []
+    try:
+        for spec in specs:
+            importlib.import_module(spec.module)
+        for spec in specs:
+            arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={namespace}"]
+            # What the nodes say is kept in the trial's own log folder.
+            arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
+            line = progress if spec is specs[0] else lambda text: False
+            processes.append(_Process(spec, arguments, log / f"{spec.name}.log", changed, line))
+        for process in processes:
+            process.watch()
+        status, reason = _watch(processes, interruption)
+    finally:
+        _stop(processes, progress, interruption)
+    if reason and progress.tick is not None and not _UNSTABLE.match(reason):
+        reason = f"about tick {progress.tick}: {reason}"
+    if progress.tick is None:
+        return Outcome(status, reason, namespace=namespace)
+    return Outcome(status, reason, progress.first - called, progress.last - progress.first, namespace)
+
+
+def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, str]:
+    """Wait for the end of the trial; status and reason."""
+    leader = processes[0]
+    while True:
+        if interruption:
+            return "interrupted", ""
+        for process in processes:
+            process.note_shared_memory()
+        for process in processes[1:]:
+            if process.status is not None and leader.status != 0:
+                return "failed", _reason(process)
+        if leader.status is not None:
+            if leader.status == 0:
+                return "done", ""
+            return "failed", _reason(leader)
+        interruption.event.wait(0.5)
+        if not interruption:
+            interruption.event.clear()
+
+
+def _stop(processes: list[_Process], progress: Progress, interruption: Interruption) -> None:
+    """Let the leader end the trial, then stop the others while it shuts down; kill what does not end in time."""
+    begun = time.monotonic()
+    signals_before = interruption.count
+    if processes:
+        processes[0].send(signal.SIGINT)
+        while interruption.count == signals_before and time.monotonic() < begun + STOP_LEADER:
+            dead = any(process.status is not None for process in processes[1:])
+            if progress.over or dead or processes[0].wait(time.monotonic() + 0.02):
+                break
+    for process in processes[1:]:
+        process.send(signal.SIGINT)
+    deadline = begun + STOP_ALL if interruption.count == signals_before else begun
+    for process in processes:
+        if not process.wait(deadline):
+            process.note_shared_memory()
+            process.send(signal.SIGKILL)
+    for process in processes:
+        process.wait(time.monotonic() + 1.0)
+        process.finish()

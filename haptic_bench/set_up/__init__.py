@@ -1,0 +1,1 @@
+"""What runs before there is an environment, and makes it: standard library only."""

@@ -1,0 +1,293 @@
+"""What the studies of exactly constrained tools share: columns, references, metrics, and figures of integration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from haptic_bench.analysis.figures import (
+    BLUE,
+    VERMILION,
+    Curve,
+    Figure,
+    Line,
+    Panel,
+    Style,
+    draw,
+    energy_figure,
+    thin,
+)
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.studies.common import tracking
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_sim.constraints.scenes import ConstraintParameters
+
+HOLONOMIC = 1e-10  # [m, rad] residual of a tool that does not drift
+POSITION, ANGLE = 1e-7, 1e-6  # [m], [rad] how near a tool comes to its reference
+HORIZON = 20.0  # [s] of a trial that is compared
+EXPLICIT = "explicit (algorithm 1)"
+RK4 = "Runge-Kutta"
+
+METRICS = {
+    "residual_holonomic": Quantity("Largest norm of the holonomic residuals", "m, rad"),
+    "residual_nonholonomic": Quantity("Largest norm of the nonholonomic residuals", "m/s"),
+    "reference_error": Quantity("Largest distance from the reference in independent coordinates", "µm", 1e6),
+    "reference_angle": Quantity("Largest rotation from that reference", "µrad", 1e6),
+    "energy_error": Quantity("Largest energy that discrete time added or took, of what was supplied", "ppm", 1e6),
+    **tracking.METRICS,
+}
+CLAIMS = {
+    "constraints_hold": Quantity("largest residual", "m, rad"),
+    "follows_reference": Quantity("distance, rotation"),
+    "explicit_energy": Quantity("energy added or taken, of what was supplied", "ppm", 1e6),
+    **tracking.CLAIMS,
+}
+SHOWN = 2.0  # [nm, nrad] an exact quantity's panel shows at least this much, twice what is claimed of it
+TOOL, DEVICE = Style(BLUE, width=1.6), Style(VERMILION, (5, 1.8), 1.2)
+
+
+def body_columns(samples: Samples) -> dict[str, np.ndarray]:
+    """`x1..x6`, `xd1..xd6` of a rigid body and `energy` [J] (FAULRING's coordinates are its configuration)."""
+    table = {f"x{i + 1}": samples[f"q{i}"] for i in range(6)}
+    return table | {f"xd{i + 1}": samples[f"v{i}"] for i in range(6)} | {"energy": energy(samples)}
+
+
+def energy(samples: Samples) -> np.ndarray:
+    """Kinetic and potential [J]."""
+    return samples["energy_kinetic"] + samples["energy_potential"]
+
+
+def has_device(samples: Samples) -> bool:
+    """Whether a device renders the tool."""
+    return "hand_px" in samples.names
+
+
+def rotations(poses: np.ndarray) -> np.ndarray:
+    """Rotation matrices (rows, 3, 3) of poses (rows, 7)."""
+    x, y, z, w = poses[:, 3:].T
+    return np.stack(
+        [
+            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], axis=-1),
+            np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], axis=-1),
+            np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], axis=-1),
+        ],
+        axis=1,
+    )
+
+
+def pose_errors(poses: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distance [m] and angle [rad] between two poses, of each row."""
+    a, b = poses[:, 3:], others[:, 3:]
+    cross = np.cross(a[:, :3], b[:, :3])
+    vector = a[:, 3:] * b[:, :3] - b[:, 3:] * a[:, :3] - cross
+    angle = 2.0 * np.arctan2(np.linalg.norm(vector, axis=1), np.abs(np.sum(a * b, axis=1)))
+    return np.linalg.norm(poses[:, :3] - others[:, :3], axis=1), angle
+
+
+def energy_error(samples: Samples) -> float:
+    """Largest energy added or taken by discrete time, relative to the largest that was stored or supplied."""
+    supplied = max(float(np.abs(samples[f"energy_{name}"]).max()) for name in ("kinetic", "injected"))
+    return float(np.abs(samples["energy_numerical"]).max()) / supplied if supplied > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """From the reference in independent coordinates over time [m], [rad]."""
+
+    position: np.ndarray
+    angle: np.ndarray
+
+
+class ConstrainedStudy(Study):
+    """A study of one exactly constrained tool, alone or on a device. `own_...` are what each adds."""
+
+    METRICS = METRICS
+    CLAIMS = CLAIMS
+
+    def own_metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
+        """Metrics beside the common ones."""
+        return {}
+
+    def own_claims(self, trial: Trial, samples: Samples) -> list[Claim]:
+        """Published statements."""
+        return []
+
+    def own_figures(self, trial: Trial, samples: Samples) -> list[Figure]:
+        """Figures before those of integration and energy."""
+        return []
+
+    def reference(self, trial: Trial, samples: Samples, wrenches: np.ndarray) -> np.ndarray:
+        """Poses of the tool (rows, 7) under the wrenches (rows, 6), from its first row: see `reduced`.
+
+        Not a number where the independent coordinates do not tell the motion.
+        """
+        raise NotImplementedError
+
+    def deviation(self, trial: Trial, samples: Samples) -> Deviation | None:
+        """From the reference; None where it is not known what acted on the tool, as on a device."""
+        ticks = samples["tick"]
+        if has_device(samples) or not ticks.size or ticks[0] != 0 or ticks[-1] != ticks.size - 1:
+            return None
+        poses = self.reference(trial, samples, samples.wrench("operator"))
+        if not np.isfinite(poses).all():
+            return None
+        return Deviation(*pose_errors(samples.pose("tool"), poses))
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study; the references are the integrators that the trial does not use, without a device only."""
+        references: dict[str, Samples] = {}
+        lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
+        if compare and not has_device(samples) and lasted <= HORIZON:
+            for label, variant in self._variants(trial, lasted).items():
+                run = simulated(variant)
+                references[label] = run.with_columns(self.columns(variant, run))
+        deviation = self.deviation(trial, samples)
+        metrics: dict[str, float | None] = {
+            "residual_holonomic": float(samples["residual_holonomic"].max()),
+            "residual_nonholonomic": float(samples["residual_nonholonomic"].max()),
+            "reference_error": None if deviation is None else float(deviation.position.max()),
+            "reference_angle": None if deviation is None else float(deviation.angle.max()),
+            "energy_error": energy_error(samples),
+            **(tracking.metrics(trial, samples) if tracking.is_tracked(trial.experiment) else {}),
+        }
+        claims = [*self.own_claims(trial, samples), *self._claims(trial, samples, metrics, references)]
+        if tracking.is_tracked(trial.experiment):
+            claims += tracking.claims(trial, samples, metrics)
+        return Analysis(self.own_metrics(trial, samples) | metrics, claims, references)
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study."""
+        own = Curve(f"this run: {_integrator(trial)}", trial, samples, Style(BLUE, width=1.6))
+        lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
+        variants = self._variants(trial, lasted)
+        beside = [
+            Curve(label, variants[label], run, Style(VERMILION, (5, 1.8)))
+            for label, run in analysis.references.items()
+            if label in variants
+        ]
+        made = [*self.own_figures(trial, samples), self._integration([own, *beside]), energy_figure([own], beside)]
+        if tracking.is_tracked(trial.experiment):
+            made.insert(-2, tracking.figure(trial, samples))
+        return [figure for figure in made if figure is not None]
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """See Study."""
+        made = [_paths(curves), self._integration(curves), energy_figure(curves)]
+        return [figure for figure in made if figure is not None]
+
+    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+        """See Study."""
+        return {}
+
+    def _variants(self, trial: Trial, lasted: float) -> dict[str, Trial]:
+        """The same trial with the integrators that it does not use."""
+        chosen, experiment = trial.experiment.constraint, trial.experiment
+        others = {
+            RK4: ConstraintParameters(),
+            EXPLICIT: ConstraintParameters(integrator="explicit", parametrised=chosen.parametrised),
+        }
+        others.pop(_integrator(trial), None)
+        return {
+            label: replace(
+                trial,
+                experiment=experiment.model_copy(
+                    update={"constraint": other, "duration": min(lasted, experiment.duration)}
+                ),
+            )
+            for label, other in others.items()
+        }
+
+    def _claims(
+        self,
+        trial: Trial,
+        samples: Samples,
+        metrics: Mapping[str, float | None],
+        references: Mapping[str, Samples],
+    ) -> list[Claim]:
+        largest = float(samples["residual_holonomic"].max())
+        far, turned = metrics["reference_error"], metrics["reference_angle"]
+        energies: dict[str, float | None] = {_integrator(trial): energy_error(samples)}
+        energies |= {label: energy_error(run) for label, run in references.items()}
+        known = RK4 in energies and EXPLICIT in energies
+        return [
+            Claim(
+                "constraints_hold",
+                "The holonomic constraints are met after every tick: residual below 1e-10",
+                "acceleration projection and return to the manifold",
+                {"residual": largest},
+                largest < HOLONOMIC,
+            ),
+            Claim(
+                "follows_reference",
+                "The tool moves as its equations in independent coordinates say: within 0.1 µm and 1 µrad",
+                "independent equations, Runge-Kutta with an eighth of the step",
+                {"distance [m]": far, "rotation [rad]": turned},
+                None if far is None or turned is None else far < POSITION and turned < ANGLE,
+            ),
+            Claim(
+                "explicit_energy",
+                "Algorithm 1 as published (corrected) errs in energy at least ten times as much as Runge-Kutta steps",
+                "FAULRING algorithm 1",
+                energies,
+                bool(energies[EXPLICIT] > 10.0 * energies[RK4]) if known else None,  # type: ignore[operator]
+            ),
+        ]
+
+    def _integration(self, curves: Sequence[Curve]) -> Figure | None:
+        """How far runs are from the reference, and how much energy time's steps add."""
+        deviations = {curve.label: self.deviation(curve.trial, curve.samples) for curve in curves}
+        head = ["", "distance from reference [m]", "rotation [rad]", "energy error, relative", "holonomic residual"]
+        table = [head]
+        lines: dict[str, list[Line]] = {"position": [], "numerical": []}
+        for curve in curves:
+            time, deviation = curve.samples["time"], deviations[curve.label]
+            if deviation is not None:
+                lines["position"].append(Line(*_log_line(time, deviation.position), curve.label, curve.style))
+            numerical = np.abs(curve.samples["energy_numerical"])
+            lines["numerical"].append(Line(*_log_line(time, numerical), curve.label, curve.style))
+            table.append(
+                [
+                    curve.label,
+                    "" if deviation is None else f"{deviation.position.max():.2g}",
+                    "" if deviation is None else f"{deviation.angle.max():.2g}",
+                    f"{energy_error(curve.samples):.2g}",
+                    f"{curve.samples['residual_holonomic'].max():.2g}",
+                ]
+            )
+        panels: list[Panel] = []
+        axes = ("time [s]", "distance [m]")
+        if lines["position"]:
+            panels.append(draw("reference_error", "Distance from the reference", lines["position"], *axes, log_y=True))
+        title = "Energy added or taken by discrete time"
+        panels.append(draw("numerical_energy", title, lines["numerical"], "time [s]", "|energy| [J]", log_y=True))
+        caption = (
+            "Two integrators under the same wrenches. The reference are the tool's equations in independent "
+            "coordinates, which know no multipliers and no projection, advanced with an eighth of the step. FAULRING's "
+            "algorithm 1 (corrected) is Euler's step in the source's parametrisation: it keeps the constraints too, "
+            "but not the energy."
+        )
+        if not lines["position"]:
+            caption = "What discrete time adds to the energy of the tool, which a device renders."
+        return Figure("Integration", caption, panels, table)
+
+
+def _log_line(time: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A curve of few points for a logarithmic axis; what is zero is drawn at 1e-18."""
+    return thin(time, np.maximum(values, 1e-18), 300)
+
+
+def _integrator(trial: Trial) -> str:
+    constraint = trial.experiment.constraint
+    if constraint.solver == "stabilised":
+        return f"stabilised, gamma {constraint.gamma:g}"
+    return EXPLICIT if constraint.integrator == "explicit" else RK4
+
+
+def _paths(curves: Sequence[Curve]) -> Figure:
+    """Where the tools of several runs went."""
+    lines = [Line(1e3 * curve.samples["x1"], 1e3 * curve.samples["x2"], curve.label, curve.style) for curve in curves]
+    panel = draw("paths", "Path of the tool", lines, "x1 [mm]", "x2 [mm]", equal=True, least=1.0)
+    return Figure("Paths", "Position of the tool, seen from above.", [panel])

@@ -1,0 +1,469 @@
+"""A trial from its experiment to its report: run, record, sample, analyse."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from haptic_bench.recording import bag
+from haptic_bench.running import namespaces, runner
+from haptic_bench.experiment import Trial, write_resolved
+from haptic_bench.analysis.health import Missed
+from haptic_bench.running.runner import Interruption, Outcome
+from haptic_bench.recording.samples import Samples, complete_ticks
+from haptic_bench.studies import Analysis, study_of
+from haptic_bench.recording.trial_bag import TrialBag, cannot_record, digest, read_messages, read_ticks, versions
+from haptic_drivers.bound import BoundParameters, count_bounded
+from haptic_drivers.driver import NoDeviceParameters
+from haptic_sim import inputs
+from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.parameters import ParameterError
+
+MODES = ("offline", "lockstep", "realtime")
+
+
+def new_directory(out: str | None, name: str) -> Path:
+    """The directory of a trial, made and empty; without `out` a new one under ./trials/.
+
+    Raises:
+        ParameterError: `out` is a file, is not empty or cannot be made.
+    """
+    if out is None:
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        for suffix in ("", *(f"-{i}" for i in range(2, 1000))):
+            path = Path("trials") / f"{name}-{stamp}{suffix}"
+            with contextlib.suppress(FileExistsError):
+                _make(path, exist_ok=False)
+                return path
+        raise ParameterError([f"trials/{name}-{stamp}: is taken, up to -999"])
+    try:
+        path = inputs.check_path(out)
+    except inputs.InputError as error:
+        raise ParameterError([f"--out {inputs.shown(out)}: {error}"]) from error
+    if os.path.lexists(path) and not os.path.isdir(path):
+        kind = "a link to nothing" if os.path.islink(path) and not os.path.exists(path) else "a file"
+        raise ParameterError([f"--out {inputs.shown(out)}: is {kind}; must be a new or empty directory"])
+    _make(path, exist_ok=True)
+    if os.listdir(path):
+        raise ParameterError([f"--out {inputs.shown(out)}: is not empty; must be a new or empty directory"])
+    return path
+
+
+def _make(path: Path, exist_ok: bool) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ParameterError([f"--out {inputs.shown(str(path))}: cannot be made: {error.strerror}"]) from error
+
+
+def run_trial(
+    trial: Trial,
+    mode: str,
+    directory: Path,
+    interruption: Interruption,
+    show: Callable[[int], object] | None = None,
+    *,
+    composed: bool = False,
+    namespace: str = "",
+) -> dict[str, Any]:
+    """Run a trial in an empty directory and leave everything of it there; returns the summary.
+
+    Args:
+        trial: what to run.
+        mode: one of MODES.
+        directory: exists and is empty.
+        interruption: ends the trial early; what was recorded is kept and summarised.
+        show: called with the number of ticks done.
+        composed: run the servo path of the graph in one process.
+        namespace: of the topics, without the slash in front; empty: the experiment's name, or that name with a number
+            where another trial has it.
+    """
+    directory = directory.resolve()
+    if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
+        raise ParameterError([f"--mode {mode}: {trial.experiment.name} is no trial in time; it runs offline only"])
+    try:
+        if mode == "offline":
+            outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
+        else:
+            outcome = run_graph(trial, mode, directory, interruption, show, composed=composed, namespace=namespace)
+    except OSError as error:  # a full disk, or a directory that may not be written
+        outcome = Outcome("failed", cannot_record(error, directory))
+    return conclude(trial, mode, directory, outcome, interruption)
+
+
+def run_graph(
+    trial: Trial,
+    mode: str,
+    directory: Path,
+    interruption: Interruption,
+    show: Callable[[int], object] | None,
+    *,
+    composed: bool = False,
+    namespace: str = "",
+) -> Outcome:
+    """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
+    from haptic_bench.running.graph import node_specs
+
+    with namespaces.claim(namespace or trial.experiment.namespace, exactly=bool(namespace)) as claimed:
+        experiment = write_resolved(trial, directory)
+        specs = node_specs(experiment, directory, mode=mode, composed=composed, progress=True, namespace=namespace)
+        return runner.run(specs, directory, claimed, interruption, show)
+
+
+def run_offline(
+    trial: Trial,
+    directory: Path,
+    interruption: Interruption,
+    show: Callable[[int], object] | None,
+    *,
+    namespace: str = "",
+) -> Outcome:
+    """Run and record a trial in this process; arguments as for `run_trial`."""
+    experiment = write_resolved(trial, directory)
+    schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
+    study = study_of(experiment)
+    called = time.monotonic()
+    namespace = namespace or experiment.namespace
+    book = TrialBag(
+        directory,
+        namespace,
+        experiment.rate,
+        schedule,
+        alone=experiment.alone,
+        world_every=study.world_every(experiment),
+    )
+    started = time.monotonic()
+    finished, reason = False, ""
+    try:
+        try:
+            done = study.simulate(trial, book.add, show, lambda: bool(interruption))
+            finished = done > study.last_tick(experiment)
+        finally:
+            book.close("finished" if finished else "interrupted", book.complete)
+    except UnstableError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = cannot_record(error, directory / "bag")
+    status = "failed" if reason else "done" if finished else "interrupted"
+    return Outcome(status, reason, started - called, time.monotonic() - started, f"/{namespace}")
+
+
+def conclude(
+    trial: Trial,
+    mode: str,
+    directory: Path,
+    outcome: Outcome,
+    interruption: Interruption | None = None,
+    *,
+    command: str = "./haptics report",
+) -> dict[str, Any]:
+    """Close a trial whose nodes have ended, and write what its samples tell; returns the summary.
+
+    Args:
+        trial: what was run.
+        mode: one of MODES.
+        directory: of the trial.
+        outcome: how it ended.
+        interruption: a signal after that which ended the trial leaves samples, metrics and page to `haptics report`;
+            None: they are made whatever comes.
+        command: how the user calls that.
+    """
+    summary = close(trial, mode, directory, outcome)
+    if not summary["ticks"] or interruption is None:
+        return complete(trial, directory, summary)
+    what = f"trial closed: {summary['status']}, {summary['ticks']} ticks; writing samples and page"
+    offer = f"{what} (Ctrl-C again to leave that to `{command} {directory}`)"
+    with interruption.leaving(offer):
+        summary = complete(trial, directory, summary)
+    return summary
+
+
+def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:
+    """Make a trial's bag sound and write the summary of what is known without its samples; returns that.
+
+    Takes little time however long the trial was: of the bag, only the digest looks at every byte. The summary says
+    `"complete": false`, until `complete` has done the rest.
+    """
+    folder = directory / "bag"
+    if outcome.status != "done" and folder.is_dir() and not (folder / bag.METADATA_NAME).exists():
+        with contextlib.suppress(bag.BagError, OSError):  # nothing was recorded yet, or there is no room
+            bag.repair(folder)
+    ticks = count_ticks(trial, directory)
+    status, reason = outcome.status, outcome.reason
+    timing = {"start_up": outcome.start_up, **_measured(directory)}
+    missed = Missed.of(trial.experiment.health, timing, ticks)
+    if missed is not None and status == "done" and missed.too_many:
+        status, reason = "failed", reason or missed.reason
+    notices = [*([missed.notice] if missed is not None and missed.undecides else []), *_foreign(timing)]
+    summary: dict[str, Any] = {
+        "experiment": trial.experiment.name,
+        "mode": mode,
+        "status": status,
+        **({"reason": reason} if reason else {}),
+        "complete": False,
+        **({"namespace": outcome.namespace} if outcome.namespace else {}),
+        **({"notes": list(trial.notes)} if trial.notes else {}),
+        "seed": trial.experiment.seed,
+        "random": list(trial.experiment.random),
+        "ticks": ticks,
+        "wall_time": outcome.wall_time,
+        **Analysis({}).summary(),
+        **({"missed_share": None if missed is None else missed.share} if mode == "realtime" else {}),
+        **({"notices": notices} if notices else {}),
+        "timing": timing,
+        "machine": machine(),
+        "versions": versions(),
+        "bag": digest(directory),
+    }
+    summary = _finite(summary)
+    with contextlib.suppress(OSError):  # the disk is full: `complete` says so, and finds another place
+        write_summary(directory, summary)
+    return summary
+
+
+def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[str, Any]:
+    """Write samples.csv, the whole summary and the page of a trial that was closed; returns the summary.
+
+    Where the directory takes no more they are written into a new one among the temporary files, which the reason of the
+    trial's failure and `results` of the summary name.
+
+    Args:
+        trial: what was run.
+        directory: of the trial.
+        closed: its summary as `close` left it.
+    """
+    samples = read_samples(trial, directory)
+    analysis, status, reason = Analysis({}), closed["status"], closed.get("reason", "")
+    diverged = samples.not_finite()
+    # Of what diverges, the last numbers may be too large for any figure.
+    overflow: Literal["ignore"] | None = None if diverged is None else "ignore"
+    if diverged is not None:
+        name, row = diverged
+        status = "failed"
+        reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
+    finite = samples.finite()
+    if len(finite):
+        try:
+            with np.errstate(all=overflow):
+                analysis = study_of(trial.experiment).analyse(trial, finite, compare=status == "done")
+        except RuntimeError as error:  # the ideal reference gave up
+            reason = reason or f"not analysed: {error}"
+    timing = dict(closed["timing"])
+    missed = Missed.of(trial.experiment.health, timing, len(samples))
+    if missed is not None and missed.undecides:
+        analysis = replace(analysis, claims=[replace(claim, holds=None) for claim in analysis.claims])
+    summary = {
+        **{key: value for key, value in closed.items() if key != "complete"},
+        "status": status,
+        **({"reason": reason} if reason else {}),
+        "ticks": len(samples),
+        **analysis.summary(),
+        **({"coordinates": samples.world.coordinates} if samples.world is not None else {}),
+        "timing": timing | _bounded(trial, finite),
+    }
+    summary = _finite(summary)
+    with np.errstate(all=overflow):
+        try:
+            _write_results(directory, samples, summary, analysis)
+        except OSError as error:
+            summary |= {"status": "failed", "reason": reason or cannot_record(error, directory)}
+            _write_elsewhere(trial, directory, samples, summary, analysis)
+    return summary
+
+
+def is_complete(summary: Mapping[str, Any]) -> bool:
+    """Whether a trial's samples, metrics and page were written after it was closed."""
+    return summary.get("complete") is not False
+
+
+def count_ticks(trial: Trial, directory: Path) -> int:
+    """The rows that the samples of a trial have, which are not made for it where that is possible."""
+    study = study_of(trial.experiment)
+    if study.OFFLINE_ONLY:  # no trial in time: its rows are its own affair
+        return len(read_samples(trial, directory))
+    try:
+        return len(complete_ticks(read_ticks(directory), alone=trial.experiment.alone))
+    except bag.BagError:
+        return 0
+
+
+def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis) -> None:
+    """Write what a trial came to beside its `experiment.yaml`."""
+    from haptic_bench.report import pages
+
+    # Whoever kills this process finds each file whole, or none.
+    with tempfile.TemporaryDirectory(prefix=".draft-", dir=directory) as draft:
+        samples.write_csv(Path(draft) / "samples.csv")
+        if samples.world is not None:
+            samples.world.write_csv(Path(draft))
+        for path in Path(draft).iterdir():
+            path.replace(directory / path.name)
+    write_summary(directory, summary)
+    pages.write(directory, analysis)
+
+
+def _write_elsewhere(
+    trial: Trial, directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis
+) -> None:
+    """Write what a trial came to where there is room, and into its summary where that is; as much as is possible."""
+    for name in ("samples.csv", "bodies.csv", "contacts.csv", "report.html"):  # may have been written in part
+        with contextlib.suppress(OSError):
+            (directory / name).unlink(missing_ok=True)
+    try:
+        elsewhere = Path(tempfile.mkdtemp(prefix=f"haptics-{trial.experiment.namespace[:40]}-"))
+        write_resolved(trial, elsewhere)
+        if (directory / "timing.npz").is_file():
+            shutil.copyfile(directory / "timing.npz", elsewhere / "timing.npz")
+        summary |= {"reason": f"{summary['reason']}; its results are in {elsewhere}", "results": str(elsewhere)}
+        _write_results(elsewhere, samples, summary, analysis)
+    except OSError as error:
+        summary["reason"] += f"; nor can its results be written: {error.filename}: {error.strerror}"
+    with contextlib.suppress(OSError):
+        write_summary(directory, summary)
+
+
+def _foreign(timing: Mapping[str, Any]) -> list[str]:
+    """What is said when somebody else has published on the trial's topics."""
+    count = timing.get("foreign_messages", 0)
+    return [f"{count} messages of a foreign publisher on the trial's topics were not recorded"] if count else []
+
+
+def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
+    """In how many ticks the device was at its last bound, if it has one."""
+    device = trial.experiment.device
+    if isinstance(device, NoDeviceParameters) or device.bound == BoundParameters():
+        return {}
+    return {"bounded": count_bounded(device.bound, samples.wrench("rendered"), 1.0 / trial.experiment.rate)}
+
+
+def _measured(directory: Path) -> dict[str, Any]:
+    """What the driver measured in realtime; nothing in the other modes."""
+    try:
+        return dict(json.loads((directory / "timing.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+
+
+def read_samples(trial: Trial, directory: Path) -> Samples:
+    """The samples of a trial from its bag; empty if there is none."""
+    try:
+        messages = read_messages(directory)
+    except bag.BagError:
+        messages = {}
+    return study_of(trial.experiment).samples(trial, messages)
+
+
+def read_summary(directory: Path) -> dict[str, Any]:
+    """The summary of a trial or of a sweep.
+
+    Raises:
+        ParameterError: there is none, or it is not one.
+    """
+    path = directory / "summary.json"
+    try:
+        summary = inputs.read_json(inputs.read_text(path))
+    except inputs.InputError as error:
+        raise ParameterError([f"{inputs.shown(str(path))}: {error}; is this a trial's directory?"]) from error
+    problem = _problem_of(summary)
+    if problem:
+        raise ParameterError([f"{path}: {problem}; is this a trial's directory?"])
+    if "sweep" in summary:
+        runs_of(directory, summary)
+    return dict(summary)
+
+
+def _problem_of(summary: Any) -> str:
+    """What a summary lacks that everything that reads one relies on; empty if nothing."""
+    if not isinstance(summary, dict):
+        return "must be a mapping"
+    for name in ("experiment", "mode", "status"):
+        if not isinstance(summary.get(name), str):
+            return f"{name} = {inputs.shown(summary.get(name))}: must be a text"
+    return ""
+
+
+def runs_of(directory: Path, summary: Mapping[str, Any]) -> dict[str, Path]:
+    """Directories of a sweep's runs by label; empty for a trial.
+
+    Raises:
+        ParameterError: one is not a folder of the sweep: whoever follows it would read or write elsewhere.
+    """
+    sweep = summary.get("sweep", {"runs": []})
+    runs = sweep.get("runs") if isinstance(sweep, dict) else None
+    found: dict[str, Path] = {}
+    for run in runs if isinstance(runs, list) else [None]:
+        label, name = (run.get(key) if isinstance(run, dict) else None for key in ("label", "directory"))
+        plain = isinstance(name, str) and "\0" not in name and name == Path(name).name and name != ".."
+        folder = directory / str(name)
+        if not (isinstance(label, str) and plain and folder.resolve().parent == directory.resolve()):
+            where = f"{directory / 'summary.json'}: sweep.runs: {inputs.shown(run)}"
+            raise ParameterError([f"{where}: must have a label, and the name of a directory in this one"])
+        found[label] = folder
+    return found
+
+
+def write_summary(directory: Path, summary: dict[str, Any]) -> None:
+    """Write summary.json."""
+    text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
+    draft = directory / "summary.json.draft"
+    try:
+        draft.write_text(text + "\n", encoding="utf-8")
+        draft.replace(directory / "summary.json")
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def _finite(value: Any) -> Any:
+    """A value with null in place of numbers that are not finite, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def machine() -> dict[str, Any]:
+    """What a measurement was made on."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, title: str, quiet: bool) -> Iterator[Callable[[int], object] | None]:
+    """A function that shows the number of ticks done; None unless the error output is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc=title, unit=" ticks", leave=False, dynamic_ncols=True) as bar:
+        yield lambda done: bar.update(min(done, total) - bar.n)

@@ -1,0 +1,297 @@
+"""Trials side by side on Dask workers: processes of this machine, or those of any scheduler.
+
+A trial computes the same bits wherever it runs; what a worker must have is the same code and the same versions, which
+is checked, and the files that a world names at the same paths. The experiment itself comes from the scheduler. A worker
+that sees the sweep's directory writes into it; from one that does not, what it recorded comes back over the scheduler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import importlib.util
+import io
+import logging
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from haptic_bench.experiment import Trial
+from haptic_bench.running.runner import Interruption, Outcome
+from haptic_bench.trials.trial import conclude, run_trial
+from haptic_bench.recording.trial_bag import versions
+from haptic_sim.parameters import ParameterError
+
+TOKEN = ".workers"  # in the sweep's directory while it runs: who reads it shares the directory
+POLL = 0.2  # [s]
+STOP = 1.0  # [s] between two questions of a worker whether to stop
+ATTEMPTS = 4  # of a trial whose worker is killed
+CONNECT = "10 s"
+
+
+def require() -> None:
+    """Install Dask into the checkout's environment if it is not there.
+
+    Raises:
+        ParameterError: it cannot be installed, or the environment is not ours.
+    """
+    root = Path(__file__).resolve().parents[2]
+    lock = root / "requirements-dask.lock"
+    if not (lock.is_file() and Path(sys.prefix).resolve().is_relative_to(root / ".haptics")):
+        if importlib.util.find_spec("distributed") is None:
+            raise ParameterError(
+                ["--jobs, --scheduler: need Dask: pip install 'haptics[dask]', or pip install distributed"]
+            )
+        return
+    with open(Path(sys.prefix, "dask.stamp"), "a+", encoding="utf-8") as stamp:
+        fcntl.flock(stamp, fcntl.LOCK_EX)  # another command may be installing it
+        stamp.seek(0)
+        wanted = lock.read_text(encoding="utf-8")
+        importlib.invalidate_caches()
+        if stamp.read() != wanted or importlib.util.find_spec("distributed") is None:
+            _install(lock, wanted.count("=="))
+            stamp.truncate(0)
+            stamp.write(wanted)
+
+
+def _install(lock: Path, count: int) -> None:
+    """Install the packages of a lock file into this environment."""
+    print(f"haptics: installing Dask for trials side by side (up to {count} packages)", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input", "-q"]
+    done = subprocess.run([*command, "-r", str(lock)], capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["(nothing)"])[-1]
+        raise ParameterError([f"--jobs, --scheduler: Dask cannot be installed: {last}"])
+    importlib.invalidate_caches()
+
+
+@functools.cache
+def code() -> dict[str, str]:
+    """What decides about the bits of a trial: versions, and a digest of this program."""
+    root = Path(__file__).resolve().parents[2]
+    found = hashlib.sha256()
+    for package in ("haptic_bench", "haptic_control", "haptic_drivers", "haptic_ros", "haptic_sim"):
+        for path in sorted((root / package).rglob("*.py")):
+            found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return {**versions(), "haptics": found.hexdigest()[:12]}
+
+
+class _Asked(Interruption):
+    """Whether the sweep was interrupted, as its client tells through the scheduler."""
+
+    def __init__(self, name: str):
+        super().__init__(lambda text: None)  # a run that is asked to end here is thrown away
+        from distributed import Event, get_client
+
+        self._event, self._at = Event(name, get_client()), time.monotonic()
+
+    def __bool__(self) -> bool:
+        if not self.count and time.monotonic() > self._at + STOP:
+            self._at = time.monotonic()
+            try:
+                self.count = int(self._event.is_set())
+            except Exception:  # the scheduler is gone, in whichever way
+                self.count = 1
+        return self.count > 0
+
+
+def perform(
+    trial: Trial, mode: str, target: str, token: str, expected: dict[str, str]
+) -> tuple[dict[str, Any], bytes | None]:
+    """Run a trial on a worker; its summary, and its directory as a tar archive if that is not shared.
+
+    Raises:
+        ParameterError: the worker has other versions.
+    """
+    other = [
+        f"{name} {code().get(name)} instead of {value}" for name, value in expected.items() if code()[name] != value
+    ]
+    if other:
+        raise ParameterError([f"worker on {_host()}: has {', '.join(other)}: results would not be the same bits"])
+    directory, asked = Path(target), _Asked(token)
+    if _shares(directory.parent, token):
+        shutil.rmtree(directory, ignore_errors=True)  # of an attempt whose worker was killed
+        directory.mkdir()
+        summary = run_trial(trial, mode, directory, asked)
+        if asked:
+            shutil.rmtree(directory, ignore_errors=True)
+        return summary, None
+    with tempfile.TemporaryDirectory(prefix="haptics-") as folder:
+        summary = run_trial(trial, mode, Path(folder), asked)
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            tar.add(folder, ".")
+        return summary, archive.getvalue()
+
+
+def _host() -> str:
+    import platform
+
+    return platform.node()
+
+
+def _shares(directory: Path, token: str) -> bool:
+    """Whether this machine sees the sweep's directory."""
+    try:
+        return (directory / TOKEN).read_text(encoding="utf-8") == token
+    except OSError:
+        return False
+
+
+def run(
+    trials: Sequence[Trial],
+    mode: str,
+    directory: Path,
+    interruption: Interruption,
+    *,
+    jobs: int,
+    scheduler: str,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run trials on workers; labels and summaries as they end. Arguments as for `sweep.run_all`.
+
+    A trial whose worker was killed is run again, up to ATTEMPTS times; then it has failed.
+    """
+    from distributed import Event, KilledWorker
+
+    if not trials:
+        return
+    directory = directory.resolve()
+    token = uuid.uuid4().hex
+    (directory / TOKEN).write_text(token, encoding="utf-8")
+    left = {one.label: one for one in trials}
+    try:
+        with _client(min(jobs, len(trials)), scheduler, token) as client:
+            ended: queue.Queue[Any] = queue.Queue()
+            futures: dict[str, Trial] = {}
+            pending = []
+            for one in trials:
+                future = client.submit(
+                    perform, one, mode, str(directory / one.folder), token, code(), key=f"{one.label}-{token}"
+                )
+                futures[future.key] = one
+                pending.append(future)
+                future.add_done_callback(ended.put)
+            while left and not interruption:
+                try:
+                    future = ended.get(timeout=POLL)
+                except queue.Empty:
+                    continue
+                one = futures[future.key]
+                error = future.exception() if future.status == "error" else None
+                if isinstance(error, KilledWorker):
+                    reason = f"its worker was killed {ATTEMPTS} times: out of memory, perhaps"
+                    summary = _failed(one, mode, directory / one.folder, reason)
+                elif error is not None:
+                    raise error if isinstance(error, ParameterError) else _unknown(error)
+                elif future.status == "finished":
+                    summary, archive = future.result()
+                    if archive is not None:
+                        _unpack(archive, directory / one.folder)
+                else:  # cancelled, or lost with the scheduler
+                    raise ParameterError([f"the scheduler gave {one.label} up ({future.status})"])
+                future.release()
+                del left[one.label]
+                yield one.label, summary
+            if left:
+                with contextlib.suppress(Exception):  # the scheduler may be gone
+                    Event(token, client).set()
+                    client.cancel(pending)
+    finally:
+        (directory / TOKEN).unlink(missing_ok=True)
+        for one in left.values():  # ended half way
+            shutil.rmtree(directory / one.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _client(jobs: int, scheduler: str, token: str) -> Iterator[Any]:
+    """A client of a scheduler: of `jobs` processes of this machine, over the loopback alone, or of another."""
+    import dask
+    from distributed import Client, LocalCluster, Nanny
+
+    quiet = {
+        "distributed.scheduler.allowed-failures": ATTEMPTS - 1,
+        "distributed.worker.daemon": False,  # those of a graph are its children
+        "distributed.comm.timeouts.connect": CONNECT,
+    }
+    _leave_terminal_alone()
+    with dask.config.set(quiet), contextlib.ExitStack() as stack:
+        if scheduler:
+            how = {"scheduler_file": scheduler} if Path(scheduler).is_file() else {"address": scheduler}
+            try:
+                client = Client(**how, timeout=CONNECT, set_as_default=False)
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                reason = str(error).splitlines()[0]
+                raise ParameterError([f"--scheduler {scheduler}: cannot be reached: {reason}"]) from error
+            yield stack.enter_context(client)
+            return
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="haptics-workers-"))
+        # Ctrl-C in a terminal reaches the workers too: they leave it to this process.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            cluster = LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                worker_dashboard_address=None,
+                memory_limit=0,
+                local_directory=folder,
+                worker_class=functools.partial(Nanny, worker_class=_worker),
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
+        stack.enter_context(cluster)
+        yield stack.enter_context(Client(cluster, set_as_default=False))
+
+
+def _worker(**options: Any) -> Any:
+    """A Dask worker, in its own process, that prints nothing."""
+    from distributed import Worker
+
+    _leave_terminal_alone()
+    return Worker(**options)
+
+
+def _leave_terminal_alone() -> None:
+    """Take the handlers away that Dask gave to its loggers.
+
+    It does so when it is imported, in a worker before the configuration of this process arrives there, so that no
+    level in a configuration reaches a worker. What workers have to say is in the summaries of their trials.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado", "bokeh", "asyncio"):
+            logger = logging.getLogger(name)
+            logger.handlers = [logging.NullHandler()]
+            logger.propagate = False
+
+
+def _unknown(error: BaseException) -> ParameterError:
+    return ParameterError([f"a worker cannot run trials: {type(error).__name__}: {error}; is haptics installed there?"])
+
+
+def _failed(trial: Trial, mode: str, target: Path, reason: str) -> dict[str, Any]:
+    """Conclude a trial that no worker brought to its end."""
+    target.mkdir(exist_ok=True)
+    if not (target / "experiment.yaml").exists():
+        from haptic_bench.experiment import write_resolved
+
+        write_resolved(trial, target)
+    return conclude(trial, mode, target, Outcome("failed", reason))
+
+
+def _unpack(archive: bytes, target: Path) -> None:
+    """Make the directory of a run from what a worker sent."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(target, filter="data")
