@@ -17,7 +17,7 @@ class Run:
 
     def __init__(self, trial, compare=False):
         self.trial, self.study = trial, study_of(trial.experiment)
-        self.samples = self.study.run(trial)
+        self.samples = self.study.run_unrecorded(trial)
         self.analysis = self.study.analyse(trial, self.samples, compare=compare)
         self.held = Held.of(self.samples)
 

@@ -38,6 +38,17 @@ def test_in_memory_and_on_disk_it_is_the_same(tmp_path: Path) -> None:
     assert len(in_memory.samples) == in_memory.summary["ticks"]
 
 
+def test_an_unstable_trial_has_failed_in_memory_as_on_disk(tmp_path: Path) -> None:
+    stiff = {"contact.stiffness": 1e7, "device.impulse_rendering": "scaled"}
+    in_memory = run("corner_peg", stiff, duration=0.8)
+    on_disk = run("corner_peg", stiff, duration=0.8, out=tmp_path / "out")
+    assert (in_memory.status, on_disk.status) == ("failed", "failed")
+    assert in_memory.summary["reason"].startswith("unstable: springs of penalties")
+    assert in_memory.summary["reason"] == on_disk.summary["reason"]
+    assert len(in_memory.samples) == on_disk.summary["ticks"] < 0.8 * 512
+    assert in_memory.metrics == on_disk.metrics
+
+
 def test_an_experiment_as_data_is_that_of_the_file() -> None:
     document = read_document(find("incline"))
     again, known = run(document, duration=0.02), run("incline", duration=0.02)

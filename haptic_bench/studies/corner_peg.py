@@ -1,9 +1,13 @@
-"""The peg pushed into a corner (THESIS 4.5): metrics, published claims, and figures beside 4.15 to 4.24."""
+"""The peg pushed into a corner (THESIS 4.5): metrics, published claims, and figures beside 4.15 to 4.24.
+
+Nearly all that is published are comparisons: of two ways to simulate or to render the contact one has less of a
+quantity. Where two differ by less than TIE the comparison is a tie, and the claim undecided.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,14 +29,14 @@ from haptic_bench.analysis.figures import (
     energy_figure,
 )
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
 from haptic_bench.references import ideal
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import InertialParameters
 from haptic_drivers.operators import build_operator, wrench_at_rest
-from haptic_sim.contact.response import RIGID, ImpulseRendering, Method
+from haptic_sim.contact.response import RIGID, Method, Rendering
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import planar_angle
 from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, enclosure_walls
@@ -40,6 +44,8 @@ from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, enclosu
 SETTLED_DISTANCE = 1e-4  # [m]
 SETTLED_SPEED = 2e-3  # [m/s]
 AFTER_IMPACT = 0.06  # [s]
+RESTS = 0.5  # [s] at the end in which a hand that has settled does not move
+TIE = 0.01  # of the larger value: what differs by less does not order two runs
 ROUNDING = 1e-9  # of the work of an impulse, relative
 
 
@@ -48,18 +54,19 @@ class Variant:
     """What makes a run one of those that are compared; the controller is unilateral if `coupled`, else four-channel."""
 
     method: Method
-    rendering: ImpulseRendering = "full"
+    rendering: Rendering = "full"
     coupled: bool = False
 
 
-# Penalties and rigid contacts are those of a device that renders any force. `constraint` is what THESIS calls ideal, in
-# discrete time; `coupled` is its CBuc.
+# Penalties and rigid contacts are those of a device that renders any force. `spread` is as printed, `spread_consistent`
+# as mended (errata 14). `constraint` is what THESIS calls ideal, in discrete time; `coupled` is its CBuc.
 VARIANTS = {
     "penalty": Variant("penalty"),
     "full": Variant("impulse_augmented"),
     "saturated": Variant("impulse_augmented", "saturated"),
     "scaled": Variant("impulse_augmented", "scaled"),
-    "spread": Variant("impulse_augmented", "spread"),
+    "spread": Variant("impulse_augmented", "printed_spread"),
+    "spread_consistent": Variant("impulse_augmented", "spread"),
     "constraint": Variant("constraint"),
     "coupled": Variant("constraint", coupled=True),
 }
@@ -102,48 +109,6 @@ METRICS = {
     "ideal_second_impact_time": Quantity("Second impact on rigid walls", "s"),
 }
 HORIZON = 30.0  # [s] of a trial that is compared: impacts are over long before, and a day's trial shall be reported
-_RIGHT = Quantity("largest penetration of the right wall", "mm", 1e3)
-_LOWER = Quantity("largest penetration of the lower wall", "mm", 1e3)
-_LEFT = Quantity("kinetic energy left 60 ms after the ideal impact", "mJ", 1e3)
-CLAIMS = {
-    "penetration_x": _RIGHT,
-    "penetration_y": _LOWER,
-    "spread_penetration_y": _LOWER,
-    "saturated_worst": _RIGHT,
-    "spread_least_degraded": _RIGHT,
-    "energy_lost_at_first_contact": _LEFT,
-    "coupled_penetration_x": _RIGHT,
-    "coupled_penetration_y": _LOWER,
-    "coupled_energy": _LEFT,
-    "forces_at_contact": Quantity("largest force rendered to the hand", "N"),
-    "impacts_passive": Quantity("largest work of an impulse on the tool", "mJ", 1e3),
-}
-
-
-def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-    """Metrics and claims of a trial, and what it is compared with.
-
-    The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the VARIANTS that the
-    trial is not itself, in the trial's other settings and over the time that it lasted; a controller that is not the
-    trial's has the gains of Table 4.1. Comparisons end after HORIZON, metrics do not.
-
-    Args:
-        trial: what was run.
-        samples: what came out; may be shorter than planned, or empty.
-        compare: simulate the variants; without, the claims that need them are undecided.
-    """
-    lasted = float(samples["tick"][-1] / trial.experiment.rate) if len(samples) else 0.0
-    # A trial that was cut short is wanted at once: its ideal goes no further than the trial, or than both impacts.
-    reference = rigid(trial, HORIZON if compare else max(lasted, 5.0))
-    impacts = impact_times(reference)
-    own = variant(trial.experiment)
-    references = {"ideal": reference}
-    if compare and len(samples):
-        for name in VARIANTS:
-            if name != own:
-                references[name] = simulated(_as_variant(trial, name, min(lasted, HORIZON)))
-    compared = samples.until(HORIZON)
-    return Analysis(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
 
 
 def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
@@ -212,7 +177,7 @@ def impact_times(reference: Samples) -> list[float]:
 def variant(experiment: Experiment) -> str | None:
     """Which of the variants an experiment is; None for others, as penalties on a limited device."""
     coupled = isinstance(experiment.controller, UnilateralParameters)
-    own = Variant(experiment.environment.method, setup(experiment).device.impulse_rendering, coupled)
+    own = Variant(experiment.environment.method, setup(experiment).device.rendering, coupled)
     return next((name for name, of_variant in VARIANTS.items() if of_variant == own), None)
 
 
@@ -221,9 +186,12 @@ def _as_variant(trial: Trial, name: str, duration: float) -> Trial:
     controller = experiment.controller
     if wanted.coupled != isinstance(controller, UnilateralParameters):
         controller = UnilateralParameters() if wanted.coupled else FourChannelParameters()
+    device = {"impulse_rendering": wanted.rendering.removeprefix("printed_")}
+    if device["impulse_rendering"] == "spread":
+        device["spread"] = "consistent" if wanted.rendering == "spread" else "printed"
     settings = {
         "environment": experiment.environment.model_copy(update={"method": wanted.method}),
-        "device": setup(experiment).device.model_copy(update={"impulse_rendering": wanted.rendering}),
+        "device": setup(experiment).device.model_copy(update=device),
         "controller": controller,
         "duration": duration,
     }
@@ -308,112 +276,32 @@ def _claims(trial: Trial, samples: Samples, references: Mapping[str, Samples], i
     own = variant(trial.experiment)
     if own is not None and len(samples):
         runs[own] = samples
-    x: dict[str, float | None] = dict.fromkeys(VARIANTS)
-    y, energy, force = x.copy(), x.copy(), x.copy()
-    for name, run in runs.items():
-        x[name], y[name] = (_passed_peak(depth) for depth in _penetrations(trial.experiment, run))
-        energy[name] = _energy_after_impact(trial.experiment, run, impacts)
-        if None not in (x[name], y[name]):  # both walls were met
-            force[name] = _peak_force(run)
     work, passive = _impulse_work(trial, samples, runs)
-
     return [
-        _ordered(
-            "penetration_x",
-            "The right wall is penetrated least with full impulses, more with spread, most with penalties",
-            "4.5.1 and 4.5.2, figures 4.15 and 4.19",
-            x,
-            ("full", "spread"),
-            ("spread", "penalty"),
-        ),
-        _ordered(
-            "penetration_y",
-            "The lower wall is penetrated less with full impulses than with penalties alone",
-            "4.5.1, figure 4.15",
-            y,
-            ("full", "penalty"),
-        ),
-        _ordered(
-            "spread_penetration_y",
-            "The lower wall is penetrated less with spread impulses than with penalties (nearly the same)",
-            "4.5.2, figure 4.19",
-            y,
-            ("spread", "penalty"),
-        ),
-        _ordered(
-            "saturated_worst",
-            "Of the four renderings of impulses, saturating them on the device degrades the trajectory most",
-            "4.5.2, figure 4.18",
-            x,
-            ("full", "saturated"),
-            ("scaled", "saturated"),
-            ("spread", "saturated"),
-        ),
-        _ordered(
-            "spread_least_degraded",
-            "Where the device limits impulses, spreading them over steps degrades the trajectory least",
-            "4.5.2, figure 4.18",
-            x,
-            ("spread", "scaled"),
-            ("spread", "saturated"),
-        ),
-        _ordered(
-            "energy_lost_at_first_contact",
-            "At the first contact the hand loses more kinetic energy with impulses than with penalties alone",
-            "4.5.1, figure 4.17",
-            energy,
-            ("full", "penalty"),
-        ),
-        _ordered(
-            "coupled_penetration_x",
-            "The right wall is penetrated less with full impulses than with rigid contact through the unilateral "
-            "coupling",
-            "4.5.1, figure 4.15",
-            x,
-            ("full", "coupled"),
-        ),
-        _ordered(
-            "coupled_penetration_y",
-            "The lower wall is penetrated less with full impulses than with rigid contact through the unilateral "
-            "coupling",
-            "4.5.1, figure 4.15",
-            y,
-            ("full", "coupled"),
-        ),
-        _ordered(
-            "coupled_energy",
-            "At the first contact the hand loses more kinetic energy with impulses than with rigid contact through the "
-            "unilateral coupling",
-            "4.5.1, figure 4.17",
-            energy,
-            ("full", "coupled"),
-        ),
-        _ordered(
-            "forces_at_contact",
-            "New contacts are felt as larger forces with impulses than with penalties alone, and than with rigid "
-            "contact through the unilateral coupling",
-            "4.5.1, figure 4.16",
-            force,
-            ("penalty", "full"),
-            ("coupled", "full"),
-        ),
-        Claim(
-            "impacts_passive",
-            "No impact increases the kinetic energy of the tool",
-            "THESIS 4.4.1, equation 4.40",
-            work,
-            passive,
-        ),
+        *(_compare(comparison, trial.experiment, runs, impacts) for comparison in COMPARISONS),
+        PASSIVE.judged(work, passive),
     ]
 
 
-def _ordered(name: str, statement: str, section: str, of: Mapping[str, float | None], *pairs: tuple[str, str]) -> Claim:
-    """The claim that of each pair of variants the first has less; undecided if one is not known."""
-    measured = {variant: of[variant] for pair in pairs for variant in pair}
-    holds = None
-    if None not in measured.values():
-        holds = all(of[low] < of[high] for low, high in pairs)  # type: ignore[operator]  # none is None
-    return Claim(name, statement, f"THESIS {section}", measured, holds)
+def _compare(
+    comparison: Comparison, experiment: Experiment, runs: Mapping[str, Samples], impacts: Sequence[float]
+) -> Claim:
+    """Whether of each pair the first has less; undecided if one is not known, or in a tie."""
+    statement, measure, pairs = comparison
+    names = dict.fromkeys(name for pair in pairs for name in pair)
+    measured = {name: measure(experiment, runs[name], impacts) if name in runs else None for name in names}
+    known = {name: value for name, value in measured.items() if value is not None}
+    if len(known) < len(names):
+        return statement.judged(measured, None)
+    ties = [pair for pair in pairs if _tied(known[pair[0]], known[pair[1]])]
+    holds = all(known[low] < known[high] for low, high in pairs if (low, high) not in ties)
+    reason = "; ".join(f"a tie: {low} and {high} differ by less than {100 * TIE:g} %" for low, high in ties)
+    return statement.judged(measured, None if holds and ties else holds, reason)
+
+
+def _tied(a: float, b: float) -> bool:
+    """Whether two values are too near to each other to be ordered; counts are tied if they are the same."""
+    return abs(a - b) <= TIE * max(abs(a), abs(b))
 
 
 def _passed_peak(depth: np.ndarray) -> float | None:
@@ -421,6 +309,44 @@ def _passed_peak(depth: np.ndarray) -> float | None:
     largest = float(depth.max())
     grows = depth[-1] == largest and (depth.size == 1 or depth[-2] < (1.0 - 1e-6) * largest)
     return None if largest == 0.0 or grows else largest
+
+
+def _deepest_right(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
+    return _passed_peak(_penetrations(experiment, run)[0])
+
+
+def _deepest_lower(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
+    return _passed_peak(_penetrations(experiment, run)[1])
+
+
+def _met_both(experiment: Experiment, run: Samples) -> bool:
+    """Whether both walls were met, and penetrated as deep as they will be."""
+    return all(_passed_peak(depth) is not None for depth in _penetrations(experiment, run))
+
+
+def _force_at_contacts(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
+    return _peak_force(run) if _met_both(experiment, run) else None
+
+
+def _force_at_right(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
+    return float(np.abs(run["rendered_fx"]).max()) if _met_both(experiment, run) else None
+
+
+def _force_at_lower(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
+    return float(np.abs(run["rendered_fy"]).max()) if _met_both(experiment, run) else None
+
+
+def _settled(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
+    """The settling time; None if the run ends less than RESTS later, as its end may then not be where it settles."""
+    time = _settling_time(run) if _met_both(experiment, run) else None
+    return None if time is None or run["time"][-1] - time < RESTS else time
+
+
+def _departures(experiment: Experiment, run: Samples, impacts: Sequence[float]) -> float | None:
+    """How often the hand leaves a wall."""
+    if not _met_both(experiment, run):
+        return None
+    return float(sum((np.diff((depth > 0.0).astype(int)) < 0).sum() for depth in _penetrations(experiment, run)))
 
 
 def _impulse_work(
@@ -462,6 +388,198 @@ def _impulse_work(
     return largest, passive
 
 
+Measure = Callable[[Experiment, Samples, Sequence[float]], float | None]
+"""A quantity of a run, given the times of the ideal impacts [s]; None if the run is too short for it."""
+
+
+class Comparison(NamedTuple):
+    """A statement that of each pair of variants the first has less of a quantity."""
+
+    statement: Statement
+    measure: Measure
+    pairs: tuple[tuple[str, str], ...]
+
+
+RIGHT = Quantity("largest penetration of the right wall", "mm", 1e3)
+LOWER = Quantity("largest penetration of the lower wall", "mm", 1e3)
+LEFT = Quantity("kinetic energy left 60 ms after the ideal impact", "mJ", 1e3)
+FORCE = Quantity("largest force rendered to the hand", "N")
+SETTLED = Quantity("settling time", "s")
+COMPARISONS = (
+    Comparison(
+        Statement(
+            "penetration_x",
+            "The right wall is penetrated least with full impulses, more with spread, most with penalties",
+            "THESIS 4.5.1 and 4.5.2, figures 4.15 and 4.19",
+            RIGHT,
+        ),
+        _deepest_right,
+        (("full", "spread"), ("spread", "penalty")),
+    ),
+    Comparison(
+        Statement(
+            "penetration_y",
+            "The lower wall is penetrated less with full impulses than with penalties alone",
+            "THESIS 4.5.1, figure 4.15",
+            LOWER,
+        ),
+        _deepest_lower,
+        (("full", "penalty"),),
+    ),
+    Comparison(
+        Statement(
+            "spread_penetration_y",
+            "The lower wall is penetrated less with spread impulses than with penalties (nearly the same)",
+            "THESIS 4.5.2, figure 4.19",
+            LOWER,
+        ),
+        _deepest_lower,
+        (("spread", "penalty"),),
+    ),
+    Comparison(
+        Statement(
+            "saturated_worst",
+            "Of the four renderings of impulses, saturating them on the device degrades the trajectory most",
+            "THESIS 4.5.2, figure 4.18",
+            RIGHT,
+        ),
+        _deepest_right,
+        (("full", "saturated"), ("scaled", "saturated"), ("spread", "saturated")),
+    ),
+    Comparison(
+        Statement(
+            "spread_least_degraded",
+            "Where the device limits impulses, spreading them over steps degrades the trajectory least",
+            "THESIS 4.5.2, figure 4.18",
+            RIGHT,
+        ),
+        _deepest_right,
+        (("spread", "scaled"), ("spread", "saturated")),
+    ),
+    Comparison(
+        Statement(
+            "saturated_settles_last",
+            "Of the four renderings of impulses, the hand settles last where they are saturated on the device",
+            "THESIS 4.5.2, figure 4.18",
+            SETTLED,
+        ),
+        _settled,
+        (("full", "saturated"), ("scaled", "saturated"), ("spread", "saturated")),
+    ),
+    Comparison(
+        Statement(
+            "impulses_settle_faster",
+            "The hand settles into the corner faster with impulses, full or spread, than with penalties alone",
+            "THESIS 4.5.3, figures 4.22 and 4.24",
+            SETTLED,
+        ),
+        _settled,
+        (("full", "penalty"), ("spread", "penalty")),
+    ),
+    Comparison(
+        Statement(
+            "impulses_bounce_less",
+            "The hand bounces less with impulses, full or spread, than with penalties alone",
+            "THESIS 4.5.3, figures 4.22 and 4.24",
+            Quantity("how often the hand leaves a wall"),
+        ),
+        _departures,
+        (("full", "penalty"), ("spread", "penalty")),
+    ),
+    Comparison(
+        Statement(
+            "energy_lost_at_first_contact",
+            "At the first contact the hand loses more kinetic energy with impulses than with penalties alone",
+            "THESIS 4.5.1, figure 4.17",
+            LEFT,
+        ),
+        _energy_after_impact,
+        (("full", "penalty"),),
+    ),
+    Comparison(
+        Statement(
+            "spread_energy",
+            "At the first contact the hand loses more kinetic energy with spread impulses than with penalties alone",
+            "THESIS 4.5.2, figure 4.21",
+            LEFT,
+        ),
+        _energy_after_impact,
+        (("spread", "penalty"),),
+    ),
+    Comparison(
+        Statement(
+            "coupled_penetration_x",
+            "The right wall is penetrated less with full impulses than with rigid contact through the unilateral "
+            "coupling",
+            "THESIS 4.5.1, figure 4.15",
+            RIGHT,
+        ),
+        _deepest_right,
+        (("full", "coupled"),),
+    ),
+    Comparison(
+        Statement(
+            "coupled_penetration_y",
+            "The lower wall is penetrated less with full impulses than with rigid contact through the unilateral "
+            "coupling",
+            "THESIS 4.5.1, figure 4.15",
+            LOWER,
+        ),
+        _deepest_lower,
+        (("full", "coupled"),),
+    ),
+    Comparison(
+        Statement(
+            "coupled_energy",
+            "At the first contact the hand loses more kinetic energy with impulses than with rigid contact through the "
+            "unilateral coupling",
+            "THESIS 4.5.1, figure 4.17",
+            LEFT,
+        ),
+        _energy_after_impact,
+        (("full", "coupled"),),
+    ),
+    Comparison(
+        Statement(
+            "forces_at_contact",
+            "New contacts are felt as larger forces with impulses than with penalties alone, and than with rigid "
+            "contact through the unilateral coupling",
+            "THESIS 4.5.1, figure 4.16",
+            FORCE,
+        ),
+        _force_at_contacts,
+        (("penalty", "full"), ("coupled", "full")),
+    ),
+    Comparison(
+        Statement(
+            "spread_forces_right",
+            "The right wall, met first, is felt as a larger force with spread impulses than with penalties alone",
+            "THESIS 4.5.2, figure 4.20",
+            FORCE,
+        ),
+        _force_at_right,
+        (("penalty", "spread"),),
+    ),
+    Comparison(
+        Statement(
+            "spread_forces_lower",
+            "The lower wall, met second, is felt as a larger force with spread impulses than with penalties alone",
+            "THESIS 4.5.2, figure 4.20",
+            FORCE,
+        ),
+        _force_at_lower,
+        (("penalty", "spread"),),
+    ),
+)
+PASSIVE = Statement(
+    "impacts_passive",
+    "No impact increases the kinetic energy of the tool",
+    "THESIS 4.4.1, equation 4.40",
+    Quantity("largest work of an impulse on the tool", "mJ", 1e3),
+)
+CLAIMS = (*(comparison.statement for comparison in COMPARISONS), PASSIVE)
+
+
 def expected(trial: Trial, reference: Samples) -> dict[str, tuple[float, str]]:
     """What theory gives for the metrics: value in SI units, and how it is known."""
     experiment, impacts = trial.experiment, impact_times(reference)
@@ -494,6 +612,7 @@ STYLES = {
     "saturated": Style(PURPLE, (5, 1.6, 1.2, 1.6)),
     "scaled": Style(ORANGE, (2.2, 1.3)),
     "spread": Style(GREEN, (8, 2)),
+    "spread_consistent": Style(BLACK, (1, 2.5), 1.6),
     "constraint": Style(ORANGE, (3, 1.5, 1, 1.5, 1, 1.5)),
     "coupled": Style(SKY, (2.5, 1.5)),
 }
@@ -504,6 +623,7 @@ LABELS = {
     "saturated": "impulses saturated",
     "scaled": "impulses scaled",
     "spread": "impulses spread (IAPB LM)",
+    "spread_consistent": "impulses spread, consistent",
     "constraint": "rigid contact",
     "coupled": "rigid contact, coupled (CBuc)",
 }
@@ -534,7 +654,7 @@ def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -
         compared,
     )
     made = [
-        replace(trajectory, table=_penetration_table([*curves(own), *others])),
+        replace(trajectory, table=_table([*curves(own), *others])),
         _forces("Beside figures 4.16, 4.20 and 4.23 of THESIS.", compared, impacts),
         _energies("Beside figures 4.17, 4.21 and 4.24 of THESIS.", compared, impacts),
     ]
@@ -544,8 +664,9 @@ def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -
                 "renderings",
                 "Hand trajectories by impulse rendering",
                 "Impulses in full, saturated on the device, scaled in the simulation, or spread over several of "
-                "its steps, beside figure 4.18 of THESIS.",
-                curves("ideal", *RENDERINGS, own),
+                "its steps, beside figure 4.18 of THESIS. Consistent: with springs beside the impulses, which THESIS "
+                "has not.",
+                curves("ideal", *RENDERINGS, "spread_consistent", own),
             )
         )
     balance = energy_figure(curves(own), others)
@@ -571,7 +692,7 @@ def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
         curves,
     )
     made = [
-        replace(trajectory, table=_penetration_table(runs)),
+        replace(trajectory, table=_table(runs)),
         _forces("Beside figures 4.16 and 4.20 of THESIS.", curves, impacts),
         _energies("Beside figures 4.17 and 4.21 of THESIS.", curves, impacts),
     ]
@@ -579,11 +700,15 @@ def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
     return made if balance is None else [*made, balance]
 
 
-def _penetration_table(curves: Sequence[Curve]) -> list[list[str]]:
-    table = [["Largest penetration at the hand's pose", "right wall [mm]", "lower wall [mm]"]]
+def _table(curves: Sequence[Curve]) -> list[list[str]]:
+    """What claims compare, of each run."""
+    table = [["At the hand", "right wall [mm]", "lower wall [mm]", "largest force [N]", "settled from [s]", "bounces"]]
     for curve in curves:
-        depths = _penetrations(curve.trial.experiment, curve.samples)
-        table.append([curve.label, *(f"{1e3 * depth.max():.3f}" for depth in depths)])
+        experiment, run = curve.trial.experiment, curve.samples
+        depths = [f"{1e3 * depth.max():.3f}" for depth in _penetrations(experiment, run)]
+        settled, departures = _settled(experiment, run, ()), _departures(experiment, run, ())
+        others = ["" if value is None else f"{value:{form}}" for value, form in ((settled, ".3f"), (departures, ".0f"))]
+        table.append([curve.label, *depths, f"{_peak_force(run):.2f}", *others])
     return table
 
 
@@ -596,7 +721,7 @@ def _curve(trial: Trial, name: str, samples: Samples, own: bool) -> Curve:
 
 def _described(experiment: Experiment) -> str:
     """What a run is that is none of the variants."""
-    text, rendering = OTHERS[experiment.environment.method], setup(experiment).device.impulse_rendering
+    text, rendering = OTHERS[experiment.environment.method], setup(experiment).device.rendering.replace("_", " ")
     if isinstance(experiment.controller, UnilateralParameters):
         text += ", coupled"
     return text if rendering == "full" else f"{text}, {rendering}"
@@ -719,8 +844,24 @@ class CornerPeg(Study):
     CLAIMS = CLAIMS
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
-        return analyse(trial, samples, compare=compare)
+        """See Study; samples may be empty.
+
+        The references are `ideal`, the rigid peg among rigid walls, and, with `compare`, those of the VARIANTS that the
+        trial is not itself, in the trial's other settings and over the time that it lasted; a controller that is not
+        the trial's has the gains of Table 4.1. Comparisons end after HORIZON, metrics do not.
+        """
+        lasted = float(samples["tick"][-1] / trial.experiment.rate) if len(samples) else 0.0
+        # A trial that was cut short is wanted at once: its ideal goes no further than the trial, or than both impacts.
+        reference = rigid(trial, HORIZON if compare else max(lasted, 5.0))
+        impacts = impact_times(reference)
+        own = variant(trial.experiment)
+        references = {"ideal": reference}
+        if compare and len(samples):
+            for name in VARIANTS:
+                if name != own:
+                    references[name] = self.run_unrecorded(_as_variant(trial, name, min(lasted, HORIZON)))
+        compared = samples.until(HORIZON)
+        return Analysis(_metrics(trial, samples, impacts), _claims(trial, compared, references, impacts), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""

@@ -33,8 +33,8 @@ from haptic_bench.analysis.figures import (
     energy_figure,
 )
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples, simulated
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study, scene_as
 from haptic_sim.worlds.scenes import ROD_END, StrikeParameters
 
 NOT_YET, STICKS, SLIDES, REVERSED = 0, 1, 2, 3
@@ -64,14 +64,44 @@ METRICS = {
     "rod_impulse_ratio": Quantity("Rod: tangential by normal impulse"),
     "rod_energy_lost": Quantity("Rod: kinetic energy lost", "J"),
 }
-CLAIMS = {
-    "ball_rolls_or_slides": Quantity("change of slip that rolling takes, and that friction can give", "m/s"),
-    "ball_rebounds_backwards": Quantity("forward velocity", "m/s"),
-    "rod_slip_state": Quantity("slip velocity of the rod's end", "m/s"),
-    "follows_routh": Quantity("largest difference of a contact's velocity, of that before", "%", 1e2),
-    "within_friction_cone": Quantity("tangential impulse by normal one"),
-    "loses_energy": Quantity("kinetic energy lost", "J"),
-}
+ROLLS_OR_SLIDES = Statement(
+    "ball_rolls_or_slides",
+    "The ball rolls after the impact if friction can stop its slip, that is if mu (1 + e) |normal velocity| is at "
+    "least 2/7 |slip velocity|; else it slides on",
+    "Coulomb's law for a uniform ball",
+    Quantity("change of slip that rolling takes, and that friction can give", "m/s"),
+)
+REBOUNDS_BACKWARDS = Statement(
+    "ball_rebounds_backwards",
+    "Back-spin throws the ball back the way it came, if the equations say so",
+    "Coulomb's law for a uniform ball",
+    Quantity("forward velocity", "m/s"),
+)
+ROD_SLIP = Statement(
+    "rod_slip_state",
+    "The rod's end sticks, slides on or slides back as the equations of Routh say",
+    "Routh, Keller 1986",
+    Quantity("slip velocity of the rod's end", "m/s"),
+)
+FOLLOWS_ROUTH = Statement(
+    "follows_routh",
+    f"The velocities after the impacts are those of Routh and Stronge within {100 * ACCURACY:g} % of those before",
+    "Routh, Stronge 1990",
+    Quantity("largest difference of a contact's velocity, of that before", "%", 1e2),
+)
+WITHIN_CONE = Statement(
+    "within_friction_cone",
+    "The impulses lie within the cone of friction",
+    "Coulomb's law; THESIS 7.2",
+    Quantity("tangential impulse by normal one"),
+)
+LOSES_ENERGY = Statement(
+    "loses_energy",
+    "No impact adds energy",
+    "Stronge 1990; THESIS 4.4.1",
+    Quantity("kinetic energy lost", "J"),
+)
+CLAIMS = (ROLLS_OR_SLIDES, REBOUNDS_BACKWARDS, ROD_SLIP, FOLLOWS_ROUTH, WITHIN_CONE, LOSES_ENERGY)
 
 
 def scene_of(experiment: Experiment) -> StrikeParameters:
@@ -310,7 +340,7 @@ class FrictionalImpact(Study):
         impacts = _impacts(trial, samples)
         references = {}
         if compare and trial.experiment.environment.method != "hybrid":
-            references["one at a time"] = simulated(_one_at_a_time(trial))
+            references["one at a time"] = self.run_unrecorded(_one_at_a_time(trial))
         return Analysis(_metrics(impacts), _claims(trial, impacts), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
@@ -408,27 +438,12 @@ def _claims(trial: Trial, impacts: Mapping[str, Impact]) -> list[Claim]:
         back = (ball.velocity < 0.0) == (thrown < 0.0)
     if rod is not None:
         same = rod.state == rod.theory.state
-    errors, ratios, lost = of("error"), of("ratio"), of("lost")
     return [
-        Claim(
-            "ball_rolls_or_slides",
-            "The ball rolls after the impact if friction can stop its slip, that is if mu (1 + e) |normal velocity| is "
-            "at least 2/7 |slip velocity|; else it slides on",
-            "Coulomb's law for a uniform ball",
-            {"needed": needed, "friction": friction, "slip after": ball.after[0] if ball else None},
-            rolls,
+        ROLLS_OR_SLIDES.judged(
+            {"needed": needed, "friction": friction, "slip after": ball.after[0] if ball else None}, rolls
         ),
-        Claim(
-            "ball_rebounds_backwards",
-            "Back-spin throws the ball back the way it came, if the equations say so",
-            "Coulomb's law for a uniform ball",
-            {"before": forward, "after": ball.velocity if ball else None, "Routh": thrown},
-            back,
-        ),
-        Claim(
-            "rod_slip_state",
-            "The rod's end sticks, slides on or slides back as the equations of Routh say",
-            "Routh, Keller 1986",
+        REBOUNDS_BACKWARDS.judged({"before": forward, "after": ball.velocity if ball else None, "Routh": thrown}, back),
+        ROD_SLIP.judged(
             {
                 "before": rod.before[0] if rod else None,
                 "after": rod.after[0] if rod else None,
@@ -436,28 +451,11 @@ def _claims(trial: Trial, impacts: Mapping[str, Impact]) -> list[Claim]:
             },
             same,
         ),
-        Claim(
-            "follows_routh",
-            f"The velocities after the impacts are those of Routh and Stronge within {100 * ACCURACY:g} % of those "
-            "before",
-            "Routh, Stronge 1990",
-            errors,
-            max(i.error for i in impacts.values()) <= ACCURACY if both else None,
+        FOLLOWS_ROUTH.judged(of("error"), max(i.error for i in impacts.values()) <= ACCURACY if both else None),
+        WITHIN_CONE.judged(
+            {**of("ratio"), "coefficient": mu}, all(i.ratio <= mu + 1e-9 for i in impacts.values()) if both else None
         ),
-        Claim(
-            "within_friction_cone",
-            "The impulses lie within the cone of friction",
-            "Coulomb's law; THESIS 7.2",
-            {**ratios, "coefficient": mu},
-            all(i.ratio <= mu + 1e-9 for i in impacts.values()) if both else None,
-        ),
-        Claim(
-            "loses_energy",
-            "No impact adds energy",
-            "Stronge 1990; THESIS 4.4.1",
-            lost,
-            all(i.lost >= 0.0 for i in impacts.values()) if both else None,
-        ),
+        LOSES_ENERGY.judged(of("lost"), all(i.lost >= 0.0 for i in impacts.values()) if both else None),
     ]
 
 

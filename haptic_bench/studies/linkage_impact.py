@@ -17,7 +17,7 @@ import pinocchio as pin
 
 from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Curve, Figure, Line, Panel, Style, draw
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import Sink
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_drivers.operators import build_operator, wrench_at_rest
@@ -154,9 +154,7 @@ class LinkageImpact(Study):
         references = {}
         if compare:
             other = other_height(trial)
-            store = MessageStore()
-            self.simulate(other, store)
-            references[LINKS[scene_of(other.experiment).struck]] = self.samples(other, store.messages)
+            references[LINKS[scene_of(other.experiment).struck]] = self.run_unrecorded(other)
         runs = {own: (trial, samples)} | {name: (other_height(trial), run) for name, run in references.items()}
         return Analysis(_metrics(trial, samples), _claims(runs), references)
 

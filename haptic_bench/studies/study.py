@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -134,11 +133,20 @@ class Study:
         return simulate(trial, sink, progress, stop)
 
     def run_unrecorded(self, trial: Trial) -> Samples:
-        """The samples of an offline run in memory; of an unstable one, until it was found to be."""
-        store = MessageStore()
-        with contextlib.suppress(UnstableError):
+        """The samples of an offline run in memory; of an unstable one, until it was found to be (see `attempt`)."""
+        return self.attempt(trial)[0]
+
+    def attempt(self, trial: Trial) -> tuple[Samples, str]:
+        """The same, and why the run ended before its last tick: what `UnstableError` says, empty of one that did not.
+
+        So a variant that is unstable ends its comparison early, as a trial that is cut short would, and no other.
+        """
+        store, reason = MessageStore(), ""
+        try:
             self.simulate(trial, store)
-        return self.samples(trial, store.messages)
+        except UnstableError as error:
+            reason = str(error)
+        return self.samples(trial, store.messages), reason
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
         """The samples of a trial from its messages by topic, with the columns of this study."""

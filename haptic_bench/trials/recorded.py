@@ -14,7 +14,7 @@ import yaml
 from haptic_bench import experiment as experiments
 from haptic_bench.trials import trial as trials
 from haptic_bench.running.runner import Interruption
-from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.recording.samples import Samples
 from haptic_bench.studies import study_of
 from haptic_sim.parameters import ParameterError
 
@@ -111,23 +111,22 @@ def _as_yaml(value: Any) -> str:
 
 
 def _run_in_memory(loaded: experiments.Trial) -> RecordedTrial:
-    store, study = MessageStore(), study_of(loaded.experiment)
-    done = study.simulate(loaded, store)
-    samples = study.samples(loaded, store.messages)
+    study = study_of(loaded.experiment)
+    samples, reason = study.attempt(loaded)
     diverged = samples.not_finite()
-    status = "failed" if diverged else "done" if done > study.last_tick(loaded.experiment) else "interrupted"
-    with np.errstate(all="ignore" if diverged else None):
-        analysis = study.analyse(loaded, samples.finite(), compare=status == "done")
+    if diverged is not None:
+        name, row = diverged
+        reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
+    with np.errstate(all="ignore" if reason else None):
+        analysis = study.analyse(loaded, samples.finite(), compare=not reason)
     summary = {
         "experiment": loaded.experiment.name,
         "mode": "offline",
-        "status": status,
+        "status": "failed" if reason else "done",
+        **({"reason": reason} if reason else {}),
         "ticks": len(samples),
         **analysis.summary(),
     }
-    if diverged is not None:
-        name, row = diverged
-        summary["reason"] = f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
     return RecordedTrial(loaded.experiment, summary, samples)
 
 

@@ -31,8 +31,7 @@ from haptic_bench.analysis.figures import (
     thin,
 )
 from haptic_bench.experiment import Trial
-from haptic_bench.recording.samples import MessageStore, Samples, of_trial
-from haptic_bench.running.offline import simulate
+from haptic_bench.recording.samples import Samples, of_trial
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
 from haptic_control.controllers import NoControllerParameters
 from haptic_drivers.driver import NoDeviceParameters
@@ -294,12 +293,6 @@ class LinkageStudy(Study):
         """How many directions the linkage blocks at least and at most."""
         return self.BLOCKED, self.BLOCKED
 
-    def run(self, trial: Trial) -> Samples:
-        """The samples of an offline run with everything that this study adds."""
-        store = MessageStore()
-        simulate(trial, store)
-        return self.samples(trial, store.messages)
-
     def variants(self, trial: Trial) -> dict[str, Trial]:
         """What a trial is compared with, by label."""
         experiment = trial.experiment
@@ -315,7 +308,7 @@ class LinkageStudy(Study):
             lasted = min(float(samples["time"][-1]), HORIZON)
             for name, variant in self.variants(trial).items():
                 shorter = variant.experiment.model_copy(update={"duration": max(lasted, 1.0 / trial.experiment.rate)})
-                references[name] = self.run(replace(variant, experiment=shorter))
+                references[name] = self.run_unrecorded(replace(variant, experiment=shorter))
         held = Held.of(samples)
         law = self.law(trial, samples)
         metrics = {**_metrics(held, law), **self.more_metrics(trial, samples, held)}
