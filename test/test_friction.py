@@ -32,6 +32,7 @@ from haptic_sim.contact.friction import (
     SLIDES,
     STICKS,
     Bonds,
+    FrictionLaw,
     FrictionMemory,
     FrictionParameters,
     bond_energy,
@@ -70,6 +71,7 @@ class Rows:
     damping: float = 0.0
     mobility: float = 0.0
     period: float = 1 / 512
+    printed: bool = False
     kernel: Any = friction_forces
     bonds: Bonds = field(init=False)
     viscosity: np.ndarray = field(init=False)
@@ -83,16 +85,13 @@ class Rows:
         n = len(self.normal)
         force = np.full((n, 3), np.nan)
         self.kernel(
-            self.model,
+            FrictionLaw(self.model, self.printed, self.breakaway, self.deadband, self.damping),
             n,
             self.normal,
             velocity,
             self.normal_force,
             np.tile(self.mu, (n, 1)),
             np.full(n, self.mobility),
-            self.breakaway,
-            self.deadband,
-            self.damping,
             self.period,
             self.bonds,
             force,
@@ -204,7 +203,7 @@ def test_defaults_are_those_of_the_experiment() -> None:
         (
             {"breakway": 1e-5},
             "contact.friction.breakway: unknown key; did you mean breakaway? "
-            "(known: model, static, kinetic, breakaway, deadband, damping)",
+            "(known: model, form, static, kinetic, breakaway, deadband, damping)",
         ),
     ],
 )
@@ -814,12 +813,10 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         begin, most = 0.5 * float(u @ u), 0.0
         force, v, blocks, beta, limit = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 3)), np.zeros(n), np.zeros(n)
         viscous = np.zeros((n, 2))
-        law = (BREAKAWAY, DEADBAND, rows.damping, h)
+        law = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)
         for _ in range(3000):
             v[:, :2] = W @ u
-            friction_forces(
-                model, n, rows.normal, v, rows.normal_force, mu, mobility, *law, rows.bonds, force, beta, limit
-            )
+            friction_forces(law, n, rows.normal, v, rows.normal_force, mu, mobility, h, rows.bonds, force, beta, limit)
             u = u + h * np.einsum("idk,id->k", W, force[:, :2])
             damp(contacts, n, beta, limit, h, u, viscous, blocks)
             most = max(most, 0.5 * float(u @ u))
@@ -880,21 +877,21 @@ def test_forces_do_not_depend_on_the_order_of_contacts(model: int) -> None:
     rows, shuffled = random_rows(rng, model, n), FrictionMemory(n)
     id = rng.integers(-(2**62), 2**62, n)
     mu, w = np.tile((STATIC, KINETIC), (n, 1)), np.zeros(n)
-    law = (BREAKAWAY, DEADBAND, rows.damping, 1 / 512)
+    law = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)
     force, beta, limit = np.zeros((n, 3)), np.zeros(n), np.zeros(n)
     for _ in range(40):
         v, order = random_velocity(rng, n), rng.permutation(n)
         expected = rows.step(v)
         shuffled.carry_over(n, id[order])
         friction_forces(
-            model,
+            law,
             n,
             rows.normal[order],
             v[order],
             rows.normal_force[order],
             mu,
             w,
-            *law,
+            1 / 512,
             shuffled.bonds,
             force,
             beta,
@@ -997,4 +994,4 @@ def test_nothing_is_compiled_again() -> None:
         for model in range(5):
             random_rows(rng, model, max(n, 1)).step(random_velocity(rng, max(n, 1)))
     assert [len(kernel.signatures) for kernel in kernels] == before
-    assert len(kernels) == 12  # two of them are those of scaled.py
+    assert len(kernels) == 13  # two of them are those of scaled.py

@@ -385,7 +385,7 @@ def _settle(packed, count, period, collide):
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
     counts[SLIDING] = 0
     a.amounts[RELEASED] = 0.0
-    if a.material.friction != NONE:
+    if a.material.friction.model != NONE:
         _apply_friction(packed, count, period)
     else:
         counts[BONDS] = 0
@@ -423,6 +423,7 @@ def _penalize(packed, count, period, impulsive):
         material.stiffness,
         material.damping,
         material.shared,
+        material.pulls,
         impulsive,
         impulsive and counts[PENDING] != 0,
         m.consistent,
@@ -438,7 +439,7 @@ def _penalize(packed, count, period, impulsive):
     )
     a.amounts[STORED] += _owed(m.account)
     counts[PENDING] = 0
-    if _are_beyond(packed, count, period):
+    if not material.pulls and _are_beyond(packed, count, period):
         for g in range(m.group.shape[0]):
             if m.ratios[0, g] > LIMIT * m.ratios[1, g]:
                 explicit = LIMIT * m.ratios[1, g] / m.ratios[0, g]
@@ -752,7 +753,7 @@ def _apply_friction(packed, count, period):
     a = packed.arrays
     material, counts = a.material, a.counts
     before, count_before = counts[NOW], counts[BONDS]
-    model, damping = material.friction, material.viscosity
+    law = material.friction
     m = a.method
     bonds, old_bonds = m.bonds[1 - before], m.bonds[before]
     stored = bond_energy(count_before, old_bonds, m.energy)
@@ -762,16 +763,13 @@ def _apply_friction(packed, count, period):
     _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, m.slip)
     tangential_mobility(a.scaled, count, m.normal_force, m.sums, m.mobility)
     friction_forces(
-        model,
+        law,
         count,
         a.rows.normal,
         m.slip,
         m.normal_force,
         a.rows.friction,
         m.mobility,
-        material.breakaway,
-        material.deadband,
-        damping,
         period,
         bonds,
         m.friction,
@@ -780,7 +778,9 @@ def _apply_friction(packed, count, period):
     )
     counts[SLIDING] = _add_friction(count, a.rows, a.tangent, m.friction, bonds.sliding, m.normal_force, period, p)
     _loosen(count, bonds, m.slip, m.energy, period, a.impulses)
-    if damping > 0.0 or model == COULOMB:
+    if law.printed:
+        _damp_explicitly(count, a.scaled, m.viscosity, period, a.body.u, p)
+    elif law.damping > 0.0 or law.model == COULOMB:
         for j in range(u.shape[0]):
             u[j] = a.body.u[j] + a.external[j]
         _damp(count, a.scaled, m.viscosity, m.viscous_limit, period, u, m.viscous, m.blocks, p)
@@ -824,6 +824,7 @@ def _penalties(
     stiffness,
     damping,
     per_wall,
+    pulls,
     impulsive,
     pending,
     consistent,
@@ -913,12 +914,12 @@ def _penalties(
             normal_force[i] = -stiffness * s / share if consistent else HELD
             continue
         sharing[i] = share
-        # THESIS (4.5) has no clamp, so a point that leaves quickly would be pulled back (errata 7)
+        # THESIS (4.5) has no clamp, so that a point that leaves quickly is pulled back (errata 7)
         push = -(stiffness * s + damping * v_n[i]) / share
-        if push > 0.0:
-            normal_force[i] = push
+        spring[i] = -stiffness / share * s * period  # clamped, its damper takes all that its spring gives
+        if push > 0.0 or pulls:
+            normal_force[i] = max(push, 0.0)
             p[i, 0] = push * period
-            spring[i] = -stiffness / share * s * period
     return touching, m, collisions, stored
 
 
@@ -1052,11 +1053,20 @@ def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
 
 
 @numba.njit(cache=True, nogil=True)
+def _damp_explicitly(count, contacts, viscosity, period, u, p):
+    """Add the viscous part of friction at the velocities before the step to `p`, without a limit (THESIS 4.6)."""
+    for i in range(count):
+        if viscosity[i] > 0.0:
+            for d in range(1, 3):
+                p[i, d] -= period * viscosity[i] * contact_velocity(contacts, i, d, u)
+
+
+@numba.njit(cache=True, nogil=True)
 def _select(packed, count):
     """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
     a = packed.arrays
     w, each = a.method, a.method.each
-    rubs = a.material.friction != NONE
+    rubs = a.material.friction.model != NONE
     m = 0
     for i in range(count):
         if each.collides[i]:

@@ -4,30 +4,51 @@ Four models share one kernel over contact rows, `friction_forces`. It sees the s
 in the tangent plane), the normal force N and the coefficients, and gives the force on B; A gets the opposite. All
 vectors are in world axes and laid into the tangent plane of their row, so no tangent basis exists and nothing depends
 on one. What is viscous it only names, as a coefficient for each row: `damp` then does that for all contacts together.
+Each model has two forms, consistent (the default) and printed.
 
 A *bond* is a spring from A to B with the strain z, stretched by v. It breaks at the breakaway distance z0, where it
 carries the static friction, so its stiffness is K = mu_s N / z0. Sliding, it carries the kinetic friction mu_k N,
 that is the strain z_k = z0 mu_k / mu_s. THESIS (4.6) writes the same as (1 + a) K_r for sticking and K_r for sliding,
-with K_r = mu_k N / z0 and a = mu_s / mu_k - 1, but lets z stay where it is when a contact begins to stick: the force
-then jumps by a K_r z0, and the energy 1/2 a K_r z0^2 comes from nowhere. Here the *force* stays where it is.
+with K_r = mu_k N / z0 and a = mu_s / mu_k - 1, but lets z stay where it is when a contact begins to stick, so that
+the force jumps. In the *consistent* form the force stays where it is:
 
 - `reset_integrator` (Haessig and Friedland; THESIS 4.6-4.8). Sticking: dz/dt = v, f = -(K z + beta v). Sliding: z is
   dragged along at the length z_k, f = -K z. Slides when |z| passes z0; sticks again when the speed falls below the
-  dead band or v turns against z. Errata 6: the force opposes sliding (printed without sign); the second condition of
-  4.7 and 4.8 is v < v_min, z <= -z0. Not as in 4.8, the dead band makes a contact stick earlier, not later: as
-  printed, the bond pushes a point back until it is as fast as v_min, without becoming shorter.
+  dead band or v turns against z. So the dead band makes a contact stick earlier; in (4.8) it makes it stick later: the
+  bond pushes a point back until it is as fast as v_min, without becoming shorter.
 - `karnopp` (Nahvi's finger pad; 4.9-4.10). Sticking: f = -K z. Sliding: f = -mu_k N v/|v|, and the centre of the
   bond follows so that sticking begins with that force: (4.10) with mu_d |n| / k_f for its radius, k_f = K. Sticks when
   the speed falls below the dead band or, so that a step across the dead band does not miss it, v turns against z.
-  Undamped.
+  Undamped; along a line it moves as `reset_integrator` without damping does.
 - `dahl` (driftless, Hayward and Armstrong; 4.11-4.12). f = -K z throughout, z_k is z_max, and only displacements
   matter, not their speed. Sticking: dz = ds, so no drift. Sliding: dz = ds - |ds| z / z_max, integrated exactly
   instead of by Euler; the friction falls from static to kinetic over some z_max. Sticks when ds turns against z.
 - `coulomb` (classical; figure 4.8). f = -mu_k N v/|v| outside the dead band, viscous inside it, where it rises to the
   static friction: f = -mu_s N v / v_min. Has no memory and creeps under any load F below mu_s N, at v_min F / (mu_s N).
 
-**Guarantees**, for coefficients 0 <= mu_k <= mu_s: |f| <= mu_s N, f . n = 0; a row with N = 0 has no force and no
-bond; sliding steadily, |f| = mu_k N against v. What is not a finite number in velocity or normal force counts as N = 0.
+**Printed** (`form`): the laws of THESIS themselves, at the velocity before the step, without caps, and with nothing
+corrected but what they cannot be run without (errata 6): the force opposes the motion; (4.8) has v < v_min and
+z <= -z0 as its second condition; (4.10) has mu_d |n| / k_f; z of (4.11) is signed, or a vector.
+
+- `reset_integrator`: f = -((1 + a) K_r z + beta v) while it sticks and -K_r z while it slips, of z before the step, and
+  then z += h v while it sticks (4.6); slips by (4.8). Where it sticks again the force jumps from mu_k N to mu_s N, and
+  1/2 a K_r z0^2 comes from nowhere. Undamped, the oscillation of stiction grows by (1 + h^2 w^2)^(1/2) a step until
+  the bond breaks; beta is stable up to about m / h for the two contacts of figure 4.6: 1024 N s/m, not 1180.
+- `karnopp`: k_f = mu_s N / z0, so that the spring's rupture limit mu_s |n| is reached at z0 (the text also has it slip
+  at mu_d / k_f, which is where it begins to stick). Each step: a contact that sticks slips once |z| > z0;
+  one that slips sticks where the speed is below v_min, with the centre of (4.10). A speed that passes the dead band
+  within a step is missed, and friction drives the point to and fro: with 2 kg at 512 Hz, from forces of 0.2 N on.
+- `dahl`: (4.11) with z of before the step, z_max = z0, so that the force is mu_k N at most, and bonds are softer by
+  mu_k / mu_s; (4.12) by forward Euler, and never beyond z_max, "the maximum value of this distance": without that it
+  oscillates at h |v| > 2 z_max, 10 mm/s here.
+- `coulomb`: as above, explicit.
+
+In the plane of a contact, of which (4.6) to (4.12) know one direction, z of a slipping `reset_integrator` turns with
+the motion. What such a law adds to the energy is numerical in the balance of a trial, as what sampling does.
+
+**Guarantees** of the consistent form, for coefficients 0 <= mu_k <= mu_s: |f| <= mu_s N, f . n = 0; a row with N = 0
+has no force and no bond; sliding steadily, |f| = mu_k N against v. What is not a finite number in
+velocity or normal force counts as N = 0.
 The viscous force is at most mu_s N by itself and acts only while a contact sticks; it is not counted towards breakaway
 (4.6 limits the strain). Were the sum limited, a load put on at once would break bonds well below the static friction,
 as nothing could catch the mass before the bond is at its end.
@@ -85,6 +106,12 @@ class FrictionParameters(Parameters):
     """Friction of all contacts."""
 
     model: FrictionModel = quantity("none", description="Friction model of sustained contact")
+    form: Literal["consistent", "printed"] = quantity(
+        "consistent",
+        description="Law of the model: consistent: bonds follow the displacement, keep their force where they begin to "
+        "stick, break at the static and slide at the kinetic coefficient, and are damped implicitly; printed: THESIS "
+        "(4.6) to (4.12), explicit at the servo period, with nothing but signs and a missing normal force corrected",
+    )
     static: float = quantity(0.25, description="Coefficient of static friction", live=True, ge=0.0, le=100.0)
     kinetic: float = quantity(0.2, description="Coefficient of kinetic friction", live=True, ge=0.0, le=100.0)
     breakaway: float = quantity(
@@ -118,6 +145,32 @@ class FrictionParameters(Parameters):
     def code(self) -> int:
         """The model as kernels know it."""
         return MODEL_CODES[self.model]
+
+
+class FrictionLaw(NamedTuple):
+    """What kernels read of `FrictionParameters`.
+
+    Attributes:
+        model: NONE, RESET_INTEGRATOR, KARNOPP, DAHL or COULOMB.
+        printed: whether its form is the printed one.
+        breakaway: z0 [m]; deadband: v_min [m/s]; damping: beta [N s/m].
+    """
+
+    model: int
+    printed: bool
+    breakaway: float
+    deadband: float
+    damping: float
+
+    @classmethod
+    def of(cls, parameters: FrictionParameters) -> FrictionLaw:
+        return cls(
+            model=parameters.code,
+            printed=parameters.form == "printed",
+            breakaway=parameters.breakaway,
+            deadband=parameters.deadband,
+            damping=parameters.damping,
+        )
 
 
 class Bonds(NamedTuple):
@@ -210,16 +263,13 @@ def carry_over(count, id, count_before, before, now, table):
 
 @numba.njit(cache=True, nogil=True)
 def friction_forces(
-    model,
+    law,
     count,
     normal,
     slip_velocity,
     normal_force,
     mu,
     mobility,
-    breakaway,
-    deadband,
-    damping,
     period,
     bonds,
     force,
@@ -228,10 +278,11 @@ def friction_forces(
 ):
     """Move `bonds` on by a step and fill `force` (C, 3) with the friction on body B [N], in world axes.
 
-    The viscous part of friction is not in it: fills `viscosity` (C,) [N s/m] and `viscous_limit` (C,) [N] for `damp`.
+    The viscous part of friction is not in it: fills `viscosity` (C,) [N s/m] and `viscous_limit` (C,) [N], infinite
+    where there is none. It is for `damp`, and with a printed law acts at the velocity given.
 
     Args:
-        model: NONE, RESET_INTEGRATOR, KARNOPP, DAHL or COULOMB.
+        law: `FrictionLaw`.
         count: number of rows in use.
         normal: unit normals, (C, 3).
         slip_velocity: of B's point relative to A's, now, that is after the step before [m/s], in world axes, (C, 3);
@@ -239,12 +290,12 @@ def friction_forces(
         normal_force: [N], (C,); rows without are released, rows with HELD keep their bonds and have no force.
         mu: static and kinetic coefficients, (C, 2).
         mobility: bound of the tangential velocity per unit impulses at all contacts [1/kg], (C,): see
-            `tangential_mobility`. 0: nothing is capped.
-        breakaway: z0 [m]. deadband: v_min [m/s]. damping: beta [N s/m]. period: h [s].
+            `tangential_mobility`. 0: nothing is capped, as in a printed law.
+        period: h [s].
         bonds: `Bonds` of these rows, changed in place.
         force, viscosity, viscous_limit: filled.
     """
-    h = period
+    h, model, breakaway, deadband, damping = period, law.model, law.breakaway, law.deadband, law.damping
     for i in range(count):
         force[i, 0] = force[i, 1] = force[i, 2] = viscosity[i] = viscous_limit[i] = 0.0
         if normal_force[i] == HELD:
@@ -259,6 +310,10 @@ def friction_forces(
         kinetic = min(mu[i, 1], mu[i, 0]) * N
         if model == NONE or not (0.0 < static < math.inf and speed < math.inf):  # no number counts as no contact
             _release(bonds, i)
+            continue
+        if law.printed:
+            velocity, unit = (vx, vy, vz, speed), (nx, ny, nz)
+            _apply_printed_law(law, i, unit, velocity, static, kinetic, h, bonds, force, viscosity, viscous_limit)
             continue
         if model == COULOMB:
             _release(bonds, i)
@@ -327,6 +382,68 @@ def friction_forces(
                 viscosity[i] = damping
                 viscous_limit[i] = static
         force[i, 0], force[i, 1], force[i, 2] = fx, fy, fz
+
+
+@numba.njit(cache=True, nogil=True)
+def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, force, viscosity, viscous_limit):
+    """As `friction_forces`, of row i by the printed law of its model.
+
+    `velocity`: tangential velocity and its magnitude, four numbers; `static`, `kinetic`: friction [N].
+    """
+    vx, vy, vz, speed = velocity
+    z0, deadband = law.breakaway, law.deadband
+    if law.model == COULOMB:  # figure 4.8
+        _release(bonds, i)
+        if speed > deadband:
+            bonds.sliding[i] = SLIDES
+            force[i, 0], force[i, 1], force[i, 2] = -kinetic * vx / speed, -kinetic * vy / speed, -kinetic * vz / speed
+        elif deadband > 0.0:
+            viscosity[i], viscous_limit[i] = static / deadband, math.inf
+        return
+    zx, zy, zz = bonds.strain[i, 0], bonds.strain[i, 1], bonds.strain[i, 2]
+    z_n = zx * normal[0] + zy * normal[1] + zz * normal[2]
+    zx, zy, zz = zx - z_n * normal[0], zy - z_n * normal[1], zz - z_n * normal[2]
+    length = math.sqrt(zx * zx + zy * zy + zz * zz)
+    dx, dy, dz = h * vx, h * vy, h * vz
+    if law.model == KARNOPP:
+        K = static / z0  # k_f of a spring that breaks at mu_s |n| when it is z0 long
+        sliding = bonds.sliding[i]
+        sticks = sliding == STICKS
+        if sticks:  # z = a - c
+            zx, zy, zz = zx + dx, zy + dy, zz + dz
+            if zx * zx + zy * zy + zz * zz > z0 * z0:
+                sliding = SLIDES
+        elif speed < deadband or speed == 0.0:
+            sliding = STICKS
+        if (sliding == SLIDES or not sticks) and speed > 0.0:  # a - c of (4.10), with mu_d |n| / k_f
+            scale = kinetic / K / speed
+            zx, zy, zz = scale * vx, scale * vy, scale * vz
+        force[i, 0], force[i, 1], force[i, 2] = -K * zx, -K * zy, -K * zz  # sliding: (4.9)
+    elif law.model == RESET_INTEGRATOR:
+        stretching = zx * vx + zy * vy + zz * vz  # |z| times the sliding velocity along the bond
+        sliding = SLIDES if length >= z0 and stretching > -deadband * length else STICKS  # (4.8)
+        K = (static if sliding == STICKS else kinetic) / z0  # (1 + a) K_r and K_r
+        force[i, 0], force[i, 1], force[i, 2] = -K * zx, -K * zy, -K * zz  # (4.6)
+        if sliding == STICKS:
+            viscosity[i], viscous_limit[i] = law.damping, math.inf
+            zx, zy, zz = zx + dx, zy + dy, zz + dz
+        else:  # dz/dt = 0 along the bond, which turns with the motion
+            part = h * stretching / (length * length)
+            zx, zy, zz = zx + dx - part * zx, zy + dy - part * zy, zz + dz - part * zz
+            part = length / math.sqrt(zx * zx + zy * zy + zz * zz)
+            zx, zy, zz = part * zx, part * zy, part * zz
+    else:
+        K = kinetic / z0  # (4.11), z0 being z_max
+        force[i, 0], force[i, 1], force[i, 2] = -K * zx, -K * zy, -K * zz
+        sliding = SLIDES if length >= z0 * (1.0 - 1e-9) else STICKS  # sliding, it is z0 up to rounding
+        part = h * speed / z0 if sliding == SLIDES else 0.0  # (4.12) by forward Euler, z being a vector
+        zx, zy, zz = zx + dx - part * zx, zy + dy - part * zy, zz + dz - part * zz
+        length = math.sqrt(zx * zx + zy * zy + zz * zz)
+        if length > z0:  # z_max "is the maximum value of this distance"
+            zx, zy, zz = zx * (z0 / length), zy * (z0 / length), zz * (z0 / length)
+    bonds.strain[i, 0], bonds.strain[i, 1], bonds.strain[i, 2] = zx, zy, zz
+    bonds.stiffness[i] = K
+    bonds.sliding[i] = sliding
 
 
 @numba.njit(cache=True, nogil=True)

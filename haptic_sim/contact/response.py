@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.contact.friction import FrictionParameters
+from haptic_sim.contact.friction import FrictionLaw, FrictionParameters
 from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.dynamics.energy import (
     BY_MOTION,
@@ -69,6 +69,11 @@ class ContactParameters(Parameters):
     per: Literal["point", "wall"] = quantity(
         "point",
         description="Whether stiffness and damping are those of a contact point or shared by a wall's points",
+    )
+    penalty: Literal["consistent", "printed"] = quantity(
+        "consistent",
+        description="Law of a penalty: consistent: never pulls, and is partly implicit where it is too stiff for the "
+        "rate; printed: THESIS (4.5), explicit and without a clamp, so that its damper pulls at a point that leaves",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
     friction: FrictionParameters = quantity(
@@ -192,32 +197,27 @@ class Material(NamedTuple):
 
     Attributes:
         shared: whether stiffness and damping are shared by the points of a wall.
-        friction: code of the model; viscosity: its damping [N s/m].
+        pulls: whether a damper may pull, as printed.
         lemke: most contacts that go to the Lemke solver, -1: none do, not even a step without contacts.
     """
 
     stiffness: float
     damping: float
     shared: bool
-    friction: int
-    breakaway: float
-    deadband: float
-    viscosity: float
+    pulls: bool
+    friction: FrictionLaw
     bounce: float
     lemke: int
     tolerance: float
 
     @classmethod
     def of(cls, parameters: ContactParameters) -> Material:
-        friction = parameters.friction
         return cls(
             stiffness=parameters.stiffness,
             damping=parameters.damping,
             shared=parameters.per == "wall",
-            friction=friction.code,
-            breakaway=friction.breakaway,
-            deadband=friction.deadband,
-            viscosity=friction.damping,
+            pulls=parameters.penalty == "printed",
+            friction=FrictionLaw.of(parameters.friction),
             bounce=parameters.bounce,
             lemke=parameters.most_lemke or -1,
             tolerance=parameters.tolerance,

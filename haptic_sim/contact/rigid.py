@@ -226,7 +226,7 @@ def _bounce(packed, count, period, always):
     """As `_bouncing`."""
     a = packed.arrays
     m = a.method
-    bounce, rubs = a.material.bounce, a.material.friction != NONE
+    bounce, rubs = a.material.bounce, a.material.friction.model != NONE
     return _bouncing(count, a.rows, a.scaled, m.u, period, bounce, always, rubs, m.impacts.some, m.chosen, m.e, m.mu)
 
 
@@ -269,7 +269,7 @@ def _pose(packed, count, period):
     """As `_prepare`."""
     a = packed.arrays
     m = a.method
-    rubs = a.material.friction != NONE
+    rubs = a.material.friction.model != NONE
     old = m.steps[a.counts[NOW]]
     return _prepare(
         count,
