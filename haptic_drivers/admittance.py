@@ -79,7 +79,7 @@ class AdmittanceDeviceParameters(SensorParameters):
         -0.1, description="Of the friction that the inner servo compensates for, a part of it"
     )
     friction_speed: NotNegativePair = quantity(
-        (1e-4, 1e-3),
+        (1e-5, 1e-4),
         unit="m/s, rad/s",
         description="Below it less of Coulomb friction is compensated for, in proportion: at rest the drive is quiet",
     )

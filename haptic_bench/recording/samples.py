@@ -181,6 +181,19 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
     return Samples(table)
 
 
+def rotations(poses: np.ndarray) -> np.ndarray:
+    """R_WB (rows, 3, 3) of poses (rows, 7) [m, quat_xyzw]; column i is the body's axis i in the axes of the world."""
+    x, y, z, w = poses[:, 3:].T
+    return np.stack(
+        [
+            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], axis=-1),
+            np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], axis=-1),
+            np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], axis=-1),
+        ],
+        axis=1,
+    )
+
+
 def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> np.ndarray:
     """The ticks that are rows of the samples, in their order.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples
+from haptic_bench.recording.samples import Samples, rotations
 from haptic_bench.studies.common.linkage_motion import CLAIMS, METRICS, Held, LinkageStudy
 from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
 from haptic_sim.worlds.linkages import LaparoscopicParameters
@@ -26,8 +26,7 @@ def scene_of(experiment: Experiment) -> LaparoscopicParameters:
 
 def shaft(pose: np.ndarray) -> np.ndarray:
     """Direction from the tip to the handle (n, 3), of poses (n, 7)."""
-    x, y, z, w = pose[:, 3:].T
-    return np.stack([2 * (x * z + y * w), 2 * (y * z - x * w), 1 - 2 * (x * x + y * y)], axis=-1)
+    return rotations(pose)[:, :, 2]
 
 
 def entry_error(pose: np.ndarray) -> np.ndarray:

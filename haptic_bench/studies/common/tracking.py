@@ -22,7 +22,7 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.study import Claim, Quantity
+from haptic_bench.studies.study import Claim, Quantity, Statement
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.operators import build_operator
 from haptic_sim.parameters import six
@@ -37,7 +37,14 @@ METRICS = {
     "drive_force": Quantity("Largest force of the drive", "N"),
     "drive_limited": Quantity("Time for which the drive was at its limit", "s"),
 }
-CLAIMS = {"device_follows": Quantity("distance, and what would yield as much")}
+DEVICE_FOLLOWS = Statement(
+    "device_follows",
+    "The device stays with its tool, and so on the tool's constraints: nearer than an impedance display of 10 kN/m "
+    "would be that yields to the operator's largest force",
+    "FAULRING IV-A (impedance displays: a few kN/m); its errors are in figures 9, 11 and 12 only",
+    Quantity("distance, and what would yield as much"),
+)
+CLAIMS = (DEVICE_FOLLOWS,)
 _AXES = (("x", BLUE, ()), ("y", VERMILION, (5, 1.8)), ("z", GREEN, (5, 1.6, 1.2, 1.6)))
 
 
@@ -100,16 +107,8 @@ def claims(trial: Trial, samples: Samples, found: Mapping[str, float | None]) ->
     applied = operator_wrench(trial, samples)
     force = float(np.linalg.norm((samples.wrench("operator") if applied is None else applied)[:, :3], axis=1).max())
     yields = force / IMPEDANCE_DISPLAY
-    return [
-        Claim(
-            "device_follows",
-            "The device stays with its tool, and so on the tool's constraints: nearer than an impedance display of 10 "
-            "kN/m would be that yields to the operator's largest force",
-            "FAULRING IV-A (impedance displays: a few kN/m); its errors are in figures 9, 11 and 12 only",
-            {"distance [m]": distance, "yielding [m]": yields, "largest force [N]": force},
-            distance < yields if force > 0.0 else None,
-        )
-    ]
+    measured = {"distance [m]": distance, "yielding [m]": yields, "largest force [N]": force}
+    return [DEVICE_FOLLOWS.judged(measured, distance < yields if force > 0.0 else None)]
 
 
 def figure(trial: Trial, samples: Samples) -> Figure:
