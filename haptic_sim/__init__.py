@@ -5,9 +5,12 @@ For programs: `World` is a world that is advanced step by step. It is imported w
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-from haptic_sim import kernel_cache
 
 if TYPE_CHECKING:
     from haptic_sim.simulation import Body as Body
@@ -16,7 +19,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Body", "Contact", "World"]
 
-kernel_cache.register()
+_KERNELS = "haptic_sim.kernel_cache"  # is to be there before any kernel is defined
+
+
+class _NumbaFinder:
+    """Imports `kernel_cache` when Numba has been imported, which takes most of a second: not before it is needed."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "numba":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                importlib.import_module(_KERNELS)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+if "numba" in sys.modules:
+    importlib.import_module(_KERNELS)
+else:
+    sys.meta_path.insert(0, _NumbaFinder())
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,8 @@ So one folder serves all checkouts and installations of a user: `kernels` in HAP
 the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, or names a class that has gone, is
 forgotten.
 
-`haptic_sim` registers this when it is imported, which is before any kernel is defined. Kernels of other packages are
-Numba's own affair: one that calls a kernel of ours has to be declared without `cache=True`.
+This is imported with Numba (haptic_sim/__init__.py), so before any kernel is defined, and takes effect then. Kernels of
+other packages are Numba's own affair: one that calls a kernel of ours has to be declared without `cache=True`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Unknown(Exception):
     """Something of which it cannot be told whether it has changed: what was compiled from it is not kept."""
 
 
-def register() -> None:
+def _register() -> None:
     """Let the kernels of our packages be kept by this module."""
     numbas_own = Dispatcher.enable_caching
 
@@ -378,3 +378,6 @@ def _name(thing: Any) -> str:
 
 def _hash(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+_register()

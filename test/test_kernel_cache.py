@@ -204,6 +204,23 @@ def test_versions_of_a_source_do_not_pile_up(tmp_path: Path) -> None:
     assert len(list(package.kept.iterdir())) == 2
 
 
+@pytest.mark.parametrize("first", ["haptic_sim", "numba", "haptic_sim.kernel_cache"])
+def test_numba_is_imported_when_a_kernel_needs_it_and_kernels_are_kept_from_then_on(first: str) -> None:
+    code = f"""
+import sys
+import {first}
+import haptic_sim
+if {first!r} == "haptic_sim":
+    assert not {{"numba", "pinocchio", "numpy"}} & set(sys.modules)
+from haptic_sim import spatial
+from haptic_sim.kernel_cache import KernelCache
+assert isinstance(spatial.quat_from_matrix._cache, KernelCache)
+assert not [finder for finder in sys.meta_path if type(finder).__module__ == "haptic_sim"]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
     for name in kernel_cache.PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):

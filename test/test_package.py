@@ -22,6 +22,7 @@ KEYS = {  # of rosdep, by the module that is imported, where they are not the sa
     "mcap": "mcap-ros2-support",
     "pinocchio": "pinocchio",
     "rosbags": "python3-rosbags-pip",
+    "transforms3d": "tf_transformations",  # wraps it, so comes with it
     "trimesh": "python3-trimesh-pip",
     "mujoco": "python3-mujoco-pip",
     "zstandard": "mcap-ros2-support",
@@ -35,9 +36,7 @@ NOT_IMPORTED = {  # run-time dependencies, with the reason
     "ros2launch": "the command `ros2 launch`",
     "rosbag2_storage_mcap": "`ros2 bag` reads our bags with it",
     "rosidl_default_runtime": "whoever exports interfaces names it",
-    "tf_transformations": "the views will stand on it",
 }
-LATER = {"transforms3d": "what tf_transformations wraps, where that is not installed"}
 FOR_CMAKE = {"ament_cmake_pytest", "launch_testing_ament_cmake"}
 
 
@@ -119,9 +118,9 @@ def test_package_xml_declares_the_packages_of_the_messages(declared: dict[str, s
 
 
 def test_setup_py_declares_what_runs_without_ros() -> None:
-    ros = {"rclpy", "rcl_interfaces", "diagnostic_msgs", "launch", "launch_ros"}
+    ros = {"rclpy", "rcl_interfaces", "diagnostic_msgs", "launch", "launch_ros", "tf_transformations"}
     run = {name for folder in OURS - {"haptics"} for name, _ in imported(folder)} - ros - optional()
-    assert modules(names(setup()["install_requires"])) - LATER.keys() == run
+    assert modules(names(setup()["install_requires"])) == run
 
 
 def test_the_versions_that_are_asked_for_at_the_start_are_those_of_setup_py() -> None:

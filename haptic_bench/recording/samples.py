@@ -12,6 +12,7 @@ from haptic_bench.experiment import Trial
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_sim.dynamics.energy import TERMS, UnstableError
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolSizes, columns
+from haptic_sim.rotations import matrices
 
 _POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 _TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
@@ -183,15 +184,7 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
 
 def rotations(poses: np.ndarray) -> np.ndarray:
     """R_WB (rows, 3, 3) of poses (rows, 7) [m, quat_xyzw]; column i is the body's axis i in the axes of the world."""
-    x, y, z, w = poses[:, 3:].T
-    return np.stack(
-        [
-            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], axis=-1),
-            np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], axis=-1),
-            np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], axis=-1),
-        ],
-        axis=1,
-    )
+    return matrices(poses[:, 3:])
 
 
 def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> np.ndarray:

@@ -48,7 +48,6 @@ PACKAGES = {
     "trimesh": Bounds("trimesh", "4.0"),
     "zstandard": Bounds("zstandard", "0.21"),
 }
-LATER = ("transforms3d",)  # wanted, not imported yet
 
 
 def number(version):
@@ -60,8 +59,6 @@ def unmet(*, missing=True):
     """A line for each package that is not there (if `missing` ones count), or not in a version that we can use."""
     lines = []
     for name, bounds in PACKAGES.items():
-        if name in LATER:
-            continue
         remedy = bounds.remedy or f"python3 -m pip install '{name}{bounds}'"
         version, place = _found(name, bounds.module)
         if version is None:

@@ -33,6 +33,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, simulated
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
 from haptic_sim.contact.response import RIGID, Method
+from haptic_sim.rotations import matrices
 from haptic_sim.worlds.scenes import GRAVITY, DropParameters
 
 STEADY = 0.02  # [s] without collision, after which a body that is near the floor rests: no hop below NEAR lasts longer
@@ -141,8 +142,7 @@ class Motion:
         q = np.stack([samples[f"q{i}"] for i in range(14)], axis=-1)
         v = np.stack([samples[f"v{i}"] for i in range(12)], axis=-1)
         ball, ball_speed = q[:, 2] - scene.radius, v[:, 2]
-        x, y, z, w = q[:, 10:14].T
-        up = np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], axis=-1)  # in cube's axes
+        up = matrices(q[:, 10:14])[:, 2]  # in cube's axes
         signs = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
         corners = 0.5 * scene.side * signs
         heights = q[:, 9, None] + up @ corners.T

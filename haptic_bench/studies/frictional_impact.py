@@ -35,6 +35,7 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study, scene_as
+from haptic_sim.rotations import matrices
 from haptic_sim.worlds.scenes import ROD_END, StrikeParameters
 
 NOT_YET, STICKS, SLIDES, REVERSED = 0, 1, 2, 3
@@ -255,15 +256,9 @@ class Impact:
 def _motion(scene: StrikeParameters, body: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lever of the contact, linear and angular velocity of a body, in world axes, each (rows, 3)."""
     first, at = 7 * BODIES.index(body), 6 * BODIES.index(body)
-    x, y, z, w = (samples[f"q{first + i}"] for i in range(3, 7))
+    R = matrices(np.stack([samples[f"q{first + i}"] for i in range(3, 7)], axis=-1))
     velocity = np.stack([samples[f"v{at + i}"] for i in range(3)], axis=-1)
     turning = np.stack([samples[f"v{at + i}"] for i in range(3, 6)], axis=-1)  # in the body's axes
-    columns = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y + z * w), 2 * (x * z - y * w)],
-        [2 * (x * y - z * w), 1 - 2 * (x * x + z * z), 2 * (y * z + x * w)],
-        [2 * (x * z + y * w), 2 * (y * z - x * w), 1 - 2 * (x * x + y * y)],
-    ]
-    R = np.array(columns).transpose(2, 1, 0)
     down = np.array([0.0, 0.0, -1.0])
     lever = scene.radius * down if body == "ball" else -0.5 * scene.length * R[:, :, 2] + ROD_END * down
     return np.broadcast_to(lever, velocity.shape), velocity, np.einsum("nij,nj->ni", R, turning)

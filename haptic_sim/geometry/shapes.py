@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from haptic_sim.geometry.meshes import MeshError, convex_pieces, convex_shape, hull_mass, read_mesh
 from haptic_sim.parameters import Parameters, _positive, quantity
+from haptic_sim.rotations import from_roll_pitch_yaw
 
 Vector = tuple[float, float, float]
 PositiveVector = Annotated[Vector, AfterValidator(_positive)]
@@ -56,7 +57,7 @@ class Placed(Parameters):
 
 def placement(position: Vector, rotation: Vector) -> pin.SE3:
     """A placement from a position [m] and roll, pitch, yaw [rad]: R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    return pin.SE3(pin.rpy.rpyToMatrix(*rotation), np.array(position, float))
+    return pin.XYZQUATToSE3(np.array([*position, *from_roll_pitch_yaw(*rotation)]))
 
 
 class BoxParameters(Placed):

@@ -24,6 +24,7 @@ from haptic_sim.constraints.parameters import (
     RollingBallParameters,
 )
 from haptic_sim.parameters import ParameterError
+from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 
 _AXES = np.eye(3)
 
@@ -86,8 +87,8 @@ def _constraint(
             kind, axes_A, axes_B = in_worlds.AXIS_ALONG, _along(given.direction), _along(given.axis)
         case FrameOnFrameParameters():
             kind, point = in_worlds.FRAME_ON_FRAME, given.point
-            axes_A = pin.rpy.rpyToMatrix(*given.point_rotation).T
-            axes_B = pin.rpy.rpyToMatrix(*given.rotation).T
+            axes_A = matrix(from_roll_pitch_yaw(*given.point_rotation)).T
+            axes_B = matrix(from_roll_pitch_yaw(*given.rotation)).T
         case AxisThroughPointParameters():
             kind, point, axes_B = in_worlds.AXIS_THROUGH_POINT, given.point, _along(given.axis)
         case KnifeEdgeParameters():

@@ -13,6 +13,7 @@ from pydantic import model_validator
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.geometry.shapes import Vector
 from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.rotations import from_roll_pitch_yaw, matrix
 from haptic_sim.worlds.parameters import rank_fade_quantity, rank_tolerance_quantity
 
 GRAVITY = 9.81  # [m/s^2]
@@ -81,11 +82,11 @@ class DoorParameters(_Held):
     def world(self, tool: Any, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `haptic_sim.worlds.scenes.build_world`."""
         lean, closed = math.radians(self.lean), math.radians(self.closing_angle)
-        upright = pin.rpy.rpyToMatrix(0.0, lean, 0.0)
+        upright = matrix(from_roll_pitch_yaw(0.0, lean, 0.0))
         at = np.array([self.width - 2.0 * BUMPER, -0.5 * self.thickness - BUMPER, 0.0])
         bumper = {
             "joint": "fixed",
-            "position": (upright @ pin.rpy.rpyToMatrix(0.0, 0.0, closed) @ at).tolist(),
+            "position": (upright @ matrix(from_roll_pitch_yaw(0.0, 0.0, closed)) @ at).tolist(),
             "shapes": [{"type": "sphere", "radius": BUMPER}],
         }
         leaf = {
