@@ -30,6 +30,8 @@ class RowArrays(NamedTuple):
         coordinate: of a limit of a joint, the coordinate that it limits, (C,) int64; -1 for a contact. A limit has no
             bodies, point and tangents, and its normal has no meaning.
         direction: +1 for a lower limit, -1 for an upper one: its normal velocity is so many times the coordinate's.
+        half_of: of a row that stands for one of two colliding bodies alone, the contact of both, (C,) int64; else -1.
+            See `haptic_sim.contact.halves`.
     """
 
     id: np.ndarray
@@ -43,6 +45,7 @@ class RowArrays(NamedTuple):
     friction: np.ndarray
     coordinate: np.ndarray
     direction: np.ndarray
+    half_of: np.ndarray
 
 
 class ContactRows:
@@ -50,11 +53,12 @@ class ContactRows:
 
     Args:
         limits: rows beyond the capacity for contacts, for `haptic_sim.dynamics.joints.append_limits`.
+        halves: whether there are two more for each contact, for `haptic_sim.contact.halves.append_halves`.
     """
 
-    def __init__(self, capacity: int = CAPACITY, limits: int = 0):
+    def __init__(self, capacity: int = CAPACITY, limits: int = 0, halves: bool = False):
         self.capacity, self.count = capacity, 0
-        capacity += limits
+        capacity += limits + (2 * capacity if halves else 0)
         self.arrays = RowArrays(
             id=np.zeros(capacity, np.int64),
             body=np.zeros((capacity, 2), np.int64),
@@ -67,6 +71,7 @@ class ContactRows:
             friction=np.zeros((capacity, 2)),
             coordinate=np.full(capacity, -1, np.int64),
             direction=np.zeros(capacity),
+            half_of=np.full(capacity, -1, np.int64),
         )
         self.id, self.body, self.point, self.normal, self.separation = self.arrays[:5]
         self.velocity, self.wall, self.restitution, self.friction = self.arrays[5:9]

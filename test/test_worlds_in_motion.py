@@ -12,7 +12,9 @@ import pytest
 from scipy.spatial.transform import Rotation
 from world_builder import IMPULSIVE, METHODS, RIGID, Body, G, Simulation, ball, box, plane, turned
 
+from haptic_sim.dynamics.energy import IMPACT, NUMERICAL
 from haptic_sim.messages import COLLIDING, FREE, RESTING
+from haptic_sim.parameters import ParameterError
 
 T = 1e-3  # [s]
 DOWN = [0.0, 0.0, -G]
@@ -294,7 +296,7 @@ def test_each_contact_has_its_own_restitution(method: str) -> None:
 # linkages
 
 
-def carriage(method: str, e: float, base: float) -> Simulation:
+def carriage(method: str, e: float, base: float, two: float = -0.4, **contact: Any) -> Simulation:
     """Two sliders on a carriage that itself slides freely along the same line."""
 
     def slider(x: float, mass: float, speed: float) -> Body:
@@ -317,9 +319,9 @@ def carriage(method: str, e: float, base: float) -> Simulation:
             "inertia": [1.0, 1.0, 1.0],
         },
         "one": slider(0.0, 0.5, 0.8),
-        "two": slider(0.1105, 2.0, -0.4),
+        "two": slider(0.1105, 2.0, two),
     }
-    return Simulation(bodies, method, contact={"restitution": e, **FIRM}, tool="one")
+    return Simulation(bodies, method, contact={"restitution": e, **FIRM, **contact}, tool="one")
 
 
 @pytest.mark.parametrize("method", IMPULSIVE)
@@ -341,6 +343,34 @@ def test_a_self_collision_obeys_the_relative_velocity_and_keeps_momentum(method:
     assert after[2] - after[1] == pytest.approx(-e * (before[2] - before[1]), abs=1e-9)
     middle = masses[1:] @ before[1:] / 2.5
     np.testing.assert_allclose(after, [0.3, middle - e * 0.8 * 1.2, middle + e * 0.2 * 1.2], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("relative", "before"), [(-0.4, -0.1), (-0.1, 0.2)])
+def test_bodies_of_a_self_collision_obey_the_law_alone_where_it_is_printed(
+    e: float, relative: float, before: float
+) -> None:
+    """THESIS (4.22, 4.23): v' = -e v for either; a body that moves away is not pulled back. No momentum is kept."""
+    sim = carriage("impulse_augmented", e, 1.0, relative, self_collision="printed")
+    kinetic = 0.5 * (0.5 * 1.1**2 + 2.0 * before**2 + 0.3**2)
+    while sim.state.contact_state != COLLIDING:
+        sim.step()
+    v = sim.state.v
+    after = [v[0], v[0] + v[1], v[0] + v[2]]
+    expected = [0.3, -e * 1.1, -e * before if before < 0.0 else before]
+    np.testing.assert_allclose(after, expected, rtol=0, atol=1e-9)
+    lost = kinetic - 0.5 * (0.5 * after[1] ** 2 + 2.0 * after[2] ** 2 + 0.3**2)
+    assert lost >= -1e-12
+    assert sim.state.contacts == 1  # halves are no contacts
+    sim.step()  # the state has the energies of the beginning of a step
+    assert sim.state.energy[IMPACT] == pytest.approx(lost, abs=1e-9)
+    assert abs(sim.state.energy[NUMERICAL]) < 1e-9
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"impulse_augmented"}))
+def test_methods_with_one_law_of_restitution_refuse_the_printed_one(method: str) -> None:
+    with pytest.raises(ParameterError, match=r"self_collision = printed: is made for environment\.method = imp"):
+        carriage(method, 0.5, 1.0, self_collision="printed")
 
 
 # what holds in all worlds

@@ -891,6 +891,12 @@ def _penalties(
                     g = _group_of(contacts, i, group)
                     if g >= 0 and colliding[g]:
                         collides[i] = True
+            for i in range(count):
+                if rows.half_of[i] >= 0:
+                    collides[i] = collides[rows.half_of[i]]
+            for i in range(count):
+                if rows.half_of[i] >= 0:
+                    collides[rows.half_of[i]] = False
     stored = 0.0
     share = 1.0
     m = 0

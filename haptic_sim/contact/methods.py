@@ -8,6 +8,7 @@ from haptic_sim.contact.compliant import CompliantContact
 from haptic_sim.contact.response import RIGID, ContactParameters, ContactResponse, Method, Rendering
 from haptic_sim.contact.rigid import RigidContact
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.parameters import ParameterError
 
 
 def build_response(
@@ -28,7 +29,17 @@ def build_response(
             penalties.
         wrench_limit: of the device, (6,) [N, N m].
         capacity: contacts at most.
+
+    Raises:
+        ParameterError: the method cannot do what the parameters ask for.
     """
+    if parameters.self_collision == "printed" and method != "impulse_augmented":
+        raise ParameterError(
+            [
+                "contact.self_collision = printed: is made for environment.method = impulse_augmented, not for "
+                f"{method}; use consistent"
+            ]
+        )
     if method in RIGID:
         return RigidContact(body, parameters, capacity, method)
     return CompliantContact(body, parameters, capacity, method, rendering, wrench_limit)

@@ -76,6 +76,12 @@ class ContactParameters(Parameters):
         "rate; printed: THESIS (4.5), explicit and without a clamp, so that its damper pulls at a point that leaves",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
+    self_collision: Literal["consistent", "printed"] = quantity(
+        "consistent",
+        description="Of impulse_augmented, what obeys the restitution where two moving bodies collide: consistent: "
+        "their relative velocity (THESIS 4.21); printed: the velocity of each alone (4.22, 4.23), which keeps no "
+        "momentum",
+    )
     friction: FrictionParameters = quantity(
         FrictionParameters(), description="Friction; of the methods constraint and hybrid the coefficients"
     )

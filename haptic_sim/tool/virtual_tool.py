@@ -8,6 +8,7 @@ import numba
 import numpy as np
 
 from haptic_sim.constraints.bodies import ConstrainedMultibody
+from haptic_sim.contact.halves import append_halves
 from haptic_sim.contact.methods import build_response
 from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import ContactRows
@@ -74,11 +75,13 @@ class VirtualTool:
         )
         self.rate, self.period = rate, 1.0 / rate
         limited = sum(law.limited for law in world.laws) if method != "penalty" else 0
-        self.rows = ContactRows(limits=2 * limited)
+        halves = contact.self_collision == "printed"
+        self.rows = ContactRows(limits=2 * limited, halves=halves)
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size)
         self._rigid = method in RIGID
         limits = LimitArrays(self.body.arrays.joints, self.rows.arrays, self.body.v)
         self._limits = Packed(limits) if limited else None
+        self._halves = Packed(self.rows.arrays) if halves else None
         self.energy = self.contact.balance
         self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
         self._excess = ""  # why discrete time has added more energy than was supplied
@@ -134,6 +137,8 @@ class VirtualTool:
         contacts = self.rows.count
         if self._limits is not None:
             self.rows.count = append_limits(self._limits, contacts, self.period, self._rigid)
+        if self._halves is not None:
+            self.rows.count = append_halves(self._halves, self.rows.count)
         if isinstance(self.body, ConstrainedMultibody):
             listed = self._step_constrained(self.body, command, state)
         else:

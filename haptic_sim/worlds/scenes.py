@@ -212,6 +212,9 @@ class TwoLinksParameters(Parameters):
     contact_height: float = quantity(
         0.7, unit="m", description="Where along the arm the obstacle is: its height beside an upright arm", gt=0.0
     )
+    obstacle_mass: float | None = quantity(
+        None, unit="kg", description="Of the obstacle, which moves in the plane; null: it is fixed", gt=0.0
+    )
     restitutions: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = quantity(
         tuple(i / 20 for i in range(21)), description="Coefficients of restitution to try", min_length=1
     )
@@ -229,7 +232,7 @@ class TwoLinksParameters(Parameters):
         return int(self.contact_height > self.lengths[0])
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
-        """See `build_world`; the obstacle is a small ball."""
+        """See `build_world`; the obstacle is a small ball. Where it moves its coordinates are after the arm's."""
         thick, ball = 0.02, 0.01  # [m]
         links: dict[str, Any] = {}
         parent, where = "world", 0.0
@@ -253,12 +256,16 @@ class TwoLinksParameters(Parameters):
         at = (self.contact_height - self.struck * self.lengths[0]) * _direction(angle)
         at += self.struck * self.lengths[0] * _direction(self.angles[0])
         at += (0.5 * thick + ball - 1e-9) * _direction(angle + 0.5 * math.pi)  # it just touches
-        obstacle = {
-            "joint": "fixed",
-            "position": [*at.tolist(), 0],
-            "shapes": [{"type": "sphere", "radius": ball}],
-        }
-        return {"planar": True, "gravity": [0, 0, 0], "bodies": {"obstacle": obstacle, **links}, "tool": "distal_link"}
+        shapes = [{"type": "sphere", "radius": ball}]
+        obstacle: dict[str, Any]
+        if self.obstacle_mass is None:
+            obstacle = {"joint": "fixed", "position": [*at.tolist(), 0], "shapes": shapes}
+            bodies = {"obstacle": obstacle, **links}
+        else:
+            mass, inertia = self.obstacle_mass, 0.4 * self.obstacle_mass * ball**2
+            obstacle = {"joint": "planar", "position": at.tolist(), "mass": mass, "inertia": inertia, "shapes": shapes}
+            bodies = {**links, "obstacle": obstacle}
+        return {"planar": True, "gravity": [0, 0, 0], "bodies": bodies, "tool": "distal_link"}
 
 
 class DropParameters(Parameters):
