@@ -17,7 +17,7 @@ __all__ = ["RecordedTrial", "load_trial", "run"]
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from haptic_bench.trials import recorded
+        from haptic_bench.trials import recorded  # imported when it is first used
 
         return getattr(recorded, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -49,7 +49,7 @@ else:
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from haptic_sim import simulation
+        from haptic_sim import simulation  # imported when it is first used
 
         return getattr(simulation, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

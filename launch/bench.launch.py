@@ -31,10 +31,11 @@ if lacking := requirements.unmet():
     raise RuntimeError("; ".join(lacking))
 
 from haptic_bench import experiment
+from haptic_bench.recording.summary import is_complete
 from haptic_bench.running import namespaces
 from haptic_bench.running.graph import node_specs, write_parameters
 from haptic_bench.running.runner import Interruption, Outcome, Progress, error_said
-from haptic_bench.trials.trial import conclude, is_complete, new_directory
+from haptic_bench.trials.trial import conclude, new_directory
 from haptic_sim.parameters import ParameterError
 from launch import Event, EventHandler, LaunchContext, LaunchDescription, LaunchDescriptionEntity
 

@@ -12,9 +12,9 @@ from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
-from haptic_bench.recording.samples import MessageStore, Samples, of_trial, simulated
+from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_bench.replay.resimulation import resimulate
-from haptic_bench.running.offline import simulate
+from haptic_bench.running.offline import simulate, simulated
 from haptic_bench.studies.common import tracking
 from haptic_control.admittance import AdmittanceParameters
 from haptic_sim.parameters import ParameterError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import simulated
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import bounce_settle
 from haptic_bench.studies.bounce_settle import Bounces, Motion
 from haptic_sim.parameters import ParameterError

@@ -21,6 +21,7 @@ from haptic_bench import experiment
 from haptic_bench.commands import command_line
 from haptic_bench.recording import bag, trial_bag
 from haptic_bench.recording.samples import Samples, complete_ticks
+from haptic_bench.recording.summary import is_complete
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.trials import sweep, trial
 from haptic_sim.messages import TOPICS, tick_place
@@ -77,7 +78,7 @@ def test_a_second_signal_leaves_a_closed_trial(
         assert interruption.count == 2
     monkeypatch.undo()
     assert [summary] == seen
-    assert not trial.is_complete(summary) and summary["metrics"] == {}
+    assert not is_complete(summary) and summary["metrics"] == {}
     assert (summary["status"], summary["ticks"], summary["bag"]) == ("interrupted", 103, trial_bag.digest(directory))
     said = capfd.readouterr().err
     assert said == (
@@ -110,7 +111,7 @@ def test_the_first_signal_of_all_only_says_what_the_next_would_do(
     monkeypatch.setattr(trial, "read_samples", lambda *given: (os.kill(os.getpid(), signal.SIGINT), real(*given))[1])
     with Interruption() as interruption:
         summary = trial.conclude(loaded, "offline", directory, Outcome("done"), interruption)
-    assert trial.is_complete(summary) and summary["status"] == "done" and interruption.count == 1
+    assert is_complete(summary) and summary["status"] == "done" and interruption.count == 1
     assert capfd.readouterr().err.count("trial closed: done, 103 ticks; writing samples and page (Ctrl-C again") == 1
 
 
@@ -156,7 +157,7 @@ def test_a_trial_that_is_killed_while_it_is_concluded_is_made_whole(whole: Path,
     )
     done = subprocess.run([sys.executable, "-c", code, str(directory), place], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert not trial.is_complete(read(directory)) and not (directory / "report.html").exists()
+    assert not is_complete(read(directory)) and not (directory / "report.html").exists()
     assert command_line.main(["report", str(directory)]) == 0
     mended, expected = read(directory), read(whole)
     for key in ("experiment", "status", "ticks", "metrics", "claims", "coordinates", "bag"):

@@ -11,10 +11,11 @@ import pytest
 from conftest import Haptics
 
 from haptic_bench import experiment
+from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import Trial
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import constrained_contact as study
-from haptic_bench.studies.study import Analysis
 from haptic_sim.parameters import ParameterError
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import Analysis, corner_peg
 from haptic_sim.parameters import ParameterError
 

@@ -10,7 +10,8 @@ import pytest
 
 from haptic_bench import experiment
 from haptic_bench.analysis.figures import Curve, Style
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import Analysis, study_of
 from haptic_bench.studies.common import exact_tools
 from haptic_sim.parameters import ParameterError

@@ -11,7 +11,7 @@ import yaml
 
 from haptic_bench import experiment
 from haptic_bench.experiment import catalogue, load, read_document, read_resolved, write_resolved
-from haptic_bench.recording.samples import simulated
+from haptic_bench.running.offline import simulated
 from haptic_sim.parameters import ParameterError
 
 

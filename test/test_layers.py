@@ -21,8 +21,28 @@ MAY_IMPORT = {
     "haptic_drivers": {"haptic_drivers", "haptic_sim"},
     "haptic_bench": set(PACKAGES),
 }
-ROOMS = ("dynamics", "hand", "geometry", "contact", "constraints", "worlds", "tool", "simulation", "nodes")
-"""Of haptic_sim, from the ground up: what stands in none of them is the ground, and imports no room."""
+ROOMS = {
+    "haptic_sim": ("dynamics", "hand", "geometry", "contact", "constraints", "worlds", "tool", "simulation", "nodes"),
+    "haptic_bench": (
+        "set_up",
+        "experiment",
+        "recording",
+        "nodes",
+        "running",
+        "analysis",
+        "references",
+        "studies",
+        "report",
+        "trials",
+        "replay",
+        "benchmarks",
+        "commands",
+        "__main__",
+    ),
+}
+"""Of a package, from the ground up: what stands in none of them is the ground, and imports no room."""
+FRONT_DOORS = {"haptic_sim": "simulation", "haptic_bench": "trials"}
+"""The room on which a package itself opens."""
 ROS = {"rclpy", "haptics", "rcl_interfaces", "std_msgs", "geometry_msgs", "launch", "launch_ros"}
 
 
@@ -66,16 +86,25 @@ def test_the_stairs_go_one_way(package: str) -> None:
 
 
 def height(module: str) -> int:
-    """On which stair of haptic_sim a module stands; 0 is the ground."""
-    room = module.split(".")[1] if "." in module else "simulation"  # the front door opens on it
-    return ROOMS.index(room) + 1 if room in ROOMS else 0
+    """On which stair of its package a module stands; 0 is the ground."""
+    package, _, rest = module.partition(".")
+    room = rest.partition(".")[0] if rest else FRONT_DOORS[package]
+    return ROOMS[package].index(room) + 1 if room in ROOMS[package] else 0
 
 
-def test_rooms_of_the_simulation_import_what_is_below_them() -> None:
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_import_what_is_below_them(package: str) -> None:
     for module, targets in arrows().items():
         for target in targets:
-            if module.startswith("haptic_sim") and target.startswith("haptic_sim."):
+            if module.partition(".")[0] == target.partition(".")[0] == package:
                 assert height(target) <= height(module), f"{module} imports {target}, which is above it"
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_room_is_a_folder_and_every_folder_a_room(package: str) -> None:
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    named = {room for room in ROOMS[package] if not (ROOT / package / f"{room}.py").is_file()}
+    assert folders == named
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
@@ -112,9 +141,21 @@ def test_circles_are_found() -> None:
     assert circles({"a": {"b"}, "b": set()}) == []
 
 
-@pytest.mark.parametrize("package", PACKAGES[:4])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_no_files_import_each_other_in_a_circle(package: str) -> None:
     assert [circle for circle in circles(arrows()) if any(one.startswith(package) for one in circle)] == []
+
+
+def test_an_import_of_ours_in_a_function_says_why() -> None:
+    """It may spare a start what it does not need; it may not hide a circle, which the tests above would show."""
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            for function in ast.walk(ast.parse("\n".join(lines))):
+                if isinstance(function, ast.FunctionDef):
+                    for node in ast.walk(function):
+                        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES:
+                            assert "  # " in lines[node.lineno - 1], f"{path}:{node.lineno}: without a reason"
 
 
 def test_cores_import_no_ros() -> None:
@@ -130,7 +171,7 @@ def test_cores_run_where_ros_is_not_installed() -> None:
         "import sys\n"
         "sys.modules['rclpy'] = None  # any import of it fails\n"
         "from haptic_bench.experiment import load\n"
-        "from haptic_bench.recording.samples import simulated\n"
+        "from haptic_bench.running.offline import simulated\n"
         "print(len(simulated(load('corner_peg', duration=0.1)[0])))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -11,11 +11,11 @@ import pytest
 from conftest import Haptics
 
 from haptic_bench import experiment
+from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import simulate
 from haptic_bench.studies.linkage_controlled import NOT_THE_SOURCES, STUDY
-from haptic_bench.studies.study import Analysis
 
 
 def trial(*settings: str) -> Trial:

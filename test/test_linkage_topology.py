@@ -14,11 +14,11 @@ import pytest
 from conftest import Haptics
 
 from haptic_bench import experiment
+from haptic_bench.analysis.claims import Analysis
 from haptic_bench.analysis.figures import Curve, Style
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.linkage_topology import STUDY, SUBSTANTIAL, Variant, drift_at
-from haptic_bench.studies.study import Analysis
 from haptic_sim.dynamics.arms import three_links
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand

@@ -14,7 +14,7 @@ import pinocchio as pin
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import simulated
+from haptic_bench.running.offline import simulated
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
 from haptic_sim.tool.local_model import LocalModel

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT
 
 from haptic_bench.commands import command_line
-from haptic_bench.set_up import prepare, requirements
+from haptic_bench.set_up import requirements
 
 OURS = {"haptics", "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench"}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
@@ -174,7 +174,6 @@ def test_the_command_line_names_what_is_missing(
     monkeypatch.setattr(
         requirements, "_found", lambda name, module: (None, "") if name == "pyyaml" else found(name, module)
     )
-    monkeypatch.setattr(prepare, "mend", lambda error: None)  # as outside of a checkout
 
     def imported(name: str) -> None:
         raise ModuleNotFoundError("No module named 'yaml'", name="yaml")

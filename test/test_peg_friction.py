@@ -8,7 +8,8 @@ import pytest
 
 from haptic_bench import experiment
 from haptic_bench.analysis.figures import Curve, style_of
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import peg_friction
 
 STUDY = peg_friction.STUDY

@@ -12,6 +12,7 @@ import sys
 import pytest
 from conftest import ROOT
 
+from haptic_bench.commands import start
 from haptic_bench.set_up import prepare
 
 LAUNCHER = ROOT / "haptics"  # of the checkout, where `prepare` may be of an installed package
@@ -214,23 +215,23 @@ def test_damage_is_a_file_of_a_package_that_is_gone_or_cut_short(whole):
 
 def test_a_failed_import_remakes_a_damaged_environment_alone_and_once(whole, monkeypatch, capfd):
     started = []
-    monkeypatch.setattr(prepare, "for_this_shell", lambda: whole)
-    monkeypatch.setattr(prepare, "start", lambda *arguments: started.append(arguments) or 5)
+    monkeypatch.setattr(start, "for_this_shell", lambda: whole)
+    monkeypatch.setattr(start, "start", lambda *arguments: started.append(arguments) or 5)
     monkeypatch.setattr(sys, "argv", ["haptics", "list"])
-    monkeypatch.setenv(prepare.REPAIRED, "")
+    monkeypatch.setenv(start.REPAIRED, "")
     folder = installed(whole)
     error = ImportError("libfoo.so: cannot open shared object file")
-    prepare.mend(error)  # not in this environment
+    start.mend(error)  # not in this environment
     monkeypatch.setattr(sys, "prefix", str(whole.venv))
-    prepare.mend(error)  # whole: the library is of someone else
+    start.mend(error)  # whole: the library is of someone else
     assert not started
     (folder / "_core.so").unlink()
     with pytest.raises(SystemExit) as stop:
-        prepare.mend(error)
+        start.mend(error)
     damage = f"{folder / '_core.so'} is gone"
     assert (stop.value.code, started) == (5, [(["list"], damage)])
     with pytest.raises(SystemExit) as stop:
-        prepare.mend(error)
+        start.mend(error)
     assert (stop.value.code, len(started)) == (1, 1)
     said = f"haptics: the environment was remade and is broken still: {damage} ({error})\n"
     assert capfd.readouterr().err == said
@@ -240,6 +241,7 @@ def test_a_failed_import_remakes_a_damaged_environment_alone_and_once(whole, mon
 START = """
 import sys
 from pathlib import Path
+from haptic_bench.commands import start
 from haptic_bench.set_up import prepare
 prepare.ROOT = Path(sys.argv[1])
 prepare.check_machine = lambda stages: None
@@ -247,7 +249,7 @@ def make(self, lock):
     (self.venv / "bin").mkdir(parents=True, exist_ok=True)
     self._run("pip install", ["sh", "-c", sys.argv[2]], None, lock)
 prepare.Preparation._make_environment = make
-sys.exit(prepare.start(['benchmark']))
+sys.exit(start.start(['benchmark']))
 """
 
 
@@ -407,7 +409,7 @@ def test_missing_parts_of_python_are_said_in_one_line(tmp_path, monkeypatch):
 def test_unwritable_checkout_is_said_in_one_line(checkout, monkeypatch, capfd):
     write(checkout / ".haptics")  # a file where the folder should be: refused even to the superuser
     monkeypatch.setattr(prepare, "ROOT", checkout)
-    assert prepare.start(["benchmark"]) == 1
+    assert start.start(["benchmark"]) == 1
     message = f"haptics: cannot prepare the environment: File exists: {checkout / '.haptics'}\n"
     assert capfd.readouterr().err == message
 

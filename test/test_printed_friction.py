@@ -32,7 +32,8 @@ from test_friction import (
 from world_builder import G, Simulation, box, plane
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_sim.contact import friction
 from haptic_sim.contact.friction import COULOMB, DAHL, KARNOPP, RESET_INTEGRATOR, SLIDES, STICKS, friction_forces
 

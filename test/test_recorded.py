@@ -16,7 +16,7 @@ from conftest import PACKAGES, ROOT
 
 from haptic_bench import load_trial, run
 from haptic_bench.experiment import find, read_document
-from haptic_bench.trials.trial import write_summary
+from haptic_bench.recording.summary import write_summary
 from haptic_sim.parameters import ParameterError
 
 SETTINGS = {"contact.friction.static": 0.4, "contact.friction.kinetic": 0.3}

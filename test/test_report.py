@@ -13,8 +13,9 @@ import pytest
 
 from haptic_bench import experiment
 from haptic_bench.analysis import figures
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
 from haptic_bench.report import pages
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import study_of
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.parameters import ParameterError

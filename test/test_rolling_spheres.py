@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import rolling_spheres as spheres
 from haptic_sim.constraints.scenes import build_setup
 from haptic_sim.parameters import ParameterError

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import MessageStore, Samples, join, of_trial, simulated
+from haptic_bench.recording.samples import MessageStore, Samples, join, of_trial
+from haptic_bench.running.offline import simulated
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import COLLIDING, RESTING, DeviceCommand, DeviceState, ToolSizes, ToolState
 

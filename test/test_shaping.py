@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import simulated
+from haptic_bench.running.offline import simulated
 from haptic_control import shaping
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters

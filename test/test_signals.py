@@ -47,10 +47,11 @@ def test_a_start_can_be_ended_at_any_instant(tmp_path: Path, mode: str, number: 
 # Becomes `python -m haptic_bench list` as the launcher does, after a signal has come.
 HANDED_ON = """
 import os, sys
-from haptic_bench.set_up import failures, prepare
+from haptic_bench.commands import start
+from haptic_bench.set_up import failures
 failures.hold_signals()
 os.kill(os.getpid(), int(sys.argv[1]))
-prepare.become([sys.executable, "-m", "haptic_bench", "list"], os.environ)
+start.become([sys.executable, "-m", "haptic_bench", "list"], os.environ)
 """
 
 

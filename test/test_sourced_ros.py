@@ -10,6 +10,7 @@ import sys
 import pytest
 from conftest import ROOT
 
+from haptic_bench.commands import start
 from haptic_bench.set_up import prepare, sourced_ros
 from haptic_bench.set_up.sourced_ros import PACKAGES, Found, Ros, SourcedPreparation
 
@@ -115,7 +116,7 @@ ALL = list(prepare.STAGES)
 
 
 def test_sourced_ros_is_found(checkout, prefix):
-    preparation = prepare.for_this_shell()
+    preparation = start.for_this_shell()
     assert preparation.ros == Ros(prefix, 12, None)
     assert preparation.home == checkout / ".haptics" / "ros"
 
@@ -136,12 +137,12 @@ def test_without_a_sourced_ros_the_wheels_are_used(checkout, prefix, monkeypatch
     else:  # as in a program that the launcher has started
         shutil.copytree(prefix, checkout / ".haptics" / "venv")
         monkeypatch.setenv("AMENT_PREFIX_PATH", str(checkout / ".haptics" / "venv"))
-    assert type(prepare.for_this_shell()) is prepare.Preparation
+    assert type(start.for_this_shell()) is prepare.Preparation
 
 
 def test_another_distribution_is_refused_in_one_line(checkout, prefix, monkeypatch, capfd):
     monkeypatch.setenv("ROS_DISTRO", "humble")
-    assert prepare.start(["benchmark"]) == 1
+    assert start.start(["benchmark"]) == 1
     assert capfd.readouterr().err == (
         "haptics: ROS 2 humble is sourced, jazzy is needed: source /opt/ros/jazzy/setup.bash, "
         "or start a shell without ROS 2 to use the wheels\n"
@@ -161,7 +162,7 @@ def test_missing_or_unsupported_python_is_said_in_one_line(checkout, prefix, mon
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(sys, "version_info", (3, 11, 7))
-    assert prepare.start(["benchmark"]) == 1
+    assert start.start(["benchmark"]) == 1
     assert capfd.readouterr().err == (
         f"haptics: the ROS 2 in {prefix} is for Python 3.12, which is not here: install python3.12, "
         "or start a shell without ROS 2 to use the wheels\n"
@@ -191,7 +192,7 @@ def test_prepared_checkout_is_left_alone_silently(checkout, prefix, capfd):
 def test_wheels_and_ros_do_not_disturb_each_other(checkout, prefix, monkeypatch):
     prepared(checkout)
     monkeypatch.delenv("ROS_DISTRO")
-    wheels = prepare.for_this_shell()
+    wheels = start.for_this_shell()
     assert wheels.home == checkout / ".haptics"
     assert wheels.home / "ros" not in {wheels.venv, wheels.install, wheels.cache, wheels.logs}
     assert wheels.due() == ALL
@@ -274,8 +275,8 @@ def test_environment_keeps_what_is_sourced_and_puts_ours_first(checkout, prefix,
         "MPLCONFIGDIR": f"{home}/cache/matplotlib",
     }
     monkeypatch.setattr(os, "environ", variables)
-    assert prepare.for_this_shell().environment() == variables
-    assert prepare.for_this_shell().due() == []
+    assert start.for_this_shell().environment() == variables
+    assert start.for_this_shell().due() == []
 
 
 @pytest.fixture

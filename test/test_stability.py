@@ -12,7 +12,7 @@ import yaml
 
 from haptic_bench import experiment
 from haptic_bench.experiment import loading
-from haptic_bench.recording.samples import simulated
+from haptic_bench.running.offline import simulated
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
 from haptic_control.controllers import build_controller, stability_problem
 from haptic_control.four_channel import FourChannelParameters, coupling_problem, inverse_inertia

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import stack
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import GRAVITY

@@ -16,8 +16,9 @@ from conftest import Haptics, wait_until
 
 from haptic_bench import experiment
 from haptic_bench.commands import command_line
+from haptic_bench.recording.summary import read_summary
 from haptic_bench.running.runner import Interruption
-from haptic_bench.trials import sweep, trial, workers
+from haptic_bench.trials import sweep, workers
 from haptic_sim.parameters import ParameterError
 
 SHORT = ["duration=0.02", "analysis=trial"]
@@ -83,7 +84,7 @@ def test_a_sweep_leaves_a_table_and_is_resumed(tmp_path: Path) -> None:
     (tmp_path / due[2].folder / "summary.json").unlink()
     changed = run(resume=True)
     assert [changed[label] == first[label] for label in first] == [True, False, False, True]
-    summary = trial.read_summary(tmp_path)
+    summary = read_summary(tmp_path)
     assert summary["status"] == "done" and len(summary["sweep"]["runs"]) == 4
 
 
@@ -226,7 +227,7 @@ def test_ctrl_c_keeps_what_is_finished_and_it_is_resumed(haptics: Callable[..., 
     assert run.wait() == 130, run.err
     assert run.err.count("\n") == 1 and "writing the page of the sweep (Ctrl-C again to leave that to " in run.err
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the workers to end")
-    summary = trial.read_summary(out)
+    summary = read_summary(out)
     kept = {one["directory"] for one in summary["sweep"]["runs"]}
     assert summary["status"] == "interrupted" and 1 <= len(kept) < 3
     assert {path.parent.name for path in out.glob("*/experiment.yaml")} == kept
@@ -234,4 +235,4 @@ def test_ctrl_c_keeps_what_is_finished_and_it_is_resumed(haptics: Callable[..., 
     again = haptics(*orders(out, "1.5"), "--resume")
     assert again.wait() == 0, again.err
     assert {name: (out / name / "summary.json").stat().st_mtime_ns for name in kept} == times
-    assert len(trial.read_summary(out)["sweep"]["runs"]) == 3
+    assert len(read_summary(out)["sweep"]["runs"]) == 3

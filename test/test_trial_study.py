@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import simulated
+from haptic_bench.experiment.studies import names
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies import study_of
-from haptic_bench.studies.study import names
 
 BALL = {"joint": "free", "position": [0, 0, 0.05], "mass": 2.0, "shapes": [{"type": "sphere", "radius": 0.05}]}
 FLOOR = {"joint": "fixed", "shapes": [{"type": "plane", "normal": [0, 0, 1]}]}

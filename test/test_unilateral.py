@@ -11,7 +11,8 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_control.unilateral import UnilateralCoupling, UnilateralParameters
 from haptic_sim.messages import COLLIDING, FORCE, FREE, RESTING, DeviceCommand, DeviceState, ToolCommand, ToolState
 

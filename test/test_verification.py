@@ -15,6 +15,7 @@ from haptic_bench import experiment
 from haptic_bench.commands import command_line
 from haptic_bench.recording.bag import BagWriter, Definition, Topic
 from haptic_bench.recording.samples import Samples
+from haptic_bench.recording.summary import read_summary, write_summary
 from haptic_bench.replay import verification
 from haptic_bench.report import pages
 from haptic_bench.running.runner import Interruption
@@ -45,14 +46,14 @@ def storage(directory: Path) -> Path:
 
 
 def ticks(directory: Path) -> int:
-    summary = trial.read_summary(directory)
+    summary = read_summary(directory)
     rows = len(Samples.read_csv(directory / "samples.csv"))
     assert summary["ticks"] == rows
     return rows
 
 
 def test_a_whole_trial_is_identical_and_needs_no_repair(whole: Path) -> None:
-    assert verification.damage(whole, trial.read_summary(whole)) == ""
+    assert verification.damage(whole, read_summary(whole)) == ""
     assert verification.verify(whole) == verification.Verification()
     assert verification.repair(whole) == "whole: nothing to repair"
     assert not (whole / "damaged").exists()
@@ -70,7 +71,7 @@ def test_a_bag_that_is_cut_anywhere_is_damaged_and_repaired(copy: Path) -> None:
     left = ticks(copy)
     assert 0 < left < 103
     assert re.fullmatch(rf"repaired: .* is cut off: .*; {left} ticks are left of 103; what was .*/damaged", said)
-    summary = trial.read_summary(copy)
+    summary = read_summary(copy)
     assert summary["status"] == "failed" and f"{left} ticks are left of 103" in summary["reason"]
     assert verification.verify(copy) == verification.Verification()  # what is left simulates again
     assert (copy / "damaged" / "bag" / "bag_0.mcap").read_bytes() == data[: len(data) // 2]
@@ -111,12 +112,12 @@ def test_a_bag_that_is_gone_or_of_another_trial_is_named(copy: Path, tmp_path: P
 def test_a_trial_without_a_digest_is_said_to_have_none_and_its_ticks_are_counted(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    summary = trial.read_summary(copy)
+    summary = read_summary(copy)
     del summary["bag"]
-    trial.write_summary(copy, summary)
+    write_summary(copy, summary)
     assert command_line.main(["replay", str(copy), "--verify"]) == 0
     assert "has no digest of the bag" in capsys.readouterr().err
-    trial.write_summary(copy, summary | {"ticks": 155})
+    write_summary(copy, summary | {"ticks": 155})
     assert command_line.main(["replay", str(copy), "--verify"]) == 1
     assert "it holds 103 ticks, summary.json says 155" in capsys.readouterr().out
 
@@ -133,7 +134,7 @@ def test_a_trial_that_was_killed_is_concluded(copy: Path) -> None:
         (copy / name).unlink()
     os.truncate(storage(copy), 100_000)
     assert command_line.main(["repair", str(copy)]) == 0
-    summary = trial.read_summary(copy)
+    summary = read_summary(copy)
     assert (summary["status"], summary["mode"], summary["ticks"]) == ("interrupted", "offline", ticks(copy))
     assert verification.verify(copy) == verification.Verification()
 
@@ -145,9 +146,9 @@ def test_messages_that_are_not_of_the_experiment_are_damage(copy: Path) -> None:
     with BagWriter(copy / "bag", topics) as bag:
         for i in range(len(topics)):
             bag.write(i, 0, b"\0\1\0\0\1")
-    summary = {key: value for key, value in trial.read_summary(copy).items() if key != "bag"}
+    summary = {key: value for key, value in read_summary(copy).items() if key != "bag"}
     for mode in ("offline", "realtime"):
-        trial.write_summary(copy, summary | {"mode": mode})
+        write_summary(copy, summary | {"mode": mode})
         assert re.search("another trial, or damaged|is damaged", verification.verify(copy).problem)
 
 

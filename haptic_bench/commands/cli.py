@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench import experiment
+from haptic_bench.benchmarks import suite
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment import reference
 from haptic_bench.recording.bag import BagError
+from haptic_bench.recording.summary import is_complete, read_summary, runs_of
+from haptic_bench.replay import verification
+from haptic_bench.replay.playback import Playing, play
+from haptic_bench.report import pages
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import sweep, trial, workers
@@ -85,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"  {len(trials)} runs: {', '.join(f'{count} {state}' for state, count in states.items())}")
     if trials[0].label:
         print(f"  table: {directory / 'sweep.csv'}")
-    left = [one for one in summaries if not trial.is_complete(one)]
+    left = [one for one in summaries if not is_complete(one)]
     page = Path(summaries[0].get("results", directory) if len(summaries) == 1 else directory) / "report.html"
     print(f"  samples and page were left to `./haptics report {directory}`" if left else f"  report: {page}")
     for one, summary in zip(trials[:LISTED], summaries, strict=False):
@@ -174,7 +179,7 @@ def replay(options: argparse.Namespace) -> int:
     """`haptics replay DIR [--verify]`."""
     _show_compilation()
     directory = Path(options.directory)
-    summary = trial.read_summary(directory)
+    summary = read_summary(directory)
     if not options.verify:
         return _play(directory, summary, options)
     given = {
@@ -188,15 +193,13 @@ def replay(options: argparse.Namespace) -> int:
     if any(given.values()):
         named = ", ".join(name for name, is_given in given.items() if is_given)
         raise ParameterError([f"{named}: for playing; --verify plays nothing, leave one of them out"])
-    runs = trial.runs_of(directory, summary).values() if "sweep" in summary else [directory]
+    runs = runs_of(directory, summary).values() if "sweep" in summary else [directory]
     return DONE if all([_verify(one) for one in runs]) else FAILED
 
 
 def _play(directory: Path, summary: dict[str, Any], options: argparse.Namespace) -> int:
-    from haptic_bench.replay.playback import Playing, play
-
     if "sweep" in summary:
-        runs = [path.name for path in trial.runs_of(directory, summary).values()]
+        runs = [path.name for path in runs_of(directory, summary).values()]
         shown = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
         raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {shown}"])
     rate, end = _number("--rate", options.rate), _number("--to", options.end)
@@ -219,9 +222,7 @@ def _play(directory: Path, summary: dict[str, Any], options: argparse.Namespace)
 
 def _verify(directory: Path) -> bool:
     """Verify a trial and say what came out; whether it is identical."""
-    from haptic_bench.replay.verification import verify
-
-    found = verify(directory)
+    found = verification.verify(directory)
     for line in found.unverified[:5]:
         print(f"{directory}: not verifiable: {line}", file=sys.stderr)
     if found.note:
@@ -232,18 +233,15 @@ def _verify(directory: Path) -> bool:
 
 def report(options: argparse.Namespace) -> int:
     """`haptics report DIR`."""
-    from haptic_bench.replay.verification import damage
-    from haptic_bench.report import pages
-
     _show_compilation()
     directory, status = Path(options.directory), DONE
-    summary = trial.read_summary(directory)
-    for one in trial.runs_of(directory, summary).values() if "sweep" in summary else [directory]:
-        found = trial.read_summary(one)
-        problem = damage(one, found)
+    summary = read_summary(directory)
+    for one in runs_of(directory, summary).values() if "sweep" in summary else [directory]:
+        found = read_summary(one)
+        problem = verification.damage(one, found)
         if problem:
             print(f"{one}: {problem}", file=sys.stderr)
-        if problem or trial.is_complete(found):
+        if problem or is_complete(found):
             page = pages.write(one, damage=problem)
             continue
         found = trial.complete(experiment.read_resolved(one / "experiment.yaml"), one, found)
@@ -260,16 +258,13 @@ def report(options: argparse.Namespace) -> int:
 
 def repair(options: argparse.Namespace) -> int:
     """`haptics repair DIR`."""
-    from haptic_bench.replay import verification
-    from haptic_bench.report import pages
-
     _show_compilation()
     directory = Path(options.directory)
     if not directory.is_dir():
         raise ParameterError([f"{directory}: is not a directory"])
-    summary = trial.read_summary(directory) if (directory / "summary.json").exists() else {}
+    summary = read_summary(directory) if (directory / "summary.json").exists() else {}
     status = DONE
-    for one in trial.runs_of(directory, summary).values() if "sweep" in summary else [directory]:
+    for one in runs_of(directory, summary).values() if "sweep" in summary else [directory]:
         try:
             print(f"{one}: {verification.repair(one)}")
         except BagError as error:
@@ -282,8 +277,6 @@ def repair(options: argparse.Namespace) -> int:
 
 def benchmark(options: argparse.Namespace) -> int:
     """`haptics benchmark [NAME]`."""
-    from haptic_bench.benchmarks import suite
-
     return suite.run(options.name, options.json)
 
 

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 
 from haptic_bench.catalogue import NotThere, catalogue, did_you_mean, find, headline, shortened
 from haptic_bench.set_up import failures, requirements
+from haptic_bench.set_up.failures import BAD_INPUT, DONE, FAILED
 
-DONE, FAILED, BAD_INPUT = 0, 1, 2
 MODES = ("offline", "lockstep", "realtime")
 PROBLEMS = 20  # lines that are said of bad input
 EXAMPLES = """\
@@ -32,9 +32,14 @@ examples:
 """
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a command; returns the exit status, or raises SystemExit with it."""
-    return _guarded(arguments, lambda: _run(arguments))
+def main(arguments: Sequence[str], mend: Callable[[ImportError], None] = lambda error: None) -> int:
+    """Run a command; returns the exit status, or raises SystemExit with it.
+
+    Args:
+        arguments: of the command line.
+        mend: starts the program anew where an import has failed and that helps; returns where it does not.
+    """
+    return _guarded(arguments, lambda: _run(arguments), mend)
 
 
 def before_preparation(arguments: Sequence[str]) -> int | None:
@@ -54,8 +59,10 @@ def check(arguments: Sequence[str]) -> int:
     return _guarded(arguments, load)
 
 
-def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
-    """The status that `do` returns; what it raises, in words for the user."""
+def _guarded(
+    arguments: Sequence[str], do: Callable[[], Any], mend: Callable[[ImportError], None] = lambda error: None
+) -> Any:
+    """The status that `do` returns; what it raises, in words for the user. `mend` as for `main`."""
     try:
         status = do()
         sys.stdout.flush()
@@ -68,9 +75,7 @@ def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except ImportError as error:
-        from haptic_bench.set_up import prepare  # which imports this module
-
-        prepare.mend(error)
+        mend(error)
         missing = [line for line in requirements.unmet() if error.name and line.startswith(f"{_packaged(error.name)} ")]
         for line in missing or [failures.report(error, arguments)]:
             _say(line)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from haptic_bench.catalogue import catalogue
 from haptic_bench.experiment.loading import (
-    Experiment,
-    HealthParameters,
-    Trial,
     find,
     load,
     load_document,
@@ -15,6 +12,8 @@ from haptic_bench.experiment.loading import (
     resolved,
     write_resolved,
 )
+from haptic_bench.experiment.model import Experiment, HealthParameters
+from haptic_bench.experiment.resolution import Trial
 
 __all__ = [
     "Experiment",

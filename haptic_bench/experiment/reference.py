@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from haptic_bench.experiment import Experiment
+from haptic_bench.experiment.model import Experiment
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 

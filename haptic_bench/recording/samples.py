@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.world_record import WorldRecord, read_world
-from haptic_sim.dynamics.energy import TERMS, UnstableError
+from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolSizes, columns
 from haptic_sim.rotations import matrices
 
@@ -206,16 +205,6 @@ def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> n
     device = ticks.get("device_state", none)
     rows = np.intersect1d(rows, ticks.get("device_command", none))
     return np.intersect1d(rows, np.intersect1d(device, device - 1))
-
-
-def simulated(trial: Trial) -> Samples:
-    """The samples of an offline run, without recording it; of an unstable one, until it was found to be."""
-    from haptic_bench.running.offline import simulate  # not needed where samples are only read
-
-    store = MessageStore()
-    with contextlib.suppress(UnstableError):
-        simulate(trial, store)
-    return of_trial(trial, store.messages)
 
 
 def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:

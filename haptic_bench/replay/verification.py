@@ -15,10 +15,11 @@ import yaml
 from haptic_bench.experiment import Trial, read_resolved
 from haptic_bench.recording import bag, trial_bag
 from haptic_bench.recording.samples import Samples
+from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench.replay.resimulation import resimulate
 from haptic_bench.running.runner import Outcome
 from haptic_bench.studies import study_of
-from haptic_bench.trials.trial import MODES, conclude, is_complete, read_summary
+from haptic_bench.trials.trial import MODES, conclude
 from haptic_sim.parameters import ParameterError
 
 REPLACED = ("samples.csv", "bodies.csv", "contacts.csv", "summary.json")  # beside the bag, by a repair

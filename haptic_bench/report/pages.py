@@ -16,8 +16,8 @@ from haptic_bench.analysis.figures import Curve, Figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
+from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.studies import Analysis, Quantity, study_of
-from haptic_bench.trials.trial import read_summary, runs_of
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.contact.response import DeviceLimits

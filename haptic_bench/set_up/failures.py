@@ -1,4 +1,4 @@
-"""How a program of haptics ends that does not come to its end: by a signal, or by an error of our own.
+"""How a program of haptics ends: its exit statuses, the end by a signal, and by an error of our own.
 
 Standard library only, since it is the first to be imported.
 """
@@ -11,6 +11,8 @@ import signal
 import sys
 from typing import Any, NoReturn
 
+DONE, FAILED, BAD_INPUT = 0, 1, 2
+"""Exit statuses of a program; one that a signal ends has 128 and the number of that."""
 ENDING = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminal closed"}
 """The signals that end a program, whose exit status is then 128 and their number, and how that is said."""
 

@@ -25,7 +25,6 @@ import sys
 import time
 from pathlib import Path
 
-from haptic_bench.commands import command_line
 from haptic_bench.set_up import failures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +32,6 @@ CMAKE_NEEDED = (3, 20)  # cmake_minimum_required of the interface generators
 LOG_LINES = 15  # of a failed stage, shown to the user
 SHOW_EVERY = 0.3  # [s]
 BAR = 24  # characters
-REPAIRED = "HAPTICS_REPAIRED"  # set in a program that was started anew after a repair
 STAGES = ("environment", "interfaces", "kernels")
 # Variables that would mix a foreign Python, or make pip install elsewhere than into our environment.
 FOREIGN = (
@@ -55,113 +53,12 @@ class PreparationError(Exception):
     """Why the environment cannot be made, in words for the user."""
 
 
-def start(arguments, broken=""):
-    """Prepares what is missing and becomes the program; returns an exit status where there is no need or no way to.
-
-    Args:
-        arguments: of the command line.
-        broken: why the environment must be remade although it looks whole, if it must.
-    """
-    status = command_line.before_preparation(arguments)
-    if status is not None:
-        return status
-    try:
-        with stopping_at_signals():
-            preparation = for_this_shell()
-            command = [str(preparation.python), "-m", "haptic_bench", *arguments]
-            preparation.prepare(broken, arguments)
-        try:
-            become(command, preparation.environment())
-        except OSError as error:  # there, executable, and no program
-            with stopping_at_signals():
-                preparation.prepare(f"{command[0]} does not run ({error.strerror})", arguments)
-            become(command, preparation.environment())
-    except Refused as error:
-        return error.status
-    except Stopped as error:
-        print(f"haptics: {failures.ENDING[error.number]}", file=sys.stderr)
-        return 128 + error.number
-    except PreparationError as error:
-        say(error)
-    except OSError as error:
-        say(f"cannot prepare the environment: {error.strerror}: {error.filename or ROOT}")
-    return 1
-
-
-class Stopped(BaseException):
-    """A signal says that this program is to end; no exception that anyone would take for an error."""
-
-    def __init__(self, number):
-        super().__init__(number)
-        self.number = signal.Signals(number)
-
-
 class Refused(Exception):
     """The command line is wrong, which has been said."""
 
     def __init__(self, status):
         super().__init__(status)
         self.status = status
-
-
-@contextlib.contextmanager
-def stopping_at_signals():
-    """While stages may be made, an ending signal raises Stopped, so that their commands are ended too."""
-
-    def stop(number, frame):
-        for one in handled:
-            signal.signal(one, signal.SIG_IGN)  # what is ended now shall not be interrupted by a second one
-        raise Stopped(number)
-
-    handled = failures.heeded()
-    before = [(number, signal.signal(number, stop)) for number in handled]
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
-
-
-def become(command, variables):
-    """Becomes another program of ours, to which signals that come meanwhile are handed on; see failures.py."""
-    failures.hold_signals()
-    try:
-        os.execve(command[0], command, variables)
-    except BaseException:
-        failures.end_at_signals()
-        raise
-
-
-def mend(error):
-    """After an import has failed: remakes the environment and starts the program anew, if files of it are gone.
-
-    Returns where they are all there: what is wrong then, a new environment would not mend.
-    """
-    preparation = for_this_shell()
-    damage = preparation.damage() if Path(sys.prefix) == preparation.venv else ""
-    if not damage:
-        return
-    if os.environ.get(REPAIRED):
-        say(f"the environment was remade and is broken still: {damage} ({error})")
-        sys.exit(1)
-    os.environ[REPAIRED] = "1"
-    sys.exit(start(sys.argv[1:], damage))
-
-
-def environment():
-    """Environment variables under which the checkout's programs run: see Preparation.environment."""
-    return for_this_shell().environment()
-
-
-def for_this_shell():
-    """The Preparation of the checkout: with the ROS 2 that is sourced, else with wheels."""
-    if os.environ.get("ROS_DISTRO"):
-        from haptic_bench.set_up import sourced_ros
-
-        ros = sourced_ros.find(ROOT)
-        if ros is not None:
-            return sourced_ros.SourcedPreparation(ROOT, ros)
-    return Preparation(ROOT)
 
 
 def say(text):
@@ -309,7 +206,16 @@ class Preparation:
     # -- how it is made --------------------------------------------------------------------------------------
 
     def prepare(self, broken="", arguments=None):
-        """Makes what is due; silent and quick when nothing is. `broken` and `arguments` as in `start`."""
+        """Makes what is due; silent and quick when nothing is.
+
+        Args:
+            broken: why the environment must be remade although it looks whole, if it must.
+            arguments: of the command that it is made for, which is checked as soon as that is possible.
+
+        Raises:
+            PreparationError: it cannot be made.
+            Refused: the command is wrong.
+        """
         suspect = self._made()
         if not broken and not self.due():
             return
@@ -339,7 +245,7 @@ class Preparation:
         code = "import sys; from haptic_bench.commands.command_line import check; sys.exit(check(sys.argv[1:]))"
         command = [self.python, "-c", code, *arguments]
         status = subprocess.call(command, env=self.environment(), start_new_session=True)  # a Ctrl-C is ours
-        if status == command_line.BAD_INPUT:
+        if status == failures.BAD_INPUT:
             raise Refused(status)
 
     def check_machine(self, stages):

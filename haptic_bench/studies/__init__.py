@@ -5,6 +5,7 @@ Each experiment names its study in `analysis`; there is a module for each.
 
 from __future__ import annotations
 
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study, study_of
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.studies.study import Study, study_of
 
 __all__ = ["Analysis", "Claim", "Quantity", "Statement", "Study", "study_of"]

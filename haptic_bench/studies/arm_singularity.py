@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import BLUE, ORANGE, Figure, Line, Panel, Style, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.linkage_motion import CLAIMS, METRICS, Held, LinkageStudy
-from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
+from haptic_bench.studies.study import scene_as
 from haptic_sim.worlds.linkages import RobotArmParameters
 
 JOINTS = ("shoulder pan", "shoulder lift", "elbow", "wrist 1", "wrist 2", "wrist 3")

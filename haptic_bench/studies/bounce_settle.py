@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -30,8 +31,9 @@ from haptic_bench.analysis.figures import (
     style_of,
 )
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples, simulated
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
+from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.contact.response import RIGID, Method
 from haptic_sim.rotations import matrices
 from haptic_sim.worlds.scenes import GRAVITY, DropParameters

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -31,9 +32,10 @@ from haptic_bench.analysis.figures import (
     thin,
 )
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples, simulated
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
-from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
+from haptic_bench.studies.study import Study, scene_as
+from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME, WorldConstraint
 from haptic_sim.contact.response import RIGID
 from haptic_sim.worlds.building import World, find_overlaps
 from haptic_sim.worlds.parameters import WorldParameters
@@ -98,8 +100,6 @@ def rows_of(world: World, samples: Samples) -> list[Row]:
 
 
 def _is_turn(constraint: WorldConstraint, row: int) -> bool:
-    from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME
-
     return constraint.kind == AXIS_ALONG or (constraint.kind == FRAME_ON_FRAME and row >= 3)
 
 

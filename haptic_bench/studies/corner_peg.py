@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -31,7 +32,7 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.references import ideal
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study
+from haptic_bench.studies.study import Study
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import InertialParameters

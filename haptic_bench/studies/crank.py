@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Curve, Figure, Line, Panel, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -19,7 +20,7 @@ from haptic_bench.studies.common.linkage_motion import (
     accelerations,
     free_ticks,
 )
-from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
+from haptic_bench.studies.study import scene_as
 from haptic_sim.worlds.linkages import CrankParameters
 
 UPRIGHT = 1e-6  # [rad] how little the knob turns

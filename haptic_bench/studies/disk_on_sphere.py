@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Claim, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
@@ -21,7 +22,7 @@ from haptic_bench.studies.common.exact_tools import (
     has_device,
     ticks_held,
 )
-from haptic_bench.studies.study import Claim, Quantity, Statement, scene_as
+from haptic_bench.studies.study import scene_as
 from haptic_sim.constraints import reduced
 from haptic_sim.constraints.scenes import DiskOnSphereParameters
 

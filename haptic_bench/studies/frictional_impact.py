@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -34,7 +35,7 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study, scene_as
+from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.rotations import matrices
 from haptic_sim.worlds.scenes import ROD_END, StrikeParameters
 

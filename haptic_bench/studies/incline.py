@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -25,8 +26,9 @@ from haptic_bench.analysis.figures import (
     trial_figures,
 )
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples, simulated
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
+from haptic_bench.studies.study import Study
 from haptic_sim.contact.friction import NONE
 from haptic_sim.contact.response import Method
 from haptic_sim.worlds.scenes import SlopeParameters

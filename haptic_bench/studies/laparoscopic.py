@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_bench.studies.common.linkage_motion import CLAIMS, METRICS, Held, LinkageStudy
-from haptic_bench.studies.study import Analysis, Claim, Quantity, scene_as
+from haptic_bench.studies.study import scene_as
 from haptic_sim.worlds.linkages import LaparoscopicParameters
 
 ENTRY = 1e-9  # [m]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from haptic_bench.analysis.claims import Claim, Statement
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.linkage_topology import (
     SECOND,
@@ -25,7 +26,6 @@ from haptic_bench.studies.linkage_topology import (
     spared,
     spared_statement,
 )
-from haptic_bench.studies.study import Claim, Statement
 
 NOT_THE_SOURCES = (
     "not reproduced: THESIS holds inertia and directions between updates of the environment (5.25, 5.26), here they "

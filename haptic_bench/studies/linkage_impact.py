@@ -16,11 +16,12 @@ from typing import Any, Literal
 import numpy as np
 import pinocchio as pin
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Curve, Figure, Line, Panel, Style, draw
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import Sink
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study, scene_as
+from haptic_bench.studies.study import Study, scene_as
 from haptic_drivers.operators import build_operator, wrench_at_rest
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import ToolCommand, columns, tick_time

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -34,7 +35,7 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.linkage_motion import held_columns
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study
+from haptic_bench.studies.study import Study
 from haptic_control.shaping import ShapingParameters
 from haptic_sim.worlds.scenes import ThreeLinksParameters
 

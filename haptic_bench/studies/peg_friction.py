@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -27,8 +28,9 @@ from haptic_bench.analysis.figures import (
     trial_figures,
 )
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples, simulated
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
+from haptic_bench.studies.study import Study
 from haptic_drivers.operators import FileParameters, Operator, build_operator, wrench_at_rest
 from haptic_sim.contact.friction import NONE, FrictionModel
 from haptic_sim.contact.response import RIGID

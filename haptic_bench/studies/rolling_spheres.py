@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -29,10 +30,11 @@ from haptic_bench.analysis.figures import (
     thin,
 )
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import Samples, rotations, simulated
+from haptic_bench.recording.samples import Samples, rotations
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common import exact_tools
 from haptic_bench.studies.common.exact_tools import ANGLE, POSITION, ticks_held
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study, scene_as
+from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.constraints.scenes import RollingSpheresParameters
 
 SETTLED = 0.01  # of the error at the start, or after the displacement: what is left when contact is made

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import BLUE, VERMILION, Curve, Figure, Line, Style, draw, energy_figure, style_of
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study, scene_as
+from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.worlds.scenes import GRAVITY, StackParameters
 
 DRIFT = 1e-4  # [m] up to which a stack stands

@@ -2,83 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Quantity, Statement
 from haptic_bench.analysis.figures import Curve, Figure, Style, trial_figures
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Experiment, Trial, studies
 from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_bench.running.offline import Sink, simulate
+from haptic_bench.studies.common import tracking
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError, Parameters
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """How a number is shown: what it is, and its unit, of which there are `scale` in the SI unit."""
-
-    text: str
-    unit: str = ""
-    scale: float = 1.0
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement that a study judges, declared once: its name, its text, where it is published, what decides.
-
-    `measured` says what the numbers are that decide.
-    """
-
-    name: str
-    text: str
-    source: str
-    measured: Quantity
-
-    def judged(self, measured: Mapping[str, float | None], holds: bool | None, reason: str = "") -> Claim:
-        """What a trial says about it; `reason`: why it is undecided although it was measured."""
-        return Claim(self.name, self.text, self.source, dict(measured), holds, reason if holds is None else "")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement and what this trial says about it.
-
-    `measured` are the numbers that decide; `holds` is None where they are not there (a trial too short, say), or where
-    they are and do not decide: then `reason` says why.
-    """
-
-    name: str
-    statement: str
-    source: str
-    measured: dict[str, float | None]
-    holds: bool | None
-    reason: str = ""
-
-    def summary(self) -> dict[str, Any]:
-        """As in summary.json, which has a reason where there is one."""
-        return {name: value for name, value in asdict(self).items() if name != "reason" or value}
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """Metrics and claims of a trial.
-
-    `references` are what the trial is compared with, by label: other variants of the experiment, simulated offline.
-    """
-
-    metrics: dict[str, float | None]
-    claims: list[Claim] = field(default_factory=list)
-    references: dict[str, Samples] = field(default_factory=dict)
-
-    def summary(self) -> dict[str, Any]:
-        """As in summary.json."""
-        return {"metrics": self.metrics, "claims": [claim.summary() for claim in self.claims]}
-
 
 Scene = TypeVar("Scene", bound=Parameters)
 
@@ -170,8 +106,6 @@ class Study:
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """The figures of a trial of at least two rows, beside its references."""
         made = trial_figures([Curve("this run", trial, samples, Style())])
-        from haptic_bench.studies.common import tracking  # is made of what is declared here
-
         return [*made, tracking.figure(trial, samples)] if tracking.is_tracked(trial.experiment) else made
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
@@ -193,20 +127,11 @@ class Study:
         return {}
 
 
-def names() -> list[str]:
-    """All studies; `trial` is for any experiment, and comes first."""
-    modules = {path.stem for path in Path(__file__).parent.glob("*.py")} - {"__init__", "study", "trial"}
-    return ["trial", *sorted(modules)]
-
-
 def study_of(experiment: Experiment) -> Study:
     """The study that an experiment names.
 
     Raises:
         ParameterError: there is none of that name.
     """
-    name = experiment.analysis
-    if name not in names():
-        raise ParameterError([f"analysis = {name}: must be one of {', '.join(names())}"])
-    study: Study = importlib.import_module(f"haptic_bench.studies.{name}").STUDY
+    study: Study = studies.find(experiment.analysis)
     return study

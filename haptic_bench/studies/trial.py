@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Quantity
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common import tracking
-from haptic_bench.studies.study import Analysis, Quantity, Study
+from haptic_bench.studies.study import Study
 from haptic_sim.tool.environment import DepthGauge
 from haptic_sim.tool.tool_side import is_constrained
 

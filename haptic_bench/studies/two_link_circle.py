@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Claim, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -22,7 +23,7 @@ from haptic_bench.studies.common.exact_tools import (
     has_device,
     ticks_held,
 )
-from haptic_bench.studies.study import Claim, Quantity, Statement, scene_as
+from haptic_bench.studies.study import scene_as
 from haptic_drivers.operators import TangentialParameters
 from haptic_sim.constraints import reduced
 from haptic_sim.constraints.scenes import TwoLinkCircleParameters

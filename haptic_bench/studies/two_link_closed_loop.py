@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -27,7 +28,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common import exact_tools
 from haptic_bench.studies.common.exact_tools import ticks_held
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study, scene_as
+from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.constraints.scenes import TwoLinkClosedLoopParameters
 
 CONVERGED = 0.01  # of what the constraints were off at the start

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench import experiment as experiments
 from haptic_bench.trials import trial as trials
 from haptic_bench.running.runner import Interruption
@@ -137,11 +138,11 @@ def load_trial(directory: str | os.PathLike[str]) -> RecordedTrial:
         ParameterError: there is none, or it is a sweep's.
     """
     folder = Path(directory)
-    summary = trials.read_summary(folder)
+    summary = read_summary(folder)
     if "sweep" in summary:
         runs = ", ".join(run["directory"] for run in summary["sweep"]["runs"])
         raise ParameterError([f"{folder}: is the directory of a sweep; load one of its trials: {runs}"])
-    if not trials.is_complete(summary):
+    if not is_complete(summary):
         raise ParameterError([f"{folder}: was closed without samples; `haptics report {folder}` writes them"])
     loaded = experiments.read_resolved(folder / "experiment.yaml")
     try:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench.recording import trial_bag
+from haptic_bench.report import pages
 from haptic_bench.trials import workers
 from haptic_bench.experiment import Trial, resolved
 from haptic_bench.running.runner import Interruption
 from haptic_bench.studies import study_of
-from haptic_bench.trials.trial import is_complete, progress_bar, read_summary, run_trial, runs_of, write_summary
+from haptic_bench.recording.summary import is_complete, read_summary, runs_of, write_summary
+from haptic_bench.trials.trial import progress_bar, run_trial
 from haptic_sim.parameters import ParameterError
 
 Summaries = dict[str, dict[str, Any]]
@@ -221,8 +223,6 @@ def table(keys: Sequence[str], runs: Sequence[tuple[Mapping[str, str], Mapping[s
 
 def write_report(directory: Path, trials: Sequence[Trial], mode: str, summaries: Summaries) -> None:
     """Write what a sweep came to, and its page."""
-    from haptic_bench.report import pages
-
     states = [summary["status"] for summary in summaries.values()]
     whole = len(summaries) == len(trials) and "interrupted" not in states
     _write(directory, trials, mode, summaries, "failed" if "failed" in states else "done" if whole else "interrupted")

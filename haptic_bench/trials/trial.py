@@ -20,7 +20,10 @@ from typing import Any, Literal
 import numpy as np
 
 from haptic_bench.recording import bag
+from haptic_bench.recording.summary import write_summary
+from haptic_bench.report import pages
 from haptic_bench.running import namespaces, runner
+from haptic_bench.running.graph import node_specs
 from haptic_bench.experiment import Trial, write_resolved
 from haptic_bench.analysis.health import Missed
 from haptic_bench.running.runner import Interruption, Outcome
@@ -118,8 +121,6 @@ def run_graph(
     namespace: str = "",
 ) -> Outcome:
     """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
-    from haptic_bench.running.graph import node_specs
-
     with namespaces.claim(namespace or trial.experiment.namespace, exactly=bool(namespace)) as claimed:
         experiment = write_resolved(trial, directory)
         specs = node_specs(experiment, directory, mode=mode, composed=composed, progress=True, namespace=namespace)
@@ -287,11 +288,6 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
     return summary
 
 
-def is_complete(summary: Mapping[str, Any]) -> bool:
-    """Whether a trial's samples, metrics and page were written after it was closed."""
-    return summary.get("complete") is not False
-
-
 def count_ticks(trial: Trial, directory: Path) -> int:
     """The rows that the samples of a trial have, which are not made for it where that is possible."""
     study = study_of(trial.experiment)
@@ -305,8 +301,6 @@ def count_ticks(trial: Trial, directory: Path) -> int:
 
 def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis) -> None:
     """Write what a trial came to beside its `experiment.yaml`."""
-    from haptic_bench.report import pages
-
     # Whoever kills this process finds each file whole, or none.
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=directory) as draft:
         samples.write_csv(Path(draft) / "samples.csv")
@@ -367,68 +361,6 @@ def read_samples(trial: Trial, directory: Path) -> Samples:
     except bag.BagError:
         messages = {}
     return study_of(trial.experiment).samples(trial, messages)
-
-
-def read_summary(directory: Path) -> dict[str, Any]:
-    """The summary of a trial or of a sweep.
-
-    Raises:
-        ParameterError: there is none, or it is not one.
-    """
-    path = directory / "summary.json"
-    try:
-        summary = inputs.read_json(inputs.read_text(path))
-    except inputs.InputError as error:
-        raise ParameterError([f"{inputs.shown(str(path))}: {error}; is this a trial's directory?"]) from error
-    problem = _problem_of(summary)
-    if problem:
-        raise ParameterError([f"{path}: {problem}; is this a trial's directory?"])
-    if "sweep" in summary:
-        runs_of(directory, summary)
-    return dict(summary)
-
-
-def _problem_of(summary: Any) -> str:
-    """What a summary lacks that everything that reads one relies on; empty if nothing."""
-    if not isinstance(summary, dict):
-        return "must be a mapping"
-    for name in ("experiment", "mode", "status"):
-        if not isinstance(summary.get(name), str):
-            return f"{name} = {inputs.shown(summary.get(name))}: must be a text"
-    return ""
-
-
-def runs_of(directory: Path, summary: Mapping[str, Any]) -> dict[str, Path]:
-    """Directories of a sweep's runs by label; empty for a trial.
-
-    Raises:
-        ParameterError: one is not a folder of the sweep: whoever follows it would read or write elsewhere.
-    """
-    sweep = summary.get("sweep", {"runs": []})
-    runs = sweep.get("runs") if isinstance(sweep, dict) else None
-    found: dict[str, Path] = {}
-    for run in runs if isinstance(runs, list) else [None]:
-        label, name = (run.get(key) if isinstance(run, dict) else None for key in ("label", "directory"))
-        plain = isinstance(name, str) and "\0" not in name and name == Path(name).name and name != ".."
-        folder = directory / str(name)
-        if not (isinstance(label, str) and plain and folder.resolve().parent == directory.resolve()):
-            where = f"{directory / 'summary.json'}: sweep.runs: {inputs.shown(run)}"
-            raise ParameterError([f"{where}: must have a label, and the name of a directory in this one"])
-        found[label] = folder
-    return found
-
-
-def write_summary(directory: Path, summary: dict[str, Any]) -> None:
-    """Write summary.json."""
-    text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False)
-    draft = directory / "summary.json.draft"
-    try:
-        draft.write_text(text + "\n", encoding="utf-8")
-        draft.replace(directory / "summary.json")
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
 
 
 def _finite(value: Any) -> Any:

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from haptic_bench.experiment import Trial
+from haptic_bench.experiment import Trial, write_resolved
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.trials.trial import conclude, run_trial
 from haptic_bench.recording.trial_bag import versions
@@ -285,8 +285,6 @@ def _failed(trial: Trial, mode: str, target: Path, reason: str) -> dict[str, Any
     """Conclude a trial that no worker brought to its end."""
     target.mkdir(exist_ok=True)
     if not (target / "experiment.yaml").exists():
-        from haptic_bench.experiment import write_resolved
-
         write_resolved(trial, target)
     return conclude(trial, mode, target, Outcome("failed", reason))
 

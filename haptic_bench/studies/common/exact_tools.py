@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLUE,
     VERMILION,
@@ -27,9 +28,10 @@ from haptic_bench.analysis.figures import (
     thin,
 )
 from haptic_bench.experiment import Trial
-from haptic_bench.recording.samples import Samples, simulated
+from haptic_bench.recording.samples import Samples
+from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common import tracking
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Statement, Study
+from haptic_bench.studies.study import Study
 from haptic_control.admittance import AdmittanceParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pinocchio as pin
 
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -32,7 +33,7 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, of_trial
-from haptic_bench.studies.study import Analysis, Claim, Quantity, Study
+from haptic_bench.studies.study import Study
 from haptic_control.controllers import NoControllerParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.dynamics.multibody import Multibody

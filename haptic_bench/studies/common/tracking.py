@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from haptic_bench.analysis.claims import Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -22,7 +23,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.study import Claim, Quantity, Statement
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.operators import build_operator
 from haptic_sim.parameters import six

@@ -1,0 +1,163 @@
+"""What an experiment is: its sections, which are the parameters of the cores."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from pydantic import model_validator
+
+from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
+from haptic_control.stability import CoupledInertias
+from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.driver import AnyDeviceParameters, HandParameters, InertialParameters
+from haptic_drivers.operators import AnyOperatorParameters
+from haptic_sim import inputs
+from haptic_sim.constraints.scenes import ConstraintParameters
+from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
+from haptic_sim.messages import ToolSizes
+from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.tool.environment import EnvironmentParameters
+from haptic_sim.tool.local_model import LocalModelParameters
+from haptic_sim.tool.tool_side import (
+    hand_mobility,
+    hand_of,
+    tool_sizes,
+    world_of,
+)
+from haptic_sim.worlds.building import World
+from haptic_sim.worlds.scenes import (
+    AnySceneParameters,
+    AnyToolParameters,
+    NoToolParameters,
+)
+
+
+class HealthParameters(Parameters):
+    """How much of a realtime trial may go wrong. A tick is missed that has no answer in time, or is not recorded."""
+
+    missed_share: float = quantity(
+        0.2, description="A realtime trial that missed more than this part of its ticks has failed", ge=0.0, le=1.0
+    )
+    undecided_share: float = quantity(
+        0.02,
+        description="Claims of a realtime trial that missed more than this part of its ticks are undecided",
+        ge=0.0,
+        le=1.0,
+    )
+
+
+class Experiment(Parameters):
+    """A bench experiment. The sections are the parameters of the cores."""
+
+    name: str = quantity(description="Name, that of the file", pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")
+    title: str = quantity("", description="One line for lists and reports")
+    source: str = quantity("", description="Where it was published")
+    description: str = quantity("", description="What happens in it")
+    duration: float = quantity(unit="s", description="Length of the trial", gt=0.0)
+    rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0, le=20000.0)
+    seed: int = quantity(
+        0,
+        description="Seed of what is random: noise, pose_noise, twist_noise and jitter of the device, tremor of the "
+        "operator, jitter of the scene; where all of them are 0, nothing is random",
+        ge=0,
+    )
+    operator: AnyOperatorParameters = quantity(description="The simulated hand")
+    device: AnyDeviceParameters = quantity(description="The haptic device")
+    controller: AnyControllerParameters = quantity(
+        NoControllerParameters(), description="Controller between device and tool"
+    )
+    tool: AnyToolParameters = quantity(NoToolParameters(), description="The virtual tool, if the scene has none")
+    scene: AnySceneParameters = quantity(description="The virtual world")
+    contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
+    environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
+    local_model: LocalModelParameters = quantity(LocalModelParameters(), description="The local model of interaction")
+    constraint: ConstraintParameters = quantity(
+        ConstraintParameters(), description="How the exact constraints of the tool are kept"
+    )
+    health: HealthParameters = quantity(HealthParameters(), description="How much of a realtime trial may go wrong")
+    analysis: str = quantity("trial", description="Which metrics and figures are made", pattern=r"^[a-z][a-z0-9_]*$")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_device_that_is_moved_has_its_controller(cls, data: Any) -> Any:
+        """The controller of an admittance device, where none is given."""
+        if isinstance(data, dict):
+            device, controller = data.get("device"), data.get("controller", {})
+            moved = isinstance(device, dict) and device.get("type") == "admittance"
+            if moved and isinstance(controller, dict) and controller.get("type", "none") == "none":
+                return {**data, "controller": {**controller, "type": "admittance"}}
+        return data
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """What of it is random, and drawn from the seed: names of keys; empty where nothing is."""
+        keys = {
+            "device": ("noise", "pose_noise", "twist_noise", "jitter"),
+            "operator": ("tremor",),
+            "scene": ("jitter",),
+        }
+        return tuple(
+            f"{section}.{key}"
+            for section, names in keys.items()
+            for key in names
+            if any(getattr(getattr(self, section), key, ()))
+        )
+
+    @property
+    def last_tick(self) -> int:
+        """N: ticks 0 to N are executed."""
+        return round(self.duration * self.rate)
+
+    @property
+    def namespace(self) -> str:
+        """The name as a ROS name."""
+        return re.sub(r"\W", "_", self.name, flags=re.ASCII)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether a local model answers the controller."""
+        return self.local_model.type != "none"
+
+    @property
+    def alone(self) -> bool:
+        """Whether the environment runs without a device, under the operator's wrench."""
+        return self.device.type == "none"
+
+    @property
+    def limits(self) -> DeviceLimits:
+        """What the tool's side has to know of the device's limits: of one that renders forces."""
+        return self.device if isinstance(self.device, DeviceLimits) else UNLIMITED
+
+    def world(self) -> World:
+        """The virtual world at its start.
+
+        Raises:
+            ParameterError: it cannot be built.
+        """
+        return world_of(self)
+
+    def tool_sizes(self) -> ToolSizes:
+        """Of the virtual tool."""
+        return tool_sizes(self)
+
+    def hand(self) -> HandParameters:
+        """Where the virtual tool is held at the start."""
+        pose, planar = hand_of(self)
+        return HandParameters(pose=tuple(pose.tolist()), planar=planar)
+
+    def coupled_inertias(self) -> CoupledInertias:
+        """What the controller couples, at the start."""
+        device = self.device
+        pose, planar = hand_of(self)
+        mobility = hand_mobility(self, self.rate).ravel()
+        mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
+        tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
+        if isinstance(device, InertialParameters) and device.mass is not None and device.inertia is not None:
+            return CoupledInertias(planar=planar, tool=tool, device=(device.mass, device.inertia))
+        if isinstance(device, AdmittanceDeviceParameters):
+            inertia, obeyed, drag = device.follows(self.rate)
+            felt = tuple(device.sensed_inertia(pose).ravel().tolist())
+            return CoupledInertias(planar=planar, tool=tool, device=inertia, obeyed=obeyed, drag=drag, felt=felt)
+        return CoupledInertias(planar=planar, tool=tool)

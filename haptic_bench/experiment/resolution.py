@@ -1,0 +1,179 @@
+"""An experiment resolved: what it leaves open is said in full, and its world is made sure of."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from haptic_bench.experiment.model import Experiment
+from haptic_control.controllers import stability_problem
+from haptic_control.shaping import ShapingParameters
+from haptic_drivers.driver import InertialParameters, NoDeviceParameters
+from haptic_sim.contact.response import UNLIMITED, DeviceLimits
+from haptic_sim.parameters import ParameterError, explain
+from haptic_sim.tool.tool_side import (
+    build_tool_side,
+    hand_inertia,
+    is_constrained,
+)
+from haptic_sim.worlds.building import World
+
+LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An experiment ready to run: validated, its files read.
+
+    `wrenches` holds the rows of a `file` operator (see `read_table`). `varied` are the keys and the values, as texts,
+    by which a trial of a sweep differs, `notes` what is to be said at the start (`World.notes`).
+    """
+
+    experiment: Experiment
+    wrenches: np.ndarray | None = None
+    varied: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The KEY=VALUE of a sweep."""
+        return ",".join(f"{key}={value}" for key, value in self.varied)
+
+    @property
+    def folder(self) -> str:
+        """Name of its directory in that of the sweep: the label, or as much of it as a file system takes."""
+        name = self.label.encode()
+        if len(name) <= LONGEST_FOLDER:
+            return self.label
+        return f"{name[:LONGEST_FOLDER].decode(errors='ignore')}~{hashlib.sha256(name).hexdigest()[:12]}"
+
+
+def with_inertias(experiment: Experiment) -> Experiment:
+    """The same experiment, whose device has an inertia of its own, which the controller knows if it has to."""
+    controller, device = experiment.controller, experiment.device
+    if isinstance(device, InertialParameters):
+        device = _with_inertia_of_tool(device, experiment)
+        experiment = experiment.model_copy(update={"device": device})
+    if not isinstance(controller, ShapingParameters):
+        return experiment
+    known = (device.mass, device.inertia) if isinstance(device, InertialParameters) else (None, None)
+    names = ("device_mass", "device_inertia")
+    update = {name: value for name, value in zip(names, known, strict=True) if getattr(controller, name) is None}
+    if None in update.values():
+        raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in update)
+    return experiment.model_copy(update={"controller": controller.model_copy(update=update)})
+
+
+def with_limits_of_device(experiment: Experiment, world: World | None) -> Experiment:
+    """The same experiment, with what the device renders said in full: for this tool, in this many directions.
+
+    Args:
+        experiment: whose device may have left something open.
+        world: its virtual world, None for a tool under exact constraints alone.
+    """
+    device = experiment.device
+    if isinstance(device, NoDeviceParameters):
+        return experiment
+    update: dict[str, Any] = {}
+    if isinstance(device, DeviceLimits) and "impulse_rendering" not in device.model_fields_set:
+        impulses = experiment.environment.method in ("impulse_augmented", "frictional_impulses")
+        if world is None or not impulses or not world.bodies(1.0 / experiment.rate).held_alone:
+            update["impulse_rendering"] = "saturated"
+    planar = experiment.hand().planar if world is None else world.planar
+    if not planar:
+        if isinstance(device, DeviceLimits):
+            update["wrench_limit"] = _in_space(device.wrench_limit)
+        bound = {
+            name: _in_space(values)
+            for name, values in (("wrench", device.bound.wrench), ("rate", device.bound.rate))
+            if values is not None
+        }
+        update["bound"] = device.bound.model_copy(update=bound)
+    return experiment.model_copy(update={"device": device.model_copy(update=update)})
+
+
+def _in_space(values: tuple[float, ...]) -> tuple[float, ...]:
+    """A limit in all six directions from one in the plane: along z the smaller force, the torque about every axis."""
+    return values if len(values) == 6 else (*values[:2], min(values[:2]), *(3 * values[2:]))
+
+
+def _with_inertia_of_tool(device: InertialParameters, experiment: Experiment) -> InertialParameters:
+    """The same device, with the tool's mass and inertia where it has none of its own."""
+    missing = [name for name in ("mass", "inertia") if getattr(device, name) is None]
+    if not missing:
+        return device
+    keys = " and ".join(f"device.{name}" for name in missing)
+    try:
+        found = dict(zip(("mass", "inertia"), hand_inertia(experiment), strict=True))
+        taken = {name: found[name] for name in missing}
+        InertialParameters.model_validate(taken)
+        return device.model_copy(update=taken)
+    except ValidationError as error:
+        raise ParameterError(
+            f"{problem} (the tool's, as it is null); give {keys}"
+            for problem in explain(error, InertialParameters, "device.")
+        ) from error
+    except ParameterError as error:
+        raise ParameterError(
+            [f"{keys} = null: the tool at the hand has none to take over, {error}; give {keys}"]
+        ) from error
+
+
+def check_controller(experiment: Experiment) -> None:
+    """Whether the gains have a meaning in the world, and the loop that they close is stable.
+
+    Raises:
+        ParameterError: not so; names the largest gains that would do.
+    """
+    if experiment.alone:
+        return
+    inertias, controller = experiment.coupled_inertias(), experiment.controller
+    planar = [] if inertias.planar else _planar_gains(controller)
+    if planar:
+        controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
+    problem = stability_problem(controller, inertias, experiment.rate)
+    if planar:
+        keys = ", ".join(f"controller.{name} = {_listed(experiment.controller, name, ', ')}" for name in planar)
+        settings = " ".join(f"controller.{name}={_listed(controller, name, ',')}" for name in planar)
+        raise ParameterError(
+            [
+                f"{keys}: three values (x, y, rotation about z) are for a planar world, and this one is in space; give "
+                f"six (x, y, z, rotations about x, y, z), as {settings}",
+                *([problem] if problem else []),
+            ]
+        )
+    if problem:
+        raise ParameterError([problem])
+
+
+def _planar_gains(controller: Any) -> list[str]:
+    """The gains that have three values, not all 0, which means the same in space."""
+    values = {name: getattr(controller, name) for name in type(controller).model_fields}
+    return [name for name, value in values.items() if isinstance(value, tuple) and len(value) == 3 and any(value)]
+
+
+def _listed(controller: Any, name: str, comma: str) -> str:
+    return f"[{comma.join(f'{value:g}' for value in getattr(controller, name))}]"
+
+
+def check_world(experiment: Experiment) -> World | None:
+    """The world, None if there is none, after making sure that it can run with the parts of the experiment."""
+    if is_constrained(experiment):
+        build_tool_side(experiment, UNLIMITED, experiment.rate)
+        return None
+    world = experiment.world()
+    device = experiment.device
+    if isinstance(device, InertialParameters) and world.planar and any(device.offset[2:]):
+        raise ParameterError([f"device.offset[2] = {device.offset[2]:g} m: must be 0 in the plane of x and y"])
+    if experiment.asynchronous and len(world.tree_start) > 1:
+        raise ParameterError(
+            [
+                f"local_model.type = {experiment.local_model.type}: knows a tool among fixed bodies, but "
+                f"{len(world.tree_start)} bodies or linkages move; set local_model.type=none"
+            ]
+        )
+    return world

@@ -1,0 +1,88 @@
+"""What the sections of an experiment must satisfy together."""
+
+from __future__ import annotations
+
+from haptic_bench.experiment.model import Experiment
+from haptic_control.admittance import AdmittanceParameters
+from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
+from haptic_sim.tool.tool_side import (
+    is_constrained,
+)
+from haptic_sim.worlds.scenes import (
+    tools_of,
+)
+
+MAX_TICKS = 10_000_000
+
+
+def broken_rules(experiment: Experiment) -> list[str]:
+    """What the sections must satisfy together; one line for each breach."""
+    problems = []
+    environment, rate = experiment.environment, experiment.rate
+    if experiment.duration * rate > MAX_TICKS:
+        problems.append(
+            f"duration = {experiment.duration:g} s at rate = {rate:g} Hz: must be at most {MAX_TICKS} ticks"
+        )
+    tools = tools_of(experiment.scene)
+    if experiment.tool.type not in tools:
+        kind = experiment.scene.type
+        problems.append(
+            f"tool.type = {experiment.tool.type}: "
+            + (
+                f"the scene {kind} has a tool of its own; leave tool out, or set tool.type=none"
+                if tools == ("none",)
+                else f"the scene {kind} is around a tool; give tool.type={' or '.join(tools)}"
+            )
+        )
+    if experiment.alone:
+        for name in ("controller", "local_model"):
+            kind = getattr(experiment, name).type
+            if kind != "none":
+                problems.append(f"{name}.type = {kind}: without a device there is none; set {name}.type=none")
+    elif experiment.controller.type == "none":
+        problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
+    else:
+        problems += _admittance_rules(experiment)
+    problems += _constraint_rules(experiment)
+    if not experiment.asynchronous:
+        for key in ("rate", "delay"):
+            value = getattr(environment, key)
+            if value is not None and not (key == "rate" and value == rate):
+                problems.append(
+                    f"environment.{key} = {value:g}: an environment without a local model runs at the servo rate; "
+                    "leave it out, or set local_model.type=full"
+                )
+    elif environment.rate is not None and environment.rate > rate:
+        problems.append(f"environment.rate = {environment.rate:g} Hz: must be at most the servo rate ({rate:g} Hz)")
+    return problems
+
+
+def _admittance_rules(experiment: Experiment) -> list[str]:
+    controller, moved = experiment.controller, isinstance(experiment.device, AdmittanceDeviceParameters)
+    if not isinstance(controller, AdmittanceParameters):
+        if not moved:
+            return []
+        return [
+            f"controller.type = {controller.type}: an admittance device takes motion; set controller.type=admittance"
+        ]
+    if not moved:
+        kind = experiment.device.type
+        return [f"controller.type = admittance: device.type = {kind} takes forces; set device.type=admittance"]
+    return []
+
+
+def _constraint_rules(experiment: Experiment) -> list[str]:
+    kind = experiment.scene.type
+    if not is_constrained(experiment):
+        if experiment.constraint == ConstraintParameters():
+            return []
+        return [f"constraint: is for tools under exact constraints alone, not for the scene {kind}; leave it out"]
+    if experiment.constraint.rolling != "true" and not isinstance(experiment.scene, RollingSpheresParameters):
+        return [f"constraint.rolling = {experiment.constraint.rolling}: is for the scene rolling_spheres; leave it out"]
+    if experiment.asynchronous:
+        return [
+            f"local_model.type = {experiment.local_model.type}: the scene {kind} is a tool under exact constraints, "
+            "which answers at the servo rate; set local_model.type=none"
+        ]
+    return []
