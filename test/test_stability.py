@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from haptic_bench import experiment
-from haptic_bench.experiment import loading
+from haptic_bench.experiment import resolution
 from haptic_bench.running.offline import simulated
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
 from haptic_control.controllers import build_controller, stability_problem
@@ -430,7 +430,7 @@ def test_a_trial_runs_with_the_gains_that_its_refusal_suggests(
     more = with_gains(trial.experiment.controller, found, 1.03)
     wild = trial.experiment.model_copy(update={"controller": more})
     with pytest.raises(ParameterError):
-        loading._check_controller(wild)
+        resolution.check_controller(wild)
 
 
 def test_what_was_recorded_is_read_back_whatever_its_gains(tmp_path: Path) -> None:

@@ -19,17 +19,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from haptic_bench.analysis.health import Missed
+from haptic_bench.experiment import Trial, write_resolved
 from haptic_bench.recording import bag
+from haptic_bench.recording.samples import Samples, complete_ticks
 from haptic_bench.recording.summary import write_summary
+from haptic_bench.recording.trial_bag import TrialBag, cannot_record, digest, read_messages, read_ticks, versions
 from haptic_bench.report import pages
 from haptic_bench.running import namespaces, runner
 from haptic_bench.running.graph import node_specs
-from haptic_bench.experiment import Trial, write_resolved
-from haptic_bench.analysis.health import Missed
 from haptic_bench.running.runner import Interruption, Outcome
-from haptic_bench.recording.samples import Samples, complete_ticks
 from haptic_bench.studies import Analysis, study_of
-from haptic_bench.recording.trial_bag import TrialBag, cannot_record, digest, read_messages, read_ticks, versions
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim import inputs

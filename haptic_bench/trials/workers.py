@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench.experiment import Trial, write_resolved
+from haptic_bench.recording.trial_bag import versions
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.trials.trial import conclude, run_trial
-from haptic_bench.recording.trial_bag import versions
 from haptic_sim.parameters import ParameterError
 
 TOKEN = ".workers"  # in the sweep's directory while it runs: who reads it shares the directory
