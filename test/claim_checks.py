@@ -8,9 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from haptic_bench import experiment
+from haptic_bench.analysis.claims import Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import Statement, study_of
+from haptic_bench.studies import study_of
 
 POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")

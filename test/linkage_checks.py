@@ -5,6 +5,22 @@ from haptic_bench.studies import study_of
 from haptic_bench.studies.common.linkage_motion import Held
 
 ALONE = ("device.type=none", "controller.type=none")
+# names of metrics and claims, as summaries of all linkages have them
+METRICS = [
+    "fewest_directions",
+    "most_directions",
+    "least_singular_value",
+    "largest_step",
+    "felt_step",
+    "blocked_force",
+    "constraint_work",
+    "operator_work",
+    "law_error",
+    "numerical_energy",
+    "drift_max",
+    "turn_max",
+]
+CLAIMS = ["blocked_directions", "no_work", "law", "energy", "together"]
 
 
 def load(name, *settings):

@@ -32,9 +32,9 @@ def default() -> tuple[Trial, Samples, Analysis]:
 
 
 def test_all_claims_hold(default: tuple[Trial, Samples, Analysis]) -> None:
-    assert {claim.name: claim.holds for claim in default[2].claims} == dict.fromkeys(
-        ("constraints_hold", "no_jump", "would_jump", "balance", "restitution", "no_overlap"), True
-    )
+    names = ["constraints_hold", "no_jump", "would_jump", "balance", "restitution", "no_overlap"]
+    assert {claim.name: claim.holds for claim in default[2].claims} == dict.fromkeys(names, True)
+    assert [statement.name for statement in study.CLAIMS] == names
 
 
 def test_the_steepest_slope_goes_to_a_limit(default: tuple[Trial, Samples, Analysis]) -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, ORANGE, Figure, Line, Panel, Style, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.common.linkage_motion import CLAIMS, METRICS, Held, LinkageStudy
+from haptic_bench.studies.common.linkage_motion import METRICS, Held, LinkageStudy, blocks, declared
 from haptic_bench.studies.study import scene_as
 from haptic_sim.worlds.linkages import RobotArmParameters
 
@@ -31,6 +31,23 @@ def passes(samples: Samples) -> np.ndarray:
     return np.flatnonzero(samples["q2"][:-1] * samples["q2"][1:] <= 0.0)
 
 
+THROUGH = Statement(
+    "through",
+    "Where the elbow goes through its stretched position, the number of blocked directions changes; held by the elbow, "
+    "where that is no singularity, it does not",
+    "rank of the hand Jacobian",
+    Quantity("how often"),
+)
+NO_JUMP = Statement(
+    "no_jump",
+    f"Neither what the hand feels nor its blocked part changes by more than {100 * SMOOTH:g} % of the largest force in "
+    "a tick",
+    "rank_fade",
+    Quantity("largest change of a force in a tick, of the largest force"),
+)
+FINITE = Statement("finite", "Nothing is infinite or not a number", "", Quantity("values that are not finite"))
+
+
 class ArmSingularity(LinkageStudy):
     """See the module."""
 
@@ -41,13 +58,13 @@ class ArmSingularity(LinkageStudy):
         "time_singular": Quantity("Time with more blocked directions than at the start", "ms", 1e3),
         "largest_rate": Quantity("Largest angular velocity of a joint", "rad/s"),
     }
-    CLAIMS = CLAIMS | {
-        "through": Quantity("how often"),
-        "no_jump": Quantity("largest change of a force in a tick, of the largest force"),
-        "finite": Quantity("values that are not finite"),
-    }
+    CLAIMS = declared(
+        blocks("nothing but in a singularity, where it blocks one direction (held by the elbow: always three)"),
+        THROUGH,
+        NO_JUMP,
+        FINITE,
+    )
     PLANES = ((0, 2), (0, 1))
-    BLOCKS = "nothing but in a singularity, where it blocks one direction (held by the elbow: always three)"
 
     def blocked(self, trial: Trial) -> tuple[int, int]:
         """By the wrist six joints move the hand, by the elbow three, whose axes never line up here."""
@@ -83,29 +100,11 @@ class ArmSingularity(LinkageStudy):
         own = [jumps["blocked"], jumps["all"]]
         bad = sum(int(np.count_nonzero(~np.isfinite(samples[name]))) for name in samples.names)
         return [
-            Claim(
-                "through",
-                "Where the elbow goes through its stretched position, the number of blocked directions changes"
-                + ("" if wrist else " not: held by the elbow that is no singularity"),
-                "rank of the hand Jacobian",
-                {"through": crossed, "changes of the number": changes},
-                (changes > 0) == wrist if crossed else None,
+            THROUGH.judged(
+                {"through": crossed, "changes of the number": changes}, (changes > 0) == wrist if crossed else None
             ),
-            Claim(
-                "no_jump",
-                "Neither what the hand feels nor its blocked part changes by more than "
-                f"{100 * SMOOTH:g} % of the largest force in a tick",
-                "rank_fade",
-                jumps,
-                None if None in own else all(jump is not None and jump <= SMOOTH for jump in own),
-            ),
-            Claim(
-                "finite",
-                "Nothing is infinite or not a number",
-                "",
-                {"values": float(bad)},
-                bad == 0,
-            ),
+            NO_JUMP.judged(jumps, None if None in own else all(jump is not None and jump <= SMOOTH for jump in own)),
+            FINITE.judged({"values": float(bad)}, bad == 0),
         ]
 
     def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:

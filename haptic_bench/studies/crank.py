@@ -7,18 +7,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Curve, Figure, Line, Panel, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common.exact_tools import pose_errors
 from haptic_bench.studies.common.linkage_motion import (
-    CLAIMS,
+    CALLED,
     METRICS,
     Held,
     Law,
     LinkageStudy,
     accelerations,
+    blocks,
+    declared,
     free_ticks,
+    obeys,
 )
 from haptic_bench.studies.study import scene_as
 from haptic_sim.worlds.linkages import CrankParameters
@@ -48,10 +52,41 @@ def knob_turn(samples: Samples) -> np.ndarray:
     return samples["q0"] + samples["q1"] - samples["q0"][0] - samples["q1"][0]
 
 
+def turns(samples: Samples, held: Held) -> dict[str, float]:
+    """Largest turn of the knob, and before it of a device [rad], by what it is called."""
+    found = {"tool": float(np.abs(knob_turn(samples)).max())}
+    if not held.device:
+        return found
+    pose = samples.pose("hand")
+    return {"device": float(pose_errors(pose, np.broadcast_to(pose[:1], pose.shape))[1].max())} | found
+
+
 def dead_points(samples: Samples) -> np.ndarray:
     """Rows after which the force of the hand on the tool passes through the axle."""
     along = np.einsum("ni,ni->n", tangent(samples["q0"]), samples.wrench("pull")[:, :3])
     return np.flatnonzero(along[:-1] * along[1:] < 0.0)
+
+
+LAW = obeys("of the axle", "torque over moment of inertia about the axle, I + m r²")
+DEAD_POINTS = Statement(
+    "dead_points",
+    "Where the hand's force passes through the axle it turns nothing, and the flywheel goes on",
+    "geometry",
+    Quantity("part of the force; angular velocity [rad/s]; angle [rad]"),
+)
+WORK_IS_SPEED = Statement(
+    "work_is_speed",
+    "Work of the hand and of gravity becomes kinetic energy, 1/2 (I + m r²) ω²",
+    "energy",
+    Quantity("kinetic energy", "mJ", 1e3),
+)
+KNOB_STAYS_UPRIGHT = Statement(
+    "knob_stays_upright",
+    "The knob, whose bearing has no friction, does not turn with the crank, nor does a device in the hand, which then "
+    "decides",
+    "moment of momentum of the knob",
+    Quantity("largest turn", "µrad", 1e6),
+)
 
 
 class Crank(LinkageStudy):
@@ -65,13 +100,14 @@ class Crank(LinkageStudy):
         "largest_speed": Quantity("Largest angular velocity", "rad/s"),
         "knob_turn": Quantity("Largest turn of the knob", "µrad", 1e6),
     }
-    CLAIMS = CLAIMS | {
-        "dead_points": Quantity("see there"),
-        "work_is_speed": Quantity("kinetic energy", "mJ", 1e3),
-        "knob_stays_upright": Quantity("largest turn", "µrad", 1e6),
-    }
+    CLAIMS = declared(
+        blocks("four of six directions: the knob goes round and turns in the hand"),
+        DEAD_POINTS,
+        WORK_IS_SPEED,
+        KNOB_STAYS_UPRIGHT,
+        law=LAW,
+    )
     BLOCKED = 4
-    BLOCKS = "four of six directions: the knob goes round and turns in the hand"
     PLANES = ((0, 2),)
 
     def law(self, trial: Trial, samples: Samples) -> Law:
@@ -79,8 +115,7 @@ class Crank(LinkageStudy):
         scene, rows = scene_of(trial.experiment), free_ticks(samples)
         expected = torque(scene, samples["q0"][rows], samples.wrench("pull")[rows]) / scene.inertia_with_knob
         found = accelerations(trial, samples, rows, 1)[:, 0]
-        source = "torque over moment of inertia about the axle, I + m r²"
-        return Law("of the axle", "rad/s²", samples["time"][rows], found, expected, source)
+        return Law("rad/s²", samples["time"][rows], found, expected, LAW.source)
 
     def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
         """See METRICS."""
@@ -99,31 +134,18 @@ class Crank(LinkageStudy):
         taken = float(leverage[nearest].max()) if nearest.size else None
         step = float(np.abs(samples["v0"]).max()) / trial.experiment.rate
         found, expected, bound = work_and_speed(trial, samples)
-        turned = float(np.abs(knob_turn(samples)).max())
+        turned = turns(samples, held)
         twisted = bool(np.nanmax(np.abs(samples.wrench("pull")[:, 4])) > TORQUE)
         slowest = float(np.abs(samples["v0"][nearest]).min()) if nearest.size else None
         return [
-            Claim(
-                "dead_points",
-                "Where the hand's force passes through the axle it turns nothing, and the flywheel goes on",
-                "geometry",
+            DEAD_POINTS.judged(
                 {"part of the force that turns": taken, "slowest there [rad/s]": slowest, "turn in a tick": step},
                 None if taken is None or slowest is None else taken <= step and slowest > 0.0,
             ),
-            Claim(
-                "work_is_speed",
-                "Work of the hand and of gravity becomes kinetic energy, 1/2 (I + m r²) ω²",
-                "energy",
-                {"gained": found, "work": expected, "steps explain": bound},
-                abs(found - expected) <= bound,
+            WORK_IS_SPEED.judged(
+                {"gained": found, "work": expected, "steps explain": bound}, abs(found - expected) <= bound
             ),
-            Claim(
-                "knob_stays_upright",
-                "The knob, whose bearing has no friction, does not turn with the crank",
-                "moment of momentum of the knob",
-                {"largest turn": turned},
-                None if twisted else turned <= UPRIGHT,
-            ),
+            KNOB_STAYS_UPRIGHT.judged(dict(turned), None if twisted else turned[CALLED[held.bodies[0]]] <= UPRIGHT),
         ]
 
     def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, rotations
-from haptic_bench.studies.common.linkage_motion import CLAIMS, METRICS, Held, LinkageStudy
+from haptic_bench.studies.common.linkage_motion import ACROSS, CALLED, METRICS, Held, LinkageStudy, blocks, declared
 from haptic_bench.studies.study import scene_as
 from haptic_sim.worlds.linkages import LaparoscopicParameters
 
 ENTRY = 1e-9  # [m]
 RATIO = 1e-6  # of the ratio of the lever arms
+DEVICE_RATIO = 0.05  # the same of a device; chosen
 MOVES = 1e-3  # [m/s] of the handle across the shaft, below which the ratio says nothing
 TOUCHED = 1e-6  # [N]
 
@@ -45,23 +46,47 @@ def tip(scene: LaparoscopicParameters, pose: np.ndarray) -> np.ndarray:
     return pose[:, :3] - scene.length * shaft(pose)
 
 
-def across_velocities(scene: LaparoscopicParameters, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """Velocities of handle and tip across the shaft [m/s] (n, 3)."""
-    pose, twist = samples.pose("tool"), samples.twist("tool")
+def across_velocities(
+    scene: LaparoscopicParameters, samples: Samples, body: str = "tool"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities of handle and tip across the shaft [m/s] (n, 3), of the tool or of a shaft in a device's hand."""
+    pose, twist = samples.pose(body), samples.twist(body)
     along = shaft(pose)
     handle = twist[:, :3]
     end = handle + np.cross(twist[:, 3:], tip(scene, pose) - pose[:, :3])
     return tuple(v - np.einsum("ni,ni->n", v, along)[:, None] * along for v in (handle, end))
 
 
-def ratio_errors(scene: LaparoscopicParameters, samples: Samples) -> np.ndarray:
+def ratio_errors(scene: LaparoscopicParameters, samples: Samples, body: str = "tool") -> np.ndarray:
     """Of the tip's velocity across the shaft, by that of the handle: -(length below) / (length above) (m,)."""
-    handle, end = across_velocities(scene, samples)
-    above = outside(samples.pose("tool"))
+    handle, end = across_velocities(scene, samples, body)
+    above = outside(samples.pose(body))
     moves = (np.linalg.norm(handle, axis=1) > MOVES) & (above > MOVES)
     handle, end, above = handle[moves], end[moves], above[moves]
     ratio = -(scene.length - above) / above
     return np.linalg.norm(end - ratio[:, None] * handle, axis=1) / np.linalg.norm(handle, axis=1) / np.abs(ratio)
+
+
+ENTRY_POINT = Statement(
+    "entry_point",
+    "The shaft passes through the entry point; one in the hand of a device, which then decides, to "
+    f"{1e3 * ACROSS:g} mm",
+    "geometry; what is allowed to a device is chosen",
+    Quantity("largest distance of the shaft from the entry point", "µm", 1e6),
+)
+FULCRUM = Statement(
+    "fulcrum",
+    "Across the shaft the tip goes against the handle, as far as the lengths below and above the entry point are to "
+    f"each other; of a shaft in the hand of a device, which then decides, to {100 * DEVICE_RATIO:g} %",
+    "law of the lever; what is allowed to a device is chosen",
+    Quantity("largest error of the ratio of velocities", "%", 100.0),
+)
+FEELS_TISSUE = Statement(
+    "feels_tissue",
+    "The tissue pushes the handle when the tip touches it, and only then",
+    "THESIS 5.12",
+    Quantity("force at the handle", "N"),
+)
 
 
 class Laparoscopic(LinkageStudy):
@@ -76,13 +101,10 @@ class Laparoscopic(LinkageStudy):
         "ratio_largest": Quantity("Largest ratio of the tip's way to the handle's"),
         "tissue_force": Quantity("Largest force of the tissue as the hand feels it", "N"),
     }
-    CLAIMS = CLAIMS | {
-        "entry_point": Quantity("largest distance of the shaft from the entry point", "nm", 1e9),
-        "fulcrum": Quantity("largest error of the ratio of velocities", "ppm", 1e6),
-        "feels_tissue": Quantity("force at the handle", "N"),
-    }
+    CLAIMS = declared(
+        blocks("two of six directions: forces across the shaft at the entry point"), ENTRY_POINT, FULCRUM, FEELS_TISSUE
+    )
     BLOCKED = 2
-    BLOCKS = "two of six directions: forces across the shaft at the entry point"
     PLANES = ((0, 2), (0, 1))
 
     def more_metrics(self, trial: Trial, samples: Samples, held: Held) -> dict[str, float | None]:
@@ -103,33 +125,20 @@ class Laparoscopic(LinkageStudy):
     def more_claims(self, trial: Trial, samples: Samples, held: Held, references: Mapping[str, Samples]) -> list[Claim]:
         """Entry point, fulcrum, tissue."""
         scene = scene_of(trial.experiment)
-        error, errors = float(entry_error(samples.pose("tool")).max()), ratio_errors(scene, samples)
-        worst = float(errors.max()) if errors.size else None
-        force = np.linalg.norm(samples.wrench("env")[:, :3], axis=1)
-        felt = float(force[samples["contacts"] > 0].max()) if (samples["contacts"] > 0).any() else None
-        free = float(force[samples["contacts"] == 0].max()) if (samples["contacts"] == 0).any() else 0.0
+        off = {CALLED[body]: float(entry_error(samples.pose(body)).max()) for body in held.bodies}
+        errors = {CALLED[body]: ratio_errors(scene, samples, body) for body in held.bodies}
+        worst = {word: float(some.max()) if some.size else None for word, some in errors.items()}
+        felt = CALLED[held.bodies[0]]
+        ratio = worst[felt]
+        force, touching = np.linalg.norm(samples.wrench("env")[:, :3], axis=1), samples["contacts"] > 0
+        pushed = float(force[touching].max()) if touching.any() else None
+        free = float(force[~touching].max()) if not touching.all() else 0.0
         return [
-            Claim(
-                "entry_point",
-                "The tool's shaft passes through the entry point",
-                "geometry",
-                {"largest distance": error},
-                error <= ENTRY,
-            ),
-            Claim(
-                "fulcrum",
-                "Across the shaft the tip goes against the handle, as far as the lengths below and above the entry "
-                "point are to each other",
-                "law of the lever",
-                {"error": worst},
-                None if worst is None else worst <= RATIO,
-            ),
-            Claim(
-                "feels_tissue",
-                "The hand feels the tissue when the tip touches it, and only then",
-                "THESIS 5.12",
-                {"touching": felt, "not touching": free},
-                None if felt is None else felt > TOUCHED and free <= TOUCHED,
+            ENTRY_POINT.judged(dict(off), off[felt] <= (ACROSS if held.device else ENTRY)),
+            FULCRUM.judged(worst, None if ratio is None else ratio <= (DEVICE_RATIO if held.device else RATIO)),
+            FEELS_TISSUE.judged(
+                {"touching": pushed, "not touching": free},
+                None if pushed is None else pushed > TOUCHED and free <= TOUCHED,
             ),
         ]
 

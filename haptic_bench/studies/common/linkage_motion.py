@@ -3,6 +3,9 @@
 The wrench that the hand feels is parted, in every tick, by the linkage as it is then: what F = J^#T J^T F leaves of it
 moves the tool (`along`), the rest lies in directions of topological constraint (`across`): it moves nothing, and does
 no work on a hand that follows the tool.
+
+What a person feels is the device. Claims of where the linkage lets the hand go are decided on it where there is one,
+with the tool beside; laws of mechanics (accelerations, energy) are of the tool. What is allowed to a device is chosen.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pinocchio as pin
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -49,7 +53,9 @@ LEAK = 0.05  # the same with a device, which leaves the tool a little
 LAW = 1e-6  # of the largest acceleration
 BALANCE = 0.05  # of the energy that is turned over
 DRIFT = 2e-3  # [m]
+ACROSS = 5e-4  # [m] of a device across what the linkage allows
 
+CALLED = {"hand": "device", "tool": "tool"}
 METRICS = {
     "fewest_directions": Quantity("Fewest directions in which the linkage blocks the hand"),
     "most_directions": Quantity("Most directions in which the linkage blocks the hand"),
@@ -64,13 +70,53 @@ METRICS = {
     "drift_max": Quantity("Largest distance of the device from the tool", "mm", 1e3),
     "turn_max": Quantity("Largest angle between device and tool", "deg", 180.0 / math.pi),
 }
-CLAIMS = {
-    "blocked_directions": Quantity("number of directions"),
-    "no_work": Quantity("work without its sign", "mJ", 1e3),
-    "law": Quantity("largest error of an acceleration, of the largest one", "ppm", 1e6),
-    "energy": Quantity("energy", "mJ", 1e3),
-    "together": Quantity("largest distance of the device from the tool", "mm", 1e3),
-}
+NO_WORK_IS_DONE = Statement(
+    "no_work",
+    f"What the linkage blocks does no work on the hand (on a device: less than {100 * LEAK:g} % of the operator's)",
+    "J\N{MODIFIER LETTER CAPITAL T} n = 0",
+    Quantity("work without its sign", "mJ", 1e3),
+)
+ENERGY_IS_KEPT = Statement(
+    "energy",
+    f"Discrete time adds or takes less than {100 * BALANCE:g} % of the energy that is turned over",
+    "energy balance",
+    Quantity("energy", "mJ", 1e3),
+)
+TOGETHER = Statement(
+    "together",
+    f"Device and tool stay within {1e3 * DRIFT:g} mm of each other",
+    "THESIS 5.3, 5.4: impedance shaping and topology penalties; what is allowed is chosen",
+    Quantity("largest distance of the device from the tool", "mm", 1e3),
+)
+
+
+def blocks(what: str) -> Statement:
+    """That a linkage blocks `what`."""
+    return Statement(
+        "blocked_directions",
+        f"The linkage blocks {what}",
+        "rank of the hand Jacobian",
+        Quantity("number of directions"),
+    )
+
+
+def obeys(of: str, law: str) -> Statement:
+    """That accelerations of something are those of a law."""
+    return Statement(
+        "law",
+        f"Without contact, accelerations {of} are those of the {law}",
+        law,
+        Quantity("largest error of an acceleration, of the largest one", "ppm", 1e6),
+    )
+
+
+ABA = obeys("of the joints", "articulated-body algorithm")
+
+
+def declared(blocked: Statement, *own: Statement, law: Statement = ABA) -> tuple[Statement, ...]:
+    """The statements of a study of a linkage."""
+    return (blocked, NO_WORK_IS_DONE, law, ENERGY_IS_KEPT, TOGETHER, *own)
+
 
 _WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 
@@ -165,6 +211,11 @@ class Held:
         )
 
     @property
+    def bodies(self) -> tuple[str, ...]:
+        """Those that are judged and shown: first the one that is felt, which decides."""
+        return ("hand", "tool") if self.device else ("tool",)
+
+    @property
     def time(self) -> np.ndarray:
         """[s] (n,)"""
         return self.samples["time"]
@@ -215,12 +266,11 @@ class Law:
     """Accelerations of a coordinate in ticks without contact: as they were, and by a law.
 
     Attributes:
-        name, unit: of the acceleration.
+        unit: of the acceleration.
         time: of the ticks [s] (m,); found, expected: (m,) or (m, coordinates).
         source: how it is known.
     """
 
-    name: str
     unit: str
     time: np.ndarray
     found: np.ndarray
@@ -258,19 +308,17 @@ def model_law(trial: Trial, samples: Samples) -> Law:
         J = pin.computeFrameJacobian(model, data, q[k], world.hand, pin.LOCAL_WORLD_ALIGNED)
         expected[i] = pin.aba(model, data, q[k], v[k], J.T @ pull[k])
     found = accelerations(trial, samples, rows, model.nv)
-    source = "articulated-body algorithm"
-    return Law("of the joints", "rad/s², m/s²", samples["time"][rows], found, expected, source)
+    return Law("rad/s², m/s²", samples["time"][rows], found, expected, ABA.source)
 
 
 class LinkageStudy(Study):
     """What studies of held linkages have in common; each adds its law, metrics, claims and figures."""
 
     METRICS = METRICS
-    CLAIMS = CLAIMS
+    CLAIMS: ClassVar[Sequence[Statement]] = ()
+    """As `declared`."""
     BLOCKED = 0
     """Directions that the linkage always blocks."""
-    BLOCKS = ""
-    """What these are, in words."""
     PLANES: tuple[tuple[int, int], ...] = ((0, 1), (0, 2))
     """Axes of the projections in which the motion is shown."""
 
@@ -333,50 +381,23 @@ class LinkageStudy(Study):
         works = {"of what is blocked": done, "of the operator": operator}
         if singular:
             works["the tolerance of the rank allows"] = tolerated
-        turned = _turnover(held.samples)
-        numerical = metrics["numerical_energy"]
-        claims = [
-            Claim(
-                "blocked_directions",
-                f"The linkage blocks {self.BLOCKS}",
-                "rank of the hand Jacobian",
+        turned, numerical, drift = _turnover(held.samples), metrics["numerical_energy"], metrics["drift_max"]
+        blocked, _, obeyed, *_ = self.CLAIMS
+        return [
+            blocked.judged(
                 {"fewest": metrics["fewest_directions"], "most": metrics["most_directions"]},
                 bool(least <= held.directions.min() and held.directions.max() <= most),
             ),
-            Claim(
-                "no_work",
-                "What the linkage blocks does no work on the hand"
-                + ("" if trial.experiment.alone else f" (device: less than {100 * LEAK:g} % of the operator's)"),
-                "J\N{MODIFIER LETTER CAPITAL T} n = 0",
-                works,
-                None if done is None or not operator else bool(done <= share * operator + tolerated),
+            NO_WORK_IS_DONE.judged(
+                works, None if done is None or not operator else bool(done <= share * operator + tolerated)
             ),
-            Claim(
-                "law",
-                f"Without contact, accelerations {law.name} are those of the {law.source}",
-                law.source,
-                {"error": law.error},
-                None if law.error is None else bool(law.error <= LAW),
-            ),
-            Claim(
-                "energy",
-                f"Discrete time adds or takes less than {100 * BALANCE:g} % of the energy that is turned over",
-                "energy balance",
+            obeyed.judged({"error": law.error}, None if law.error is None else bool(law.error <= LAW)),
+            ENERGY_IS_KEPT.judged(
                 {"numerical": numerical, "turned over": turned},
                 None if numerical is None or not turned > 0.0 else bool(numerical <= BALANCE * turned),
             ),
+            TOGETHER.judged({"drift": drift}, None if drift is None else bool(drift <= DRIFT)),
         ]
-        drift = metrics["drift_max"]
-        claims.append(
-            Claim(
-                "together",
-                f"Device and tool stay within {1e3 * DRIFT:g} mm of each other",
-                "THESIS 5.3, 5.4: impedance shaping and topology penalties",
-                {"drift": drift},
-                None if drift is None else bool(drift <= DRIFT),
-            )
-        )
-        return claims
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""
