@@ -613,7 +613,7 @@ STYLES = {
     "saturated": Style(PURPLE, (5, 1.6, 1.2, 1.6)),
     "scaled": Style(ORANGE, (2.2, 1.3)),
     "spread": Style(GREEN, (8, 2)),
-    "spread_consistent": Style(BLACK, (1, 2.5), 1.6),
+    "spread_consistent": Style(BLACK, (6, 2, 1, 2), 1.3),
     "constraint": Style(ORANGE, (3, 1.5, 1, 1.5, 1, 1.5)),
     "coupled": Style(SKY, (2.5, 1.5)),
 }

@@ -70,7 +70,7 @@ ELASTIC_KEEPS = Statement(
 )
 BASE_LOSES_PART = Statement(
     "base_loses_part",
-    "A perfectly plastic collision of the base link takes only part of it, wherever this is struck",
+    "A perfectly plastic collision takes only part of the kinetic energy, wherever the base link is struck",
     "THESIS 4.4.1, figure 4.12(a)",
     _PLASTIC,
 )
@@ -82,21 +82,21 @@ DISTAL_LOSES_ALL = Statement(
 )
 DISTAL_LOSES_ALL_ALONG = Statement(
     "distal_loses_all_along",
-    "It takes all kinetic energy wherever the distal link is struck",
+    "A perfectly plastic collision takes all kinetic energy, wherever the distal link is struck",
     "THESIS 4.4.1, the text and footnote 3 (1 m < L2 < 2 m)",
     _PLASTIC,
 )
 RELATIVE_KEEPS = Statement(
     "relative_velocity_keeps_momentum",
-    "Of an obstacle that moves too, the collision keeps the angular momentum if the relative velocity obeys the law of "
+    "A collision with an obstacle that moves keeps the angular momentum if their relative velocity obeys the law of "
     "restitution",
-    "THESIS 4.4, equation 4.21",
+    "THESIS 4.4, equations 4.14 and 4.21",
     _MOMENTUM,
 )
 ALONE_KEEPS = Statement(
     "bodies_alone_keep_momentum",
-    "It keeps the angular momentum also if arm and obstacle obey the law of restitution each alone, as printed",
-    "THESIS 4.4, equations 4.22 and 4.23",
+    "It keeps the angular momentum also if arm and obstacle each obey the law of restitution alone, as printed",
+    "THESIS 4.4, equations 4.14, 4.22 and 4.23",
     _MOMENTUM,
 )
 CLAIMS = (
