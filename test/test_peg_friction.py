@@ -15,6 +15,9 @@ from haptic_bench.studies import peg_friction
 STUDY = peg_friction.STUDY
 RATE = 512.0  # [Hz]
 STATIC, KINETIC = 2 * 0.25 * 0.175, 2 * 0.2 * 0.175  # [N]
+NAMES = [statement.name for statement in peg_friction.CLAIMS]
+NOT_REPRODUCED = {"bonds_do_not_drift", "overdamping_suppresses_oscillation", "damping_ends_compliance"}
+"""Of the printed form at 512 Hz: forward Euler makes Dahl slip, 1180 is unstable, and at rest damping carries nothing."""
 PERIOD = 2 * math.pi * math.sqrt(2.0 * 1e-5 / STATIC)  # [s] of 2 kg on two bonds of mu_s N / z0 each
 
 
@@ -23,13 +26,13 @@ def trial(*settings):
     return only
 
 
-def hand_made(ticks, sliding=(), force=0.0, velocity=0.0, position=0.0):
+def hand_made(ticks, sliding=(), force=0.0, velocity=0.0, position=0.0, friction=0.0):
     """Samples of a peg; `sliding` are rows [first, after the last) in which both contacts slide."""
     slides = np.zeros(ticks, int)
     for first, stop in sliding:
         slides[first:stop] = 2
     table = {"tick": np.arange(ticks), "time": np.arange(ticks) / RATE, "sliding_contacts": slides}
-    for name, values in (("operator_fx", force), ("tool_vx", velocity), ("tool_px", position)):
+    for name, values in (("operator_fx", force), ("tool_vx", velocity), ("tool_px", position), ("env_fx", friction)):
         table[name] = np.broadcast_to(np.asarray(values, float), (ticks,)).copy()
     return Samples(table)
 
@@ -57,8 +60,9 @@ def default():
 def test_names_are_those_of_the_contract(default):
     analysis = default[2]
     contract = ["first_slip_time", "stick_intervals", "drift_under_static_load", "oscillation_energy"]
-    assert list(analysis.metrics) == list(peg_friction.METRICS) == contract
-    assert [claim.name for claim in analysis.claims] == list(peg_friction.CLAIMS)
+    assert list(analysis.metrics) == list(peg_friction.METRICS)
+    assert list(analysis.metrics)[:4] == contract
+    assert [claim.name for claim in analysis.claims] == NAMES
     assert trial().experiment.analysis == "peg_friction"
 
 
@@ -105,13 +109,28 @@ def test_oscillation_energy_needs_a_period_after_the_first_and_half_of_one_more(
     assert metrics(hand_made(enough, [(10, enough)]))["oscillation_energy"] is None  # never stuck
 
 
-def test_all_claims_hold_on_the_default_experiment(default):
+def test_what_the_default_experiment_decides(default):
     analysis = default[2]
-    assert holds(analysis) == dict.fromkeys(peg_friction.CLAIMS, True)
-    runs = {"undamped", "overdamped", "karnopp", "dahl", "coulomb"}
-    loaded = {"loaded this run", "loaded karnopp", "loaded dahl", "loaded coulomb"}
-    assert set(analysis.references) == runs | loaded
-    assert {claim.source[:13] for claim in analysis.claims} == {"THESIS 4.3.1,"}
+    assert holds(analysis) == {name: name not in NOT_REPRODUCED for name in NAMES}
+    models = {"critical", "karnopp", "dahl", "coulomb"}
+    printed = {f"printed {name}" for name in models}
+    runs = {"undamped", "overdamped", "printed undamped", "printed overdamped"} | models | printed
+    loaded = {f"loaded {name}" for name in {"this run"} | models | printed}
+    pushed = {f"experiment {name}" for name in models | printed}
+    assert set(analysis.references) == (runs | loaded | pushed) - {"critical", "loaded critical"}
+    assert {claim.source[:12] for claim in analysis.claims} == {"THESIS 4.3.1", "ours, of the"}
+
+
+def test_the_printed_form_can_be_the_trials_own(default):
+    chosen = trial("contact.friction.form=printed", "duration=4")
+    samples = simulated(chosen)
+    assert peg_friction.variant(chosen.experiment) == "printed critical"
+    analysis = peg_friction.analyse(chosen, samples)
+    assert holds(analysis) == holds(default[2])
+    assert "critical" in analysis.references
+    assert "printed critical" not in analysis.references
+    tables = [figure.table for figure in STUDY.figures(chosen, samples, analysis) if figure.table]
+    assert any(row[0].startswith("this run: reset integrator, damping 118, as printed") for table in tables for row in table)
 
 
 def test_default_metrics_are_near_theory(default):
@@ -122,12 +141,17 @@ def test_default_metrics_are_near_theory(default):
     # a damping in parallel carries a part of the load; bonds break later, by less than a period
     assert theory["first_slip_time"][0] < found["first_slip_time"] < theory["first_slip_time"][0] + PERIOD
     assert abs(found["drift_under_static_load"]) < 1e-12
-    assert found["oscillation_energy"] == measured(analysis, "oscillation_by_model")["reset_integrator"]
+    critical = measured(analysis, "damping_suppresses_oscillation_consistent")["critical"]
+    assert found["oscillation_energy"] == critical
+    assert found["missed_transitions"] == 0
+    # bonds in a row of contacts, less what dampers carry of a load that grows
+    assert 0.95 * 1e-5 / STATIC < found["stiction_compliance"] < 1e-5 / STATIC
 
 
 def test_the_classical_model_creeps_at_the_speed_of_theory(default):
     creep = 1e-4 * 0.05 / STATIC * 8.0  # [m] v_min F / (mu_s N) for 8 s
-    assert measured(default[2], "no_creep")["coulomb"] == pytest.approx(creep, rel=1e-6)
+    assert measured(default[2], "no_creep")["printed coulomb"] == pytest.approx(creep, rel=1e-6)
+    assert measured(default[2], "no_creep_consistent")["coulomb"] == pytest.approx(creep, rel=1e-6)
     assert peg_friction.expected(trial("contact.friction.model=coulomb"))["drift_under_static_load"][0] == creep
 
 
@@ -142,7 +166,11 @@ def test_the_dead_band_of_the_classical_model_is_what_friction_does_in_a_step():
 def test_the_undamped_oscillation_has_the_energy_that_sticking_leaves(default):
     """Entering stiction the bonds carry the kinetic friction against a force that is nearly zero."""
     left = KINETIC**2 / (2 * STATIC / 1e-5)  # [J] 1/2 F^2 / K
-    assert 0.3 * left < measured(default[2], "damping_suppresses_oscillation")["damping 0"] < 1.2 * left
+    found = measured(default[2], "damping_suppresses_oscillation_consistent")["undamped"]
+    assert 0.3 * left < found < 1.2 * left
+    # forward Euler amplifies it, up to what breaks the bonds
+    printed = measured(default[2], "damping_suppresses_oscillation")["printed undamped"]
+    assert found < printed < 0.5 * STATIC * 1e-5
 
 
 def test_the_static_load_is_a_ramp_that_is_held():
@@ -152,28 +180,6 @@ def test_the_static_load_is_a_ramp_that_is_held():
     assert not loaded["operator_fy"].any()
 
 
-def test_own_samples_stand_for_their_variant(default):
-    chosen, samples, _ = default
-    shaken = samples["tool_vx"] + 1e-3 * np.cos(70.0 * samples["time"])
-    analysis = peg_friction.analyse(chosen, samples.with_columns({"tool_vx": shaken}))
-    assert holds(analysis) | {"slip_and_stick": None, "no_creep": None} == {
-        "slip_and_stick": None,
-        "no_creep": None,
-        "damping_suppresses_oscillation": False,
-        "oscillation_by_model": False,
-    }
-    stuck = peg_friction.analyse(chosen, samples.with_columns({"sliding_contacts": np.zeros(len(samples), int)}))
-    assert holds(stuck)["slip_and_stick"] is False
-
-
-def test_creep_of_a_bond_is_caught(default):
-    chosen, samples, analysis = default
-    creeping = analysis.references["loaded coulomb"]
-    runs, loaded = peg_friction._runs(analysis.references, "critical", samples)
-    claims = peg_friction._claims(chosen, runs, {**loaded, "dahl": creeping})
-    assert {claim.name: claim.holds for claim in claims}["no_creep"] is False
-
-
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
@@ -181,6 +187,8 @@ def test_creep_of_a_bond_is_caught(default):
         (("contact.friction.damping=0",), "undamped"),
         (("contact.friction.damping=1180",), "overdamped"),
         (("contact.friction.damping=50",), None),
+        (("contact.friction.form=printed",), "printed critical"),
+        (("contact.friction.form=printed", "contact.friction.model=dahl"), "printed dahl"),
         (("contact.friction.model=coulomb",), "coulomb"),  # whatever damping it does not use
         (("contact.friction.model=none",), None),
     ],
@@ -197,7 +205,7 @@ def test_a_setting_between_the_variants_is_compared_with_all_of_them():
     assert {"loaded this run", "loaded critical"} < set(analysis.references)
     titles = [figure.title for figure in STUDY.figures(chosen, samples, analysis)]
     assert "Damping of the reset integrator" in titles
-    assert "Creep under a static load" in titles
+    assert "Creep and compliance under a static load" in titles
 
 
 @pytest.mark.parametrize("duration", [0.005, 0.1])
@@ -208,7 +216,9 @@ def test_a_short_run_decides_nothing_of_its_own(duration):
     assert analysis.metrics["first_slip_time"] is None
     assert analysis.metrics["oscillation_energy"] is None
     found = holds(analysis)
-    assert found.pop("no_creep") is True  # runs of their own
+    of_their_own = [name for name in NAMES if "creep" in name or "drift" in name or "compl" in name or "transit" in name]
+    assert len(of_their_own) == 7
+    assert None not in {found.pop(name) for name in of_their_own}
     assert set(found.values()) == {None}
     assert STUDY.figures(chosen, samples, analysis)
 
@@ -285,9 +295,12 @@ def test_figures_and_their_captions(default):
     figures = STUDY.figures(chosen, samples, analysis)
     assert [figure.title for figure in figures] == [
         "Damping of the reset integrator",
+        "Damping of the reset integrator, as printed",
         "Friction models",
+        "Friction models, as printed",
         "Friction near rest",
-        "Creep under a static load",
+        "Force of figure 4.10",
+        "Creep and compliance under a static load",
         "Energy",
     ]
     names = [panel.name for figure in figures for panel in figure.panels]
