@@ -17,7 +17,7 @@ RATE = 512.0  # [Hz]
 STATIC, KINETIC = 2 * 0.25 * 0.175, 2 * 0.2 * 0.175  # [N]
 NAMES = [statement.name for statement in peg_friction.CLAIMS]
 NOT_REPRODUCED = {"bonds_do_not_drift", "overdamping_suppresses_oscillation", "damping_ends_compliance"}
-"""Of the printed form at 512 Hz: forward Euler makes Dahl slip, 1180 is unstable, and at rest damping carries nothing."""
+"""As printed, at 512 Hz: forward Euler makes Dahl slip, 1180 is unstable, and at rest damping carries nothing."""
 PERIOD = 2 * math.pi * math.sqrt(2.0 * 1e-5 / STATIC)  # [s] of 2 kg on two bonds of mu_s N / z0 each
 
 
@@ -130,7 +130,9 @@ def test_the_printed_form_can_be_the_trials_own(default):
     assert "critical" in analysis.references
     assert "printed critical" not in analysis.references
     tables = [figure.table for figure in STUDY.figures(chosen, samples, analysis) if figure.table]
-    assert any(row[0].startswith("this run: reset integrator, damping 118, as printed") for table in tables for row in table)
+    assert any(
+        row[0].startswith("this run: reset integrator, damping 118, as printed") for table in tables for row in table
+    )
 
 
 def test_default_metrics_are_near_theory(default):
@@ -216,7 +218,9 @@ def test_a_short_run_decides_nothing_of_its_own(duration):
     assert analysis.metrics["first_slip_time"] is None
     assert analysis.metrics["oscillation_energy"] is None
     found = holds(analysis)
-    of_their_own = [name for name in NAMES if "creep" in name or "drift" in name or "compl" in name or "transit" in name]
+    of_their_own = [
+        name for name in NAMES if "creep" in name or "drift" in name or "compl" in name or "transit" in name
+    ]
     assert len(of_their_own) == 7
     assert None not in {found.pop(name) for name in of_their_own}
     assert set(found.values()) == {None}

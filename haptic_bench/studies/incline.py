@@ -1,4 +1,7 @@
-"""A block on a slope: does it stick and slide as Coulomb's law says, whatever the contact method?"""
+"""A block on a slope: does it stick and slide as Coulomb's law says, whatever the contact method?
+
+With penalties the friction model runs in both forms (`contact.friction.form`).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
     GREEN,
+    PURPLE,
     VERMILION,
     Curve,
     Figure,
@@ -30,10 +35,29 @@ from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import simulated
 from haptic_bench.studies.study import Study
 from haptic_sim.contact.friction import NONE
-from haptic_sim.contact.response import Method
+from haptic_sim.contact.response import RIGID, Method
 from haptic_sim.worlds.scenes import SlopeParameters
 
-METHODS: tuple[Method, ...] = ("penalty", "constraint")
+Form = Literal["consistent", "printed"]
+
+
+class Resolution(NamedTuple):
+    """How the block's contacts are resolved: by a method, and with penalties by a form of the friction model."""
+
+    method: Method
+    form: Form = "consistent"
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Resolution:
+        method = experiment.environment.method
+        return cls(method, "consistent" if method in RIGID else experiment.contact.friction.form)
+
+    @property
+    def name(self) -> str:
+        return self.method + (" as printed" if self.form == "printed" else "")
+
+
+RESOLUTIONS = (Resolution("penalty"), Resolution("constraint"), Resolution("penalty", "printed"))
 OTHER_SIDE = 0.1  # how far the tangent of the slope that is compared is from that of the angle of friction, relative
 SETTLED = 0.2  # [s] a shorter run does not say whether the block sticks: bonds and penalties settle within 0.05 s
 AT_REST = 1e-6  # [m/s]
@@ -50,11 +74,41 @@ METRICS = {
     ),
     "friction_angle": Quantity("Angle of friction, whose tangent is the static coefficient", "deg", 180.0 / math.pi),
 }
-CLAIMS = {
-    "sticks_below": Quantity("speed at the end", "µm/s", 1e6),
-    "slides_above": Quantity("acceleration along the slope", "m/s²"),
-    "method_independent": Quantity("acceleration along the slope of this experiment, 0 for a block at rest", "m/s²"),
-}
+_SPEED = Quantity("speed at the end", "µm/s", 1e6)
+_ACCELERATION = Quantity("acceleration along the slope", "m/s²")
+STICKS = Statement(
+    "sticks_below",
+    "On a slope below the angle of friction the block sticks: no contact slides, and it is at rest in the end",
+    "Coulomb's law",
+    _SPEED,
+)
+SLIDES = Statement(
+    "slides_above",
+    "On a slope above the angle of friction the block slides, with the acceleration g (sin a - µ cos a) of kinetic "
+    "friction",
+    "Coulomb's law",
+    _ACCELERATION,
+)
+SAME = Statement(
+    "method_independent",
+    "Penalties and complementarity agree whether the block slides, and how fast",
+    "Coulomb's law",
+    Quantity("acceleration along the slope of this experiment, 0 for a block at rest", "m/s²"),
+)
+STICKS_PRINTED = Statement(
+    "sticks_below_printed",
+    "With the friction model as printed the block sticks on a slope below the angle of friction",
+    "THESIS (4.6) to (4.12)",
+    _SPEED,
+)
+SLIDES_PRINTED = Statement(
+    "slides_above_printed",
+    "With the friction model as printed the block slides on a slope above the angle of friction, with the acceleration "
+    "of kinetic friction",
+    "THESIS (4.6) to (4.12)",
+    _ACCELERATION,
+)
+CLAIMS = (STICKS, SLIDES, SAME, STICKS_PRINTED, SLIDES_PRINTED)
 
 
 @dataclass(frozen=True)
@@ -191,27 +245,30 @@ def _other_side(law: Law) -> float | None:
     return math.degrees(math.atan((1.0 - OTHER_SIDE if law.slides else 1.0 + OTHER_SIDE) * law.static))
 
 
-def _variant(trial: Trial, method: Method, angle: float, duration: float) -> Trial:
-    experiment = trial.experiment
+def _variant(trial: Trial, resolution: Resolution, angle: float, duration: float) -> Trial:
+    experiment, friction = trial.experiment, trial.experiment.contact.friction
     settings = {
         "scene": _scene(trial).model_copy(update={"angle": angle}),
-        "environment": experiment.environment.model_copy(update={"method": method}),
+        "environment": experiment.environment.model_copy(update={"method": resolution.method}),
+        "contact": experiment.contact.model_copy(
+            update={"friction": friction.model_copy(update={"form": resolution.form})}
+        ),
         "duration": duration,
     }
     return replace(trial, experiment=experiment.model_copy(update=settings))
 
 
-def _methods(experiment: Experiment) -> list[Method]:
+def _resolutions(experiment: Experiment) -> list[Resolution]:
     """Those that are compared, that of the experiment first."""
-    return list(dict.fromkeys((experiment.environment.method, *METHODS)))
+    return list(dict.fromkeys((Resolution.of(experiment), *RESOLUTIONS)))
 
 
-def _name(method: str, angle: float) -> str:
-    return f"{method} at {angle:.4g}°"
+def _name(resolution: Resolution, angle: float) -> str:
+    return f"{resolution.name} at {angle:.4g}°"
 
 
 def _variants(trial: Trial, duration: float) -> dict[str, Trial]:
-    """What is compared, by name: METHODS and the trial's own, on its slope and on the other side; itself first."""
+    """What is compared, by name: RESOLUTIONS and the trial's own, on its slope and on the other side; itself first."""
     law = Law.of(trial.experiment)
     if law is None:
         return {}
@@ -220,17 +277,17 @@ def _variants(trial: Trial, duration: float) -> dict[str, Trial]:
     if other is not None:
         angles.append(other)
     return {
-        _name(method, angle): _variant(trial, method, angle, duration)
+        _name(resolution, angle): _variant(trial, resolution, angle, duration)
         for angle in angles
-        for method in _methods(trial.experiment)
+        for resolution in _resolutions(trial.experiment)
     }
 
 
 def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
     """Metrics and claims of a trial, and what it is compared with.
 
-    References, with `compare` only: the methods that the trial does not use, on its slope; and all METHODS on a slope
-    on the other side of the angle of friction. They last as long as the trial did, up to HORIZON.
+    References, with `compare` only: the RESOLUTIONS that the trial does not use, on its slope; and all of them on a
+    slope on the other side of the angle of friction. They last as long as the trial did, up to HORIZON.
     """
     lasted = float(samples["time"][-1]) if len(samples) else 0.0
     variants = _variants(trial, min(lasted, HORIZON))
@@ -246,45 +303,32 @@ def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis
 
 
 def _claims(trial: Trial, variants: Mapping[str, Trial], runs: Mapping[str, Samples]) -> list[Claim]:
-    below: dict[str, float | None] = {}
-    above: dict[str, float | None] = {}
+    below: dict[Form, dict[str, float | None]] = {"consistent": {}, "printed": {}}
+    above: dict[Form, dict[str, float | None]] = {"consistent": {}, "printed": {}}
     same: dict[str, float | None] = {}
-    true_below, true_above = [], []
+    true_below: dict[Form, list[bool]] = {"consistent": [], "printed": []}
+    true_above: dict[Form, list[bool]] = {"consistent": [], "printed": []}
     for name, of in variants.items():
-        law, run = Law.of(of.experiment), runs.get(name)
+        law, run, form = Law.of(of.experiment), runs.get(name), Resolution.of(of.experiment).form
         assert law is not None  # each is a slope
         if law.slides:
-            above.setdefault(f"law at {_scene(of).angle:.4g}°", law.acceleration)
-            above[name] = None if run is None else acceleration(run)
-            true_above.append(_near(above[name], law.acceleration))
+            above[form].setdefault(f"law at {_scene(of).angle:.4g}°", law.acceleration)
+            found = above[form][name] = None if run is None else acceleration(run)
+            true_above[form].append(_near(found, law.acceleration))
         else:
             long_enough = run is not None and run["time"][-1] >= SETTLED
-            below[name] = None if run is None or not long_enough else float(run["speed"][-1])
+            speed = below[form][name] = None if run is None or not long_enough else float(run["speed"][-1])
             slid = run is not None and bool(run["sliding"].any())
-            true_below.append(not slid and _near(below[name], 0.0))
-        if _scene(of).angle == _scene(trial).angle:
+            true_below[form].append(not slid and _near(speed, 0.0))
+        if form == "consistent" and _scene(of).angle == _scene(trial).angle:
             same[name] = None if run is None else _outcome(run)
     outcomes = [value for value in same.values() if value is not None]
     return [
-        _claim(
-            "sticks_below",
-            "On a slope below the angle of friction the block sticks: no contact slides, and it is at rest in the end",
-            below,
-            all(true_below),
-        ),
-        _claim(
-            "slides_above",
-            "On a slope above the angle of friction the block slides, with the acceleration g (sin a - µ cos a) of "
-            "kinetic friction",
-            above,
-            all(true_above),
-        ),
-        _claim(
-            "method_independent",
-            "Penalties and complementarity agree whether the block slides, and how fast",
-            same,
-            bool(outcomes) and all(_near(value, outcomes[0]) for value in outcomes),
-        ),
+        _decide(STICKS, below["consistent"], all(true_below["consistent"])),
+        _decide(SLIDES, above["consistent"], all(true_above["consistent"])),
+        _decide(SAME, same, bool(outcomes) and all(_near(value, outcomes[0]) for value in outcomes)),
+        _decide(STICKS_PRINTED, below["printed"], all(true_below["printed"])),
+        _decide(SLIDES_PRINTED, above["printed"], all(true_above["printed"])),
     ]
 
 
@@ -292,9 +336,9 @@ def _near(value: float | None, truth: float) -> bool:
     return value is not None and abs(value - truth) <= max(ACCURACY * abs(truth), AT_REST)
 
 
-def _claim(name: str, statement: str, measured: dict[str, float | None], holds: bool) -> Claim:
+def _decide(statement: Statement, measured: dict[str, float | None], holds: bool) -> Claim:
     decided = bool(measured) and None not in measured.values()
-    return Claim(name, statement, "Coulomb's law", measured, holds if decided else None)
+    return statement.judged(measured, holds if decided else None)
 
 
 def expected(trial: Trial) -> dict[str, tuple[float, str]]:
@@ -312,8 +356,16 @@ def expected(trial: Trial) -> dict[str, tuple[float, str]]:
     return known
 
 
-STYLES = {"penalty": Style(VERMILION, (5, 1.8)), "constraint": Style(BLUE)}
-LABELS = {"penalty": "penalties and friction model", "constraint": "complementarity"}
+STYLES = {
+    "penalty": Style(VERMILION, (5, 1.8)),
+    "constraint": Style(BLUE),
+    "penalty as printed": Style(PURPLE, (2.2, 1.3)),
+}
+LABELS = {
+    "penalty": "penalties and friction model",
+    "constraint": "complementarity",
+    "penalty as printed": "penalties and friction model, as printed",
+}
 _LAW = Style(BLACK, (1.2, 2.2), 1.3)
 
 
@@ -338,8 +390,8 @@ def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -
 
 
 def _curve(trial: Trial, samples: Samples, own: bool) -> Curve:
-    method = trial.experiment.environment.method
-    style, label = STYLES.get(method, Style(GREEN, (8, 2))), LABELS.get(method, method.replace("_", " "))
+    name = Resolution.of(trial.experiment).name
+    style, label = STYLES.get(name, Style(GREEN, (8, 2))), LABELS.get(name, name.replace("_", " "))
     if own:
         style, label = replace(style, width=2.2), f"this run: {label}"
     return Curve(label, trial, samples, style)
@@ -400,7 +452,8 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
     caption = f"At {angle:.4g}°; the angle of friction is {limit:.4g}°, so by Coulomb's law the block {rule}. "
     caption += (
         "With penalties the weight first strains the bonds of friction, by less than their breakaway distance if they "
-        "hold; their damping acts beside the friction they carry, which can be more than the static one for a moment."
+        "hold; their damping acts beside the friction they carry, which can be more than the static one for a moment. "
+        "As printed the bond of a reset integrator stays as long as it was when it broke, up to a step late."
     )
     return Figure(title, caption, panels)
 

@@ -43,8 +43,8 @@ z <= -z0 as its second condition; (4.10) has mu_d |n| / k_f; z of (4.11) is sign
   oscillates at h |v| > 2 z_max, 10 mm/s here.
 - `coulomb`: as above, explicit.
 
-In the plane of a contact, of which (4.6) to (4.12) know one direction, z of a slipping `reset_integrator` turns with
-the motion. What such a law adds to the energy is numerical in the balance of a trial, as what sampling does.
+In the plane of a contact, of which (4.6) to (4.12) know one direction, z of a slipping `reset_integrator` is dragged
+along at its length. What such a law adds to the energy is numerical in the balance of a trial, as what sampling does.
 
 **Guarantees** of the consistent form, for coefficients 0 <= mu_k <= mu_s: |f| <= mu_s N, f . n = 0; a row with N = 0
 has no force and no bond; sliding steadily, |f| = mu_k N against v. What is not a finite number in
@@ -427,16 +427,17 @@ def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, forc
         if sliding == STICKS:
             viscosity[i], viscous_limit[i] = law.damping, math.inf
             zx, zy, zz = zx + dx, zy + dy, zz + dz
-        else:  # dz/dt = 0 along the bond, which turns with the motion
-            part = h * stretching / (length * length)
-            zx, zy, zz = zx + dx - part * zx, zy + dy - part * zy, zz + dz - part * zz
+        elif stretching > 0.0:  # dz/dt = 0 along the bond, which is dragged along in the plane
+            zx, zy, zz = zx + dx, zy + dy, zz + dz
             part = length / math.sqrt(zx * zx + zy * zy + zz * zz)
             zx, zy, zz = part * zx, part * zy, part * zz
     else:
         K = kinetic / z0  # (4.11), z0 being z_max
         force[i, 0], force[i, 1], force[i, 2] = -K * zx, -K * zy, -K * zz
         sliding = SLIDES if length >= z0 * (1.0 - 1e-9) else STICKS  # sliding, it is z0 up to rounding
-        part = h * speed / z0 if sliding == SLIDES else 0.0  # (4.12) by forward Euler, z being a vector
+        # (4.12) by forward Euler, z being a vector; beyond 1, where z_max bounds it along a line anyway, it would swing
+        # across the motion in the plane
+        part = min(h * speed / z0, 1.0) if sliding == SLIDES else 0.0
         zx, zy, zz = zx + dx - part * zx, zy + dy - part * zy, zz + dz - part * zz
         length = math.sqrt(zx * zx + zy * zy + zz * zz)
         if length > z0:  # z_max "is the maximum value of this distance"
