@@ -34,7 +34,7 @@ def test_the_device_brings_its_controller(tmp_path: Any) -> None:
     written = experiment.write_resolved(trial, tmp_path)
     document = yaml.safe_load((tmp_path / "experiment.yaml").read_text())
     assert document["controller"]["type"] == "admittance"
-    assert experiment.read_resolved(tmp_path / "experiment.yaml").experiment == written
+    assert experiment.read_resolved(tmp_path / "experiment.yaml").experiment == written.experiment
     gains = disk("controller.derivative=[101,102,103,104,105,106]").experiment.controller
     assert gains == AdmittanceParameters(derivative=(101, 102, 103, 104, 105, 106))
     assert disk("controller.type=none").experiment.controller.type == "admittance"

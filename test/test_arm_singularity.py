@@ -70,7 +70,7 @@ def test_elbow_that_never_is_straight_says_nothing():
 
 def test_motion_through_the_singularity_is_that_of_an_independent_integration():
     trial = load("arm_singularity", "device.type=none", "controller.type=none", "duration=3.0")
-    world, operator = trial.experiment.world(), Arm(trial.experiment.operator)
+    world, operator = trial.world, Arm(trial.experiment.operator)
     model, data, wrench = world.model, world.model.createData(), np.zeros(6)
     pin.framesForwardKinematics(model, data, world.q)
     pose = np.concatenate([data.oMf[world.hand].translation, pin.SE3ToXYZQUAT(data.oMf[world.hand])[3:]])

@@ -28,7 +28,7 @@ from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import FREE, ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.tool.environment import EnvironmentParameters
-from haptic_sim.tool.tool_side import build_tool_side, hand_of, is_constrained, tool_sizes, world_of
+from haptic_sim.tool.tool_side import build_start, build_tool_side, hand_pose, is_constrained, tool_sizes, world_of
 from haptic_sim.worlds.scenes import NoToolParameters
 
 LOPSIDED = (0.0025, 0.0030, 0.0041)
@@ -266,9 +266,10 @@ def test_a_step_compiles_nothing():
 def test_the_tool_side_of_an_experiment():
     sections = Sections(CIRCLE)
     assert is_constrained(sections)
-    assert tuple(tool_sizes(sections)) == (2, 2, 1)
-    pose, planar = hand_of(sections)
-    assert planar and pose[:3] == pytest.approx([0.05, 0.0, 0.0], abs=1e-15)
+    start = build_start(sections)
+    assert tuple(tool_sizes(start)) == (2, 2, 1)
+    pose = hand_pose(start)
+    assert start.planar and pose[:3] == pytest.approx([0.05, 0.0, 0.0], abs=1e-15)
     assert isinstance(build_tool_side(sections, DeviceLimits(), 1000.0), ConstrainedTool)
     with pytest.raises(ParameterError, match=r"scene.type = two_link_circle: .* without a world"):
         world_of(sections)

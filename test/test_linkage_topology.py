@@ -182,7 +182,7 @@ def test_other_experiments_are_refused(settings: tuple[str, ...], said: str) -> 
 def test_the_arm_of_the_scene_is_that_of_table_5_1() -> None:
     """Built as a world of bodies, and as a model of its own."""
     for hold in ("proximal", "middle", "distal"):
-        world = trial(f"tool.hold={hold}").experiment.world()
+        world = trial(f"tool.hold={hold}").world
         model, frame = three_links(hold)  # type: ignore[arg-type]
         bodies = [Multibody(m, f, world.q, np.ones(3)) for m, f in ((world.model, world.hand), (model, frame))]
         hands = [Hand(body, planar=True) for body in bodies]

@@ -55,7 +55,7 @@ class Bench:
         directory = self._folder / str(len(self.nodes))
         directory.mkdir()
         experiment.write_resolved(trial, directory)
-        (spec,) = [spec for spec in node_specs(trial.experiment, directory) if spec.name == name]
+        (spec,) = [spec for spec in node_specs(trial, directory) if spec.name == name]
         spec.nodes[name].update(change or {})
         file = directory / "parameters.yaml"
         write_parameters([spec], file)
@@ -357,7 +357,7 @@ def test_bad_parameters_leave_a_node_unconfigured(
 def test_a_node_ends_well_however_often_it_is_told_to(tmp_path: Path, module: str) -> None:
     (trial,) = experiment.load("corner_peg", ())
     experiment.write_resolved(trial, tmp_path)
-    (spec,) = [spec for spec in node_specs(trial.experiment, tmp_path) if spec.module == module]
+    (spec,) = [spec for spec in node_specs(trial, tmp_path) if spec.module == module]
     write_parameters([spec], tmp_path / "parameters.yaml")
     command = [sys.executable, "-m", module, *spec.arguments, "--ros-args", "--params-file"]
     path = f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,10 @@ from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, of_trial
 from haptic_bench.running.offline import simulate, simulated
+from haptic_bench.studies import study_of
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, WorldState
 from haptic_sim.spatial import planar_angle
+from haptic_sim.tool import tool_side
 from haptic_sim.tool.environment import SurveySchedule
 
 
@@ -278,3 +282,48 @@ def test_nothing_is_compiled_again() -> None:
         simulate(trial(*setting, "contact.restitution=0.5", "rate=1000", duration=1.0), MessageStore())
     assert {key: len(kernel.signatures) for key, kernel in kernels.items()} == before
     assert len(kernels) >= 15
+
+
+# One world
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("corner_peg", ()), ("corner_peg", ("local_model.type=full", "environment.rate=60")), ("rolling_disk", ())],
+)
+def test_the_world_of_a_trial_is_built_once(
+    name: str, settings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks, offline run, samples and analysis share it, and none of them changes it."""
+    built: list[str] = []
+    for function in ("build_world", "build_setup"):
+        real = getattr(tool_side, function)
+        monkeypatch.setattr(
+            tool_side, function, lambda *given, real=real, **named: (built.append(name), real(*given, **named))[1]
+        )
+    (one,) = experiment.load(name, [*settings, "analysis=trial"], 0.1)
+    first, second = MessageStore(), MessageStore()
+    for store in (first, second):
+        simulate(one, store)
+    study = study_of(one.experiment)
+    study.analyse(one, study.samples(one, first.messages))
+    assert built == [name]
+    assert first.messages == second.messages
+
+
+def test_a_variant_of_a_trial_has_its_own_world() -> None:
+    one = trial()
+    scene = one.experiment.scene.model_copy(update={"gap": (0.01, 0.02)})
+    other = replace(one, experiment=one.experiment.model_copy(update={"scene": scene}))
+    assert other.start is not one.start
+    assert replace(one, varied=(("seed", "0"),), built=one.start).start is one.start
+
+
+def test_another_process_builds_the_world_of_a_trial_itself() -> None:
+    one = trial(duration=0.1)
+    other = pickle.loads(pickle.dumps(one))
+    assert other == one
+    first, second = MessageStore(), MessageStore()
+    simulate(one, first)
+    simulate(other, second)
+    assert first.messages == second.messages

@@ -430,7 +430,7 @@ def test_a_trial_runs_with_the_gains_that_its_refusal_suggests(
     more = with_gains(trial.experiment.controller, found, 1.03)
     wild = trial.experiment.model_copy(update={"controller": more})
     with pytest.raises(ParameterError):
-        resolution.check_controller(wild)
+        resolution.check_controller(wild, trial.start)
 
 
 def test_what_was_recorded_is_read_back_whatever_its_gains(tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_every_experiment_has_gains_to_spare() -> None:
         (trial,) = experiment.load(name)
         if trial.experiment.alone:
             continue
-        controller, coupled = trial.experiment.controller, trial.experiment.coupled_inertias()
+        controller, coupled = trial.experiment.controller, trial.coupled_inertias
         more = with_gains(controller, {key: tuple(getattr(controller, key)) for key in ("stiffness", "damping")}, 1.1)
         assert not stability_problem(more, coupled, trial.experiment.rate), name
         checked += 1

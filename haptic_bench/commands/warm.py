@@ -66,7 +66,7 @@ def respond(trial: Trial) -> None:
     if not is_constrained(one):
         limits = one.limits
         VirtualTool(
-            one.world(), one.contact, one.environment.method, limits.impulse_rendering, limits.limit(), one.rate
+            trial.world, one.contact, one.environment.method, limits.impulse_rendering, limits.limit(), one.rate
         ).rehearse()
 
 
@@ -74,7 +74,7 @@ def detect(trial: Trial) -> None:
     """Call the kernels of collision detection."""
     one = trial.experiment
     if not is_constrained(one):
-        world = one.world()
+        world = trial.world
         detector(world, one.contact).detect(world.bodies(1.0 / one.rate).data, 1e3, ContactRows())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import (
     Trial,
     check_controller,
-    check_world,
+    check_start,
     with_inertias,
     with_limits_of_device,
 )
@@ -26,6 +27,7 @@ from haptic_bench.experiment.rules import broken_rules
 from haptic_drivers.operators import FileParameters, read_table
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, explain
+from haptic_sim.tool.tool_side import build_start
 from haptic_sim.worlds.building import with_absolute_paths
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -103,11 +105,12 @@ def _validate(
     if isinstance(experiment.scene, WorldParameters):
         scene = with_absolute_paths(experiment.scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
-    world = check_world(experiment)
-    experiment = with_limits_of_device(experiment, world)
-    experiment = with_inertias(experiment)
+    start = build_start(experiment)
+    check_start(experiment, start)
+    experiment = with_limits_of_device(experiment, start)
+    experiment = with_inertias(experiment, start)
     if not resolved:  # what has been run once is read back, whatever became of it
-        check_controller(experiment)
+        check_controller(experiment, start)
     problems = studies.find(experiment.analysis).check(experiment)
     if problems:
         raise ParameterError(problems)
@@ -121,7 +124,7 @@ def _validate(
             wrenches = read_table(inputs.read_text(file, inputs.DATA).splitlines(), str(file))
         except inputs.InputError as error:
             raise ParameterError([f"operator.path = {inputs.shown(str(file))}: {error}"]) from error
-    return Trial(experiment, wrenches, varied, () if world is None else world.notes)
+    return Trial(experiment, wrenches, varied, start)
 
 
 def read_resolved(path: Path) -> Trial:
@@ -145,8 +148,14 @@ def _with_operator_beside(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"operator": operator})
 
 
-def write_resolved(trial: Trial, directory: Path) -> Experiment:
-    """Write `experiment.yaml`, and the operator's wrenches beside it, so that the directory stands alone."""
+def write_resolved(trial: Trial, directory: Path) -> Trial:
+    """Write `experiment.yaml`, and the operator's wrenches beside it, so that the directory stands alone.
+
+    Returns:
+        The trial as it is read back.
+    """
     for name, text in resolved(trial).items():
         (directory / name).write_text(text, encoding="utf-8")
-    return trial.experiment if trial.wrenches is None else _with_operator_beside(trial.experiment)
+    if trial.wrenches is None:
+        return trial
+    return replace(trial, experiment=_with_operator_beside(trial.experiment), built=trial.start)

@@ -5,28 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 from pydantic import model_validator
 
 from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
-from haptic_control.stability import CoupledInertias
-from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.driver import AnyDeviceParameters, HandParameters, InertialParameters
+from haptic_drivers.driver import AnyDeviceParameters
 from haptic_drivers.operators import AnyOperatorParameters
-from haptic_sim import inputs
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
-from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import LocalModelParameters
-from haptic_sim.tool.tool_side import (
-    hand_mobility,
-    hand_of,
-    tool_sizes,
-    world_of,
-)
-from haptic_sim.worlds.building import World
 from haptic_sim.worlds.scenes import (
     AnySceneParameters,
     AnyToolParameters,
@@ -129,35 +117,3 @@ class Experiment(Parameters):
     def limits(self) -> DeviceLimits:
         """What the tool's side has to know of the device's limits: of one that renders forces."""
         return self.device if isinstance(self.device, DeviceLimits) else UNLIMITED
-
-    def world(self) -> World:
-        """The virtual world at its start.
-
-        Raises:
-            ParameterError: it cannot be built.
-        """
-        return world_of(self)
-
-    def tool_sizes(self) -> ToolSizes:
-        """Of the virtual tool."""
-        return tool_sizes(self)
-
-    def hand(self) -> HandParameters:
-        """Where the virtual tool is held at the start."""
-        pose, planar = hand_of(self)
-        return HandParameters(pose=tuple(pose.tolist()), planar=planar)
-
-    def coupled_inertias(self) -> CoupledInertias:
-        """What the controller couples, at the start."""
-        device = self.device
-        pose, planar = hand_of(self)
-        mobility = hand_mobility(self, self.rate).ravel()
-        mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
-        tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
-        if isinstance(device, InertialParameters) and device.mass is not None and device.inertia is not None:
-            return CoupledInertias(planar=planar, tool=tool, device=(device.mass, device.inertia))
-        if isinstance(device, AdmittanceDeviceParameters):
-            inertia, obeyed, drag = device.follows(self.rate)
-            felt = tuple(device.sensed_inertia(pose).ravel().tolist())
-            return CoupledInertias(planar=planar, tool=tool, device=inertia, obeyed=obeyed, drag=drag, felt=felt)
-        return CoupledInertias(planar=planar, tool=tool)

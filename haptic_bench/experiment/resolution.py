@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,23 @@ from pydantic import ValidationError
 from haptic_bench.experiment.model import Experiment
 from haptic_control.controllers import stability_problem
 from haptic_control.shaping import ShapingParameters
-from haptic_drivers.driver import InertialParameters, NoDeviceParameters
+from haptic_control.stability import CoupledInertias
+from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.driver import HandParameters, InertialParameters, NoDeviceParameters
+from haptic_sim import inputs
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
+from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.tool.tool_side import (
+    Start,
+    ToolSide,
+    build_start,
     build_tool_side,
     hand_inertia,
-    is_constrained,
+    hand_mobility,
+    hand_pose,
+    tool_sizes,
+    world_of,
 )
 from haptic_sim.worlds.building import World
 
@@ -27,16 +37,68 @@ LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
 
 @dataclass(frozen=True)
 class Trial:
-    """An experiment ready to run: validated, its files read.
+    """An experiment resolved, ready to run: validated, its files read, its world built.
 
-    `wrenches` holds the rows of a `file` operator (see `read_table`). `varied` are the keys and the values, as texts,
-    by which a trial of a sweep differs, `notes` what is to be said at the start (`World.notes`).
+    What runs, records, analyses and reports it takes from here what the virtual world is, and builds none.
+
+    Attributes:
+        experiment: all its keys; those of operator, controller and device say what is built at each run.
+        wrenches: rows of a `file` operator (see `read_table`).
+        varied: keys and values, as texts, by which a trial of a sweep differs.
+        start: the virtual world, or the tool under exact constraints, at its start; `built`, where that is given.
+
+    Raises:
+        ParameterError: the world of the experiment cannot be built.
     """
 
     experiment: Experiment
     wrenches: np.ndarray | None = None
     varied: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
+    built: InitVar[Start | None] = None
+    start: Start = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self, built: Start | None) -> None:
+        object.__setattr__(self, "start", build_start(self.experiment) if built is None else built)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process builds the world itself."""
+        return Trial, (self.experiment, self.wrenches, self.varied)
+
+    @property
+    def world(self) -> World:
+        """The virtual world at its start.
+
+        Raises:
+            ParameterError: there is none, but a tool under exact constraints alone.
+        """
+        return world_of(self.experiment, self.start)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said at the start (`World.notes`)."""
+        return self.start.notes if isinstance(self.start, World) else ()
+
+    @property
+    def tool_sizes(self) -> ToolSizes:
+        """Of the virtual tool."""
+        return tool_sizes(self.start)
+
+    @property
+    def hand(self) -> HandParameters:
+        """Where the virtual tool is held at the start."""
+        return HandParameters(pose=tuple(hand_pose(self.start).tolist()), planar=self.start.planar)
+
+    @property
+    def coupled_inertias(self) -> CoupledInertias:
+        """What the controller couples, at the start."""
+        return coupled_inertias(self.experiment, self.start)
+
+    def tool_side(self) -> ToolSide:
+        """What answers the controller; alone, whatever a device could render."""
+        experiment = self.experiment
+        return build_tool_side(
+            experiment, experiment.limits, experiment.rate, local=experiment.asynchronous, start=self.start
+        )
 
     @property
     def label(self) -> str:
@@ -52,11 +114,26 @@ class Trial:
         return f"{name[:LONGEST_FOLDER].decode(errors='ignore')}~{hashlib.sha256(name).hexdigest()[:12]}"
 
 
-def with_inertias(experiment: Experiment) -> Experiment:
+def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
+    """What the controller of an experiment couples, at the start."""
+    device, planar = experiment.device, start.planar
+    mobility = hand_mobility(start, experiment.constraint, experiment.rate).ravel()
+    mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
+    tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
+    if isinstance(device, InertialParameters) and device.mass is not None and device.inertia is not None:
+        return CoupledInertias(planar=planar, tool=tool, device=(device.mass, device.inertia))
+    if isinstance(device, AdmittanceDeviceParameters):
+        inertia, obeyed, drag = device.follows(experiment.rate)
+        felt = tuple(device.sensed_inertia(hand_pose(start)).ravel().tolist())
+        return CoupledInertias(planar=planar, tool=tool, device=inertia, obeyed=obeyed, drag=drag, felt=felt)
+    return CoupledInertias(planar=planar, tool=tool)
+
+
+def with_inertias(experiment: Experiment, start: Start) -> Experiment:
     """The same experiment, whose device has an inertia of its own, which the controller knows if it has to."""
     controller, device = experiment.controller, experiment.device
     if isinstance(device, InertialParameters):
-        device = _with_inertia_of_tool(device, experiment)
+        device = _with_inertia_of_tool(device, start)
         experiment = experiment.model_copy(update={"device": device})
     if not isinstance(controller, ShapingParameters):
         return experiment
@@ -68,12 +145,12 @@ def with_inertias(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"controller": controller.model_copy(update=update)})
 
 
-def with_limits_of_device(experiment: Experiment, world: World | None) -> Experiment:
+def with_limits_of_device(experiment: Experiment, start: Start) -> Experiment:
     """The same experiment, with what the device renders said in full: for this tool, in this many directions.
 
     Args:
         experiment: whose device may have left something open.
-        world: its virtual world, None for a tool under exact constraints alone.
+        start: its virtual world, or tool under exact constraints.
     """
     device = experiment.device
     if isinstance(device, NoDeviceParameters):
@@ -81,10 +158,9 @@ def with_limits_of_device(experiment: Experiment, world: World | None) -> Experi
     update: dict[str, Any] = {}
     if isinstance(device, DeviceLimits) and "impulse_rendering" not in device.model_fields_set:
         impulses = experiment.environment.method in ("impulse_augmented", "frictional_impulses")
-        if world is None or not impulses or not world.bodies(1.0 / experiment.rate).held_alone:
+        if not (isinstance(start, World) and impulses and start.bodies(1.0 / experiment.rate).held_alone):
             update["impulse_rendering"] = "saturated"
-    planar = experiment.hand().planar if world is None else world.planar
-    if not planar:
+    if not start.planar:
         if isinstance(device, DeviceLimits):
             update["wrench_limit"] = _in_space(device.wrench_limit)
         bound = {
@@ -101,14 +177,14 @@ def _in_space(values: tuple[float, ...]) -> tuple[float, ...]:
     return values if len(values) == 6 else (*values[:2], min(values[:2]), *(3 * values[2:]))
 
 
-def _with_inertia_of_tool(device: InertialParameters, experiment: Experiment) -> InertialParameters:
+def _with_inertia_of_tool(device: InertialParameters, start: Start) -> InertialParameters:
     """The same device, with the tool's mass and inertia where it has none of its own."""
     missing = [name for name in ("mass", "inertia") if getattr(device, name) is None]
     if not missing:
         return device
     keys = " and ".join(f"device.{name}" for name in missing)
     try:
-        found = dict(zip(("mass", "inertia"), hand_inertia(experiment), strict=True))
+        found = dict(zip(("mass", "inertia"), hand_inertia(start), strict=True))
         taken = {name: found[name] for name in missing}
         InertialParameters.model_validate(taken)
         return device.model_copy(update=taken)
@@ -123,7 +199,7 @@ def _with_inertia_of_tool(device: InertialParameters, experiment: Experiment) ->
         ) from error
 
 
-def check_controller(experiment: Experiment) -> None:
+def check_controller(experiment: Experiment, start: Start) -> None:
     """Whether the gains have a meaning in the world, and the loop that they close is stable.
 
     Raises:
@@ -131,7 +207,7 @@ def check_controller(experiment: Experiment) -> None:
     """
     if experiment.alone:
         return
-    inertias, controller = experiment.coupled_inertias(), experiment.controller
+    inertias, controller = coupled_inertias(experiment, start), experiment.controller
     planar = [] if inertias.planar else _planar_gains(controller)
     if planar:
         controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
@@ -160,20 +236,22 @@ def _listed(controller: Any, name: str, comma: str) -> str:
     return f"[{comma.join(f'{value:g}' for value in getattr(controller, name))}]"
 
 
-def check_world(experiment: Experiment) -> World | None:
-    """The world, None if there is none, after making sure that it can run with the parts of the experiment."""
-    if is_constrained(experiment):
-        build_tool_side(experiment, UNLIMITED, experiment.rate)
-        return None
-    world = experiment.world()
+def check_start(experiment: Experiment, start: Start) -> None:
+    """Make sure that the virtual world, or the tool under exact constraints, can run with the parts of an experiment.
+
+    Raises:
+        ParameterError: it cannot.
+    """
+    if not isinstance(start, World):
+        build_tool_side(experiment, UNLIMITED, experiment.rate, start=start)
+        return
     device = experiment.device
-    if isinstance(device, InertialParameters) and world.planar and any(device.offset[2:]):
+    if isinstance(device, InertialParameters) and start.planar and any(device.offset[2:]):
         raise ParameterError([f"device.offset[2] = {device.offset[2]:g} m: must be 0 in the plane of x and y"])
-    if experiment.asynchronous and len(world.tree_start) > 1:
+    if experiment.asynchronous and len(start.tree_start) > 1:
         raise ParameterError(
             [
                 f"local_model.type = {experiment.local_model.type}: knows a tool among fixed bodies, but "
-                f"{len(world.tree_start)} bodies or linkages move; set local_model.type=none"
+                f"{len(start.tree_start)} bodies or linkages move; set local_model.type=none"
             ]
         )
-    return world

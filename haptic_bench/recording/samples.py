@@ -210,7 +210,7 @@ def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> n
 def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
     experiment = trial.experiment
-    samples = join(messages, experiment.tool_sizes(), experiment.rate, alone=experiment.alone)
+    samples = join(messages, trial.tool_sizes, experiment.rate, alone=experiment.alone)
     samples.world = read_world(messages.get("world_state", ()))
     return samples
 

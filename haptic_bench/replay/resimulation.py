@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.experiment import Trial
 from haptic_bench.recording.bag import message_types
 from haptic_control.controllers import build_controller
 from haptic_drivers.driver import NoDeviceParameters, SimulatedParameters, build_driver
@@ -29,7 +29,6 @@ from haptic_sim.messages import (
 from haptic_sim.parameters import Parameters
 from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
-from haptic_sim.tool.tool_side import build_tool_side
 from haptic_sim.tool.world_state import WorldStates
 
 
@@ -53,7 +52,7 @@ class Verdict:
 def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict:
     """Simulate driver, controller and the tool's side of a recorded trial again; `messages` by topic."""
     experiment = trial.experiment
-    tool_state = experiment.tool_sizes().tool_state
+    tool_state = trial.tool_sizes.tool_state
 
     layouts: dict[str, Message] = {
         "device_state": DeviceState(),
@@ -63,7 +62,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
         "world_state": WorldState(),
     }
     if experiment.asynchronous:
-        layouts["local_geometry"] = _local_geometry(experiment)
+        layouts["local_geometry"] = _local_geometry(trial)
     tick_at = {topic: 4 + layout.offsets["tick"][0] for topic, layout in layouts.items()}
     recorded = {
         topic: {int.from_bytes(data[at : at + 8], "little", signed=True): data for data in messages.get(topic, ())}
@@ -122,9 +121,9 @@ class Live(Generic[Section]):
 Recorded = Mapping[str, Mapping[int, bytes]]
 
 
-def _local_geometry(experiment: Experiment) -> LocalGeometry:
+def _local_geometry(trial: Trial) -> LocalGeometry:
     """A message of an asynchronous trial."""
-    return Surveyor(experiment.world(), experiment.contact, 0.0).local_geometry()
+    return Surveyor(trial.world, trial.experiment.contact, 0.0).local_geometry()
 
 
 def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdict: Verdict) -> None:
@@ -136,7 +135,7 @@ def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdi
         experiment.tool,
         experiment.rate,
         trial.wrenches,
-        experiment.hand(),
+        trial.hand,
         experiment.seed,
     )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
@@ -164,8 +163,8 @@ def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdi
 def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters], verdict: Verdict) -> None:
     """The tool from its commands and its surroundings."""
     experiment = trial.experiment
-    core = build_tool_side(experiment, experiment.limits, experiment.rate, local=experiment.asynchronous)
-    geometry = _local_geometry(experiment) if experiment.asynchronous else None
+    core = trial.tool_side()
+    geometry = _local_geometry(trial) if experiment.asynchronous else None
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
     worlds, shown = recorded["world_state"], experiment.environment.publish_every(experiment.rate)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from haptic_bench.experiment import Experiment
+from haptic_bench.experiment import Trial
 from haptic_sim.contact.response import DeviceLimits
 
 MODULES = {
@@ -53,7 +53,7 @@ class NodeSpec:
 
 
 def node_specs(
-    experiment: Experiment,
+    trial: Trial,
     directory: Path,
     *,
     mode: str = "lockstep",
@@ -62,17 +62,18 @@ def node_specs(
     progress: bool = False,
     namespace: str = "",
 ) -> list[NodeSpec]:
-    """The nodes of an experiment whose trial is recorded in `directory`; the leader comes first.
+    """The nodes of a trial that is recorded in `directory`; the leader comes first.
 
     Composed: driver, controller and what answers the controller are one process. Without `record` no recorder. Without
     a device the environment leads, alone, and is one process anyway. `namespace` is that of the bag's topics, without
     the slash in front; empty: of the experiment's name.
     """
+    experiment = trial.experiment
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
     names = [*leading, *(("recorder",) if record else ())]
     if experiment.asynchronous:
         names.insert(2, "local_model")
-    trial = {
+    common = {
         "rate": experiment.rate,
         "last_tick": experiment.last_tick,
         "mode": mode,
@@ -107,11 +108,9 @@ def node_specs(
     }
     leader = {"directory": str(directory), "progress": progress}
     own: dict[str, dict[str, Any]] = {
-        "driver": some("device", "operator", "tool")
-        | {"hand": encode(experiment.hand()), "seed": experiment.seed}
-        | leader,
+        "driver": some("device", "operator", "tool") | {"hand": encode(trial.hand), "seed": experiment.seed} | leader,
         "controller": some("controller")
-        | {"tool_sizes": tuple(experiment.tool_sizes()), "inertias": encode(experiment.coupled_inertias())},
+        | {"tool_sizes": tuple(trial.tool_sizes), "inertias": encode(trial.coupled_inertias)},
         "local_model": tool_side,
         "environment": some("tool", "scene", "contact", "environment", "constraint", "operator")
         | {"seed": experiment.seed}
@@ -120,7 +119,7 @@ def node_specs(
         else tool_side,
         "recorder": some("environment") | {"name": namespace or experiment.namespace, "directory": str(directory)},
     }
-    parameters = {name: trial | own[name] for name in names}
+    parameters = {name: common | own[name] for name in names}
     if experiment.alone:
         rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
         return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]

@@ -14,12 +14,11 @@ from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_control.controllers import build_controller
 from haptic_drivers.driver import NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
-from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
 from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
-from haptic_sim.tool.tool_side import ToolSide, build_tool_side
+from haptic_sim.tool.tool_side import ToolSide
 from haptic_sim.tool.world_state import WorldStates
 
 Sink = Callable[[str, int, bytes], object]
@@ -45,15 +44,15 @@ def simulate(
     rate, device = experiment.rate, experiment.device
     assert not isinstance(device, NoDeviceParameters)
     driver = build_driver(
-        device, experiment.operator, experiment.tool, rate, trial.wrenches, experiment.hand(), experiment.seed
+        device, experiment.operator, experiment.tool, rate, trial.wrenches, trial.hand, experiment.seed
     )
     controller = build_controller(experiment.controller, rate)
     device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
 
-    tool_side = build_tool_side(experiment, experiment.limits, rate, local=experiment.asynchronous)
+    tool_side = trial.tool_side()
     surveys = None
     if isinstance(tool_side, LocalModel):
-        surveyor = Surveyor(experiment.world(), experiment.contact, experiment.local_model.epsilon)
+        surveyor = Surveyor(trial.world, experiment.contact, experiment.local_model.epsilon)
         surveys = _Surveys(surveyor, tool_side, experiment, sink)
     tool_state = tool_side.tool_state()
     worlds = _world_states(tool_side, experiment, sink)
@@ -100,7 +99,7 @@ def _simulate_alone(
     experiment = trial.experiment
     rate = experiment.rate
     operator = build_operator(experiment.operator, trial.wrenches, experiment.seed)
-    environment = build_tool_side(experiment, UNLIMITED, rate)
+    environment = trial.tool_side()
     command, state = ToolCommand(), environment.tool_state()
     worlds = _world_states(environment, experiment, sink)
     sink("tool_state", -1, state.to_bytes())

@@ -212,8 +212,8 @@ def _claims(trial: Trial, world: World, samples: Samples, references: Mapping[st
     metrics = _metrics(trial, world, samples)
     steepest = {"": slopes(experiment, world, samples)}
     for name, of in references.items():
-        other = variant(trial, name).experiment
-        steepest[name] = slopes(other, other.world(), of)
+        other = variant(trial, name)
+        steepest[name] = slopes(other.experiment, other.world, of)
     finer: dict[str, float | None] = {}
     if FINER in steepest:
         for word, a, b in (("twice", "", FINE), ("four times", FINE, FINER)):
@@ -272,7 +272,7 @@ class ConstrainedContact(Study):
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; the references are the trial at higher rates, and with constraints switched at once."""
-        world = trial.experiment.world()
+        world = trial.world
         references: dict[str, Samples] = {}
         if compare:
             lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
@@ -303,7 +303,7 @@ def _path(trial: Trial, samples: Samples) -> Figure:
     """Where the tool and the hand go, and how fast."""
     held = np.zeros(len(samples), np.bool_)
     time = samples["time"]
-    for constraint in trial.experiment.world().constraints:
+    for constraint in trial.world.constraints:
         for on, off in constraint.active or ((0.0, None),):
             if not _turns_only(constraint):
                 held |= (time >= on + constraint.fade) & (time < (np.inf if off is None else off))
@@ -342,7 +342,7 @@ def _turns_only(constraint: WorldConstraint) -> bool:
 def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) -> Figure:
     """Forces of constraint over time, the first time it is switched on, and off; residuals."""
     trial, samples = curve.trial, curve.samples
-    world = trial.experiment.world()
+    world = trial.world
     rows = rows_of(world, samples)
     panels = []
     letters = iter("abcdefghijkl")
@@ -402,7 +402,7 @@ def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) ->
     )
     table = [["steepest slope while switched", "force [N/s]", "torque [N m/s]"]]
     for each in (curve, *beside, *finer):
-        found = slopes(each.trial.experiment, each.trial.experiment.world(), each.samples)
+        found = slopes(each.trial.experiment, each.trial.world, each.samples)
         largest = ["\N{EN DASH}" if found[kind] is None else f"{found[kind]:.3g}" for kind in (True, False)]
         table.append([each.label, *largest])
     caption = (
@@ -435,7 +435,7 @@ def _sweep(curves: Sequence[Curve]) -> Figure:
         panels.append(draw(column, f"({letter}) {title}", lines, "time [s]", label, least=1e-3))
     table: list[list[Any]] = [["", "residual", "steepest slope of a force [N/s]", "collisions"]]
     for curve in curves:
-        metrics = _metrics(curve.trial, curve.trial.experiment.world(), curve.samples)
+        metrics = _metrics(curve.trial, curve.trial.world, curve.samples)
         change = metrics["force_slope"]
         table.append(
             [

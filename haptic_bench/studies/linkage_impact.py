@@ -25,7 +25,7 @@ from haptic_bench.studies.study import Study, scene_as
 from haptic_drivers.operators import build_operator, wrench_at_rest
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import ToolCommand, columns, tick_time
-from haptic_sim.tool.tool_side import build_environment
+from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.worlds.scenes import TwoLinksParameters
 
 BASE, DISTAL = "base_link", "distal_link"
@@ -179,7 +179,7 @@ class LinkageImpact(Study):
             if stop is not None and stop():
                 return i
             contact = experiment.contact.model_copy(update={"restitution": restitution})
-            world = experiment.model_copy(update={"contact": contact}).world()
+            world = world_of(experiment.model_copy(update={"contact": contact}))
             environment = build_environment(world, contact, experiment.environment, UNLIMITED, 1.0 / INSTANT)
             state = environment.tool_state()
             if i == 0:
@@ -201,8 +201,8 @@ class LinkageImpact(Study):
         there, which no impulse between arm and obstacle changes.
         """
         experiment = trial.experiment
-        model = experiment.world().model
-        states = columns(experiment.tool_sizes().tool_state(), messages.get("tool_state", ()))
+        model = trial.world.model
+        states = columns(trial.tool_sizes.tool_state(), messages.get("tool_state", ()))
         order = np.argsort(states["tick"], kind="stable")
         before, after = states[order[states["tick"][order] == -1]], states[order[states["tick"][order] >= 0]]
         if not before.size:

@@ -108,7 +108,7 @@ def _depths(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]
     if is_constrained(trial.experiment):
         yield DEPTH, None
         return
-    world = trial.experiment.world()
+    world = trial.world
     gauge = DepthGauge(world, trial.experiment.contact)
     deepest: dict[tuple[str, str], float] = {}
     configurations = np.stack([samples[f"q{i}"] for i in range(world.model.nq)], axis=-1)

@@ -122,8 +122,8 @@ def run_graph(
 ) -> Outcome:
     """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
     with namespaces.claim(namespace or trial.experiment.namespace, exactly=bool(namespace)) as claimed:
-        experiment = write_resolved(trial, directory)
-        specs = node_specs(experiment, directory, mode=mode, composed=composed, progress=True, namespace=namespace)
+        written = write_resolved(trial, directory)
+        specs = node_specs(written, directory, mode=mode, composed=composed, progress=True, namespace=namespace)
         return runner.run(specs, directory, claimed, interruption, show)
 
 
@@ -136,7 +136,7 @@ def run_offline(
     namespace: str = "",
 ) -> Outcome:
     """Run and record a trial in this process; arguments as for `run_trial`."""
-    experiment = write_resolved(trial, directory)
+    experiment = write_resolved(trial, directory).experiment
     schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
     study = study_of(experiment)
     called = time.monotonic()

@@ -15,7 +15,7 @@ from haptic_ros.trial import POLL
 from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.tool.environment import Surveyor
-from haptic_sim.tool.tool_side import build_tool_side
+from haptic_sim.tool.tool_side import build_start, build_tool_side
 
 
 class EnvironmentNode(ToolNode):
@@ -50,7 +50,8 @@ class EnvironmentNode(ToolNode):
             self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
         else:
-            self.open_tool(lambda: build_tool_side(config, config.device, config.rate))
+            start = build_start(config)
+            self.open_tool(lambda: build_tool_side(config, config.device, config.rate, start=start))
 
     def reconfigure(self) -> None:
         """See ServoNode: a survey has no forces."""

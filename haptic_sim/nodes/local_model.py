@@ -24,7 +24,7 @@ class LocalModelNode(ToolNode):
         """See ServoNode."""
         config = self.config
         world = config.world()
-        self.open_tool(lambda: build_tool_side(config, config.device, config.rate, local=True, world=world))
+        self.open_tool(lambda: build_tool_side(config, config.device, config.rate, local=True, start=world))
         self._schedule = config.environment.schedule(config.rate)
         surveyor = Surveyor(world, config.contact, config.local_model.epsilon)
         self._geometry, self._received = surveyor.local_geometry(), surveyor.local_geometry()

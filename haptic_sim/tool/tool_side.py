@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from haptic_sim.constraints.scenes import CONSTRAINED, ConstraintParameters, build_setup
-from haptic_sim.constraints.tool import build_constrained_tool, initial_hand_pose
+from haptic_sim.constraints.scenes import CONSTRAINED, ConstrainedSetup, ConstraintParameters, build_setup
+from haptic_sim.constraints.tool import ConstrainedTool, initial_hand_pose
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
@@ -16,6 +16,12 @@ from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.tool.world_state import Observer
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.scenes import build_world
+
+Start = World | ConstrainedSetup
+"""What the tool's side starts from: the virtual world, or a tool under exact constraints alone.
+
+What is built from it advances a state of its own.
+"""
 
 
 class ToolSide(Protocol):
@@ -65,22 +71,38 @@ def is_constrained(sections: ToolSections) -> bool:
     return isinstance(sections.scene, CONSTRAINED)
 
 
-def world_of(sections: ToolSections) -> World:
-    """The virtual world at its start.
+def build_start(sections: ToolSections) -> Start:
+    """What the tool's side starts from.
 
     Raises:
-        ParameterError: it cannot be built, or there is none.
+        ParameterError: it cannot be built.
     """
     if is_constrained(sections):
-        raise ParameterError(
-            [f"scene.type = {sections.scene.type}: is a tool under exact constraints, without a world"]
-        )
+        return build_setup(sections.scene, sections.constraint)
     method = sections.environment.method
     return build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed)
 
 
+def world_of(sections: ToolSections, start: Start | None = None) -> World:
+    """The virtual world at its start.
+
+    Args:
+        sections: of the experiment.
+        start: what they start from, where it is built already.
+
+    Raises:
+        ParameterError: it cannot be built, or there is none.
+    """
+    world = build_start(sections) if start is None else start
+    if not isinstance(world, World):
+        raise ParameterError(
+            [f"scene.type = {sections.scene.type}: is a tool under exact constraints, without a world"]
+        )
+    return world
+
+
 def build_tool_side(
-    sections: ToolSections, device: DeviceLimits, rate: float, *, local: bool = False, world: World | None = None
+    sections: ToolSections, device: DeviceLimits, rate: float, *, local: bool = False, start: Start | None = None
 ) -> ToolSide:
     """What answers the controller at the servo rate [Hz].
 
@@ -89,55 +111,43 @@ def build_tool_side(
         device: what it can render.
         rate: of the servo.
         local: whether it is a local model, fed by an environment elsewhere.
-        world: that of the sections, where it is built already.
+        start: what the sections start from, where it is built already.
 
     Raises:
         ParameterError: it cannot be built; names what is wrong.
     """
-    if is_constrained(sections):
-        return build_constrained_tool(sections.scene, sections.constraint, rate)
+    start = build_start(sections) if start is None else start
+    if not isinstance(start, World):
+        return ConstrainedTool(start, sections.constraint, rate)
     build = build_local_model if local else build_environment
-    return build(world or world_of(sections), sections.contact, sections.environment, device, rate)
+    return build(start, sections.contact, sections.environment, device, rate)
 
 
-def tool_sizes(sections: ToolSections) -> ToolSizes:
-    """Of the virtual tool.
-
-    Raises:
-        ParameterError: it cannot be built.
-    """
-    if is_constrained(sections):
-        constrained = build_setup(sections.scene, sections.constraint).constrained
-        return ToolSizes(constrained.n, constrained.n, constrained.m)
-    return world_of(sections).tool_sizes()
+def tool_sizes(start: Start) -> ToolSizes:
+    """Of the virtual tool."""
+    if isinstance(start, World):
+        return start.tool_sizes()
+    constrained = start.constrained
+    return ToolSizes(constrained.n, constrained.n, constrained.m)
 
 
-def hand_of(sections: ToolSections) -> tuple[np.ndarray, bool]:
-    """Pose [m, quat_xyzw] (7,) in which the virtual tool is held at the start, and whether it moves in the plane z = 0.
-
-    Raises:
-        ParameterError: it cannot be built.
-    """
-    if is_constrained(sections):
-        setup = build_setup(sections.scene, sections.constraint)
-        return initial_hand_pose(setup), setup.planar
-    world = world_of(sections)
-    return world.hand_pose(), world.planar
+def hand_pose(start: Start) -> np.ndarray:
+    """Pose [m, quat_xyzw] (7,) in which the virtual tool is held at the start."""
+    return start.hand_pose() if isinstance(start, World) else initial_hand_pose(start)
 
 
-def hand_mobility(sections: ToolSections, rate: float) -> np.ndarray:
+def hand_mobility(start: Start, constraint: ConstraintParameters, rate: float) -> np.ndarray:
     """Inverse inertia of the tool at the hand at the start, in world axes (6, 6) [1/kg, 1/(kg m), 1/(kg m^2)].
 
     Raises:
         ParameterError: the tool cannot be built.
     """
-    if is_constrained(sections):
-        state = build_constrained_tool(sections.scene, sections.constraint, rate).tool_state()
-        return state.inverse_inertia.reshape(6, 6).copy()
-    return world_of(sections).hand_mobility()
+    if isinstance(start, World):
+        return start.hand_mobility()
+    return ConstrainedTool(start, constraint, rate).tool_state().inverse_inertia.reshape(6, 6).copy()
 
 
-def hand_inertia(sections: ToolSections) -> tuple[float, float]:
+def hand_inertia(start: Start) -> tuple[float, float]:
     """Mass [kg] and inertia [kg m^2] of a device that is to be like the tool: the same in every direction.
 
     Those of the inertia that the tool opposes to the hand at the start, (J D^-1 J^T)^-1: the mean over the directions,
@@ -145,15 +155,14 @@ def hand_inertia(sections: ToolSections) -> tuple[float, float]:
     on average. For a free body these are its mass, and the mean of its moments of inertia about the hand point.
 
     Raises:
-        ParameterError: the tool opposes an infinite inertia, as it cannot move in every direction, or cannot be built.
+        ParameterError: the tool opposes an infinite inertia, as it cannot move in every direction.
     """
-    if is_constrained(sections):
+    if not isinstance(start, World):
         raise ParameterError(["exact constraints block it"])
-    world = world_of(sections)
-    axes = [0, 1, 5] if world.planar else list(range(6))
-    J, D = world.hand_dynamics()
+    axes = [0, 1, 5] if start.planar else list(range(6))
+    J, D = start.hand_dynamics()
     J = J[axes]
-    free = int(np.count_nonzero(np.linalg.svd(J, compute_uv=False) > world.rank_tolerance))
+    free = int(np.count_nonzero(np.linalg.svd(J, compute_uv=False) > start.rank_tolerance))
     if free < len(axes):
         raise ParameterError([f"its linkage blocks {len(axes) - free} of the {len(axes)} directions"])
     if J.shape[0] == J.shape[1]:  # as of a free body, whose mass is not to be rounded
@@ -161,7 +170,7 @@ def hand_inertia(sections: ToolSections) -> tuple[float, float]:
     else:
         inertia = np.linalg.inv(J @ np.linalg.solve(D, J.T))
     moments = np.diag(inertia)
-    turns = moments[axes.index(5) if world.planar else 3 :]
+    turns = moments[axes.index(5) if start.planar else 3 :]
     return _mean(moments[: len(axes) - len(turns)]), _mean(turns)
 
 

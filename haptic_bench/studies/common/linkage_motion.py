@@ -130,7 +130,7 @@ def held_columns(trial: Trial, samples: Samples) -> dict[str, np.ndarray]:
     `turn` [rad] of it from the tool. Felt is what the device renders, or without one the tool's reaction to the
     operator.
     """
-    world = trial.experiment.world()
+    world = trial.world
     body = Multibody(world.model, world.hand, world.q, world.v)
     hand = Hand(body, planar=world.planar, tolerance=world.rank_tolerance, fade=world.rank_fade)
     device = "hand_px" in samples.names
@@ -170,7 +170,7 @@ def _angle(quat_B: np.ndarray, quat_A: np.ndarray) -> float:
 
 def pull_columns(trial: Trial, samples: Samples, messages: Mapping[str, Sequence[bytes]]) -> dict[str, np.ndarray]:
     """`pull_` (wrench): on the tool in each tick, the command that its state answers."""
-    states = message_columns(trial.experiment.tool_sizes().tool_state(), messages.get("tool_state", ()))
+    states = message_columns(trial.tool_sizes.tool_state(), messages.get("tool_state", ()))
     asked = message_columns(ToolCommand(), messages.get("tool_command", ()))
     wrench = {int(tick): value for tick, value in zip(asked["tick"], asked["wrench"], strict=True)}
     answered = {int(k): int(c) for k, c in zip(states["tick"], states["command_tick"], strict=True)}
@@ -299,7 +299,7 @@ def accelerations(trial: Trial, samples: Samples, rows: np.ndarray, coordinates:
 
 def model_law(trial: Trial, samples: Samples) -> Law:
     """Accelerations of all joints by Pinocchio's articulated-body algorithm, which factors no inertia."""
-    world = trial.experiment.world()
+    world = trial.world
     model, data = world.model, world.model.createData()
     rows = free_ticks(samples)
     q, v, pull = (_coordinates(samples, "q", model.nq), _coordinates(samples, "v", model.nv), samples.wrench("pull"))
@@ -377,7 +377,7 @@ class LinkageStudy(Study):
         share = NO_WORK if trial.experiment.alone else LEAK
         done, operator = metrics["constraint_work"], metrics["operator_work"]
         singular = least != most
-        tolerated = held.tolerated_work(trial.experiment.world().rank_tolerance) if singular else 0.0
+        tolerated = held.tolerated_work(trial.world.rank_tolerance) if singular else 0.0
         works = {"of what is blocked": done, "of the operator": operator}
         if singular:
             works["the tolerance of the rank allows"] = tolerated
@@ -484,7 +484,7 @@ def blocked_figure(curves: Sequence[Curve], beside: Sequence[Curve]) -> Figure:
     all_held = [(curve, Held.of(curve.samples)) for curve in curves]
     number = [Line(held.time, held.directions, curve.label, curve.style, steps=True) for curve, held in all_held]
     panels = [draw("directions", "(a) blocked directions", number, "time [s]", "directions", whole=True)]
-    world = curves[0].trial.experiment.world()
+    world = curves[0].trial.world
     lines = []
     for curve, held in all_held:
         always = int(held.directions.min())
