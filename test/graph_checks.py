@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import rclpy
@@ -20,8 +21,9 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
 
 from haptic_bench.recording import bag
+from haptic_bench.replay.resimulation import Verdict
 from haptic_sim.messages import TOPICS as MESSAGES
-from haptic_sim.messages import columns
+from haptic_sim.messages import columns, tick_place
 
 ASYNCHRONOUS = ("local_model.type=full", "environment.rate=60")
 NODES = ("driver", "controller", "local_model", "environment", "recorder")  # of an asynchronous experiment
@@ -77,6 +79,34 @@ def ask(node: rclpy.node.Node, kind: type, name: str, request: object) -> object
     future = client.call_async(request)
     wait_until(future.done, f"an answer of {name}")
     return future.result()
+
+
+def check_simulated_again(recorded: Mapping[str, Sequence[bytes]], verdict: Verdict) -> None:
+    """Every message of the servo loop was compared, up to the first that was not recorded, and agrees.
+
+    What was left out is said, and for a message that is indeed not there.
+    """
+    assert verdict.difference == ""
+    loop = ("device_state", "tool_command", "tool_state", "device_command")
+    ticks = {topic: _ticks(recorded.get(topic, ())) for topic in (*loop, "local_geometry")}
+    last = min(max(ticks[topic]) for topic in loop)
+    # the first tick of which something is missing, or the end
+    first = next((tick for tick in range(last) if any(tick not in ticks[topic] for topic in loop)), last)
+    compared = sum(tick < first for topic in loop for tick in ticks[topic])
+    assert compared > 0 and verdict.compared >= compared
+    assert first == last or verdict.unverified
+    for line in verdict.unverified:
+        lost = re.search(r"(\w+) (-?\d+) is lost", line) or re.search(r"^(\w+) from tick (-?\d+) on: it was not", line)
+        if lost is not None:
+            assert int(lost[2]) not in ticks[lost[1]], line
+        else:
+            assert first < last, line
+
+
+def _ticks(messages: Sequence[bytes]) -> set[int]:
+    """Of serialised messages."""
+    place = tick_place()
+    return {int.from_bytes(data[place : place + 8], "little", signed=True) for data in messages}
 
 
 def check_topics(node: rclpy.node.Node) -> str:
