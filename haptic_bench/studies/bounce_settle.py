@@ -3,7 +3,7 @@
 The published figure is a diagram: collisions while a contact bounces, complementarity once it is steady, and a
 tolerance (`contact.bounce`) that tells them apart. Here it is seen at work, beside the closed form of a bouncing ball
 and beside the other contact methods. A central impact without friction has the same restitution by Newton's and by
-Stronge's law.
+Stronge's law. The ball also falls on the wall of THESIS (4.5), as printed and clamped.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLACK,
     BLUE,
@@ -46,11 +46,15 @@ RESTITUTION_ERROR = 1e-6
 _APPROACH = 1e-6  # [m/s] of a collision, in methods that have no tolerance of their own
 HORIZON = 10.0  # [s] of a trial that is compared
 
+Penalty = Literal["consistent", "printed"]
 METHODS: dict[Method, str] = {
     "hybrid": "one at a time, then complementarity",
     "constraint": "all at once, then complementarity",
     "frictional_impulses": "all at once, then penalties",
 }
+
+WALLS: dict[Penalty, str] = {"consistent": "wall", "printed": "wall as printed"}
+"""Runs in which the ball falls on a penalty of each form."""
 
 METRICS = {
     "bounces": Quantity("Collisions of ball and cube with the floor"),
@@ -62,13 +66,45 @@ METRICS = {
     "cube_switch_time": Quantity("Last collision of the cube", "s"),
     "bounce_height_error": Quantity("Largest error of the heights to which the ball bounces", "mm", 1e3),
 }
-CLAIMS = {
-    "restitution": Quantity("velocity after a bounce of the ball by that before: least and largest"),
-    "bounce_heights": Quantity("largest error of a height, and how much the length of the steps explains", "mm", 1e3),
-    "switches": Quantity("last collision", "s"),
-    "lies_on_the_floor": Quantity("error of the height at rest", "µm", 1e6),
-    "energy_never_grows": Quantity("largest gain of energy in a step", "nJ", 1e9),
-}
+RESTITUTION = Statement(
+    "restitution",
+    "Every collision of the ball returns e of its velocity",
+    "Newton's and Stronge's law of a central impact",
+    Quantity("velocity after a bounce of the ball by that before: least and largest"),
+)
+HEIGHTS = Statement(
+    "bounce_heights",
+    "The ball bounces to e\N{SUPERSCRIPT TWO} of the height before, but for what it falls in the step of each "
+    "collision",
+    "closed form",
+    Quantity("largest error of a height, and how much the length of the steps explains", "mm", 1e3),
+)
+SWITCHES = Statement(
+    "switches",
+    "Bouncing contacts become steady, each at its time and by itself, and stay so: ball and cube before twice the time "
+    "that the ball takes by theory",
+    "IGMS III-E, figure 6",
+    Quantity("last collision", "s"),
+)
+LIES = Statement(
+    "lies_on_the_floor",
+    f"At rest ball and cube lie on the floor, to {1e6 * FLOOR:g} µm",
+    "IGMS III-E: steady contact by complementarity",
+    Quantity("error of the height at rest", "µm", 1e6),
+)
+PASSIVE = Statement(
+    "energy_never_grows",
+    "No step adds energy",
+    "Mirtich 1996; Stewart and Trinkle 1996",
+    Quantity("largest gain of energy in a step", "nJ", 1e9),
+)
+PULLS = Statement(
+    "printed_wall_pulls",
+    "As printed, a penalty's damper pulls the ball back as it leaves; the clamped one never does",
+    "THESIS (4.5)",
+    Quantity("least force of the floor on the ball, upward positive", "N"),
+)
+CLAIMS = (RESTITUTION, HEIGHTS, SWITCHES, LIES, PASSIVE, PULLS)
 
 
 def scene_of(experiment: Experiment) -> DropParameters:
@@ -211,15 +247,17 @@ class BounceSettle(Study):
     CLAIMS = CLAIMS
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study; the references are the other METHODS, over the time that the trial lasted."""
+        """See Study; the references are the other METHODS, over the time that the trial lasted, and WALLS."""
         references: dict[str, Samples] = {}
         if compare:
             lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
             for method in METHODS:
                 if method != trial.experiment.environment.method:
                     references[method] = simulated(_with_method(trial, method, lasted))
+            for form, name in WALLS.items():
+                references[name] = simulated(_on_wall(trial, form))
         motion = Motion.of(trial, samples)
-        return Analysis(_metrics(trial, motion), _claims(trial, motion), references)
+        return Analysis(_metrics(trial, motion), _claims(trial, motion, references), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""
@@ -227,13 +265,14 @@ class BounceSettle(Study):
         method = trial.experiment.environment.method
         names: dict[Any, str] = {**METHODS}
         beside = [
-            Curve(names[name], _with_method(trial, name, trial.experiment.duration), run, style_of(i + 1))  # type: ignore[arg-type]
+            Curve(names[name], _with_method(trial, name, trial.experiment.duration), run, style_of(i + 1))
             for i, (name, run) in enumerate(analysis.references.items())
+            if name in METHODS
         ]
         named = replace(own, label=f"this run: {names.get(method, method)}")
         heights, bounces = _heights(own), _bounce_heights([named, *beside], of_trial=True)
         together = replace(heights, panels=[*heights.panels, *bounces.panels], table=bounces.table)
-        made = [together, energy_figure([own], beside)]
+        made = [together, _walls(trial, analysis.references), energy_figure([own], beside)]
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
@@ -256,6 +295,14 @@ def _with_method(trial: Trial, method: Method, duration: float) -> Trial:
     environment = trial.experiment.environment.model_copy(update={"method": method})
     settings = {"environment": environment, "duration": min(duration, trial.experiment.duration)}
     return replace(trial, experiment=trial.experiment.model_copy(update=settings))
+
+
+def _on_wall(trial: Trial, form: Penalty) -> Trial:
+    """The trial with penalties alone, from the fall to a little after the first contact."""
+    contact = trial.experiment.contact.model_copy(update={"penalty": form})
+    fall = math.sqrt(2.0 * scene_of(trial.experiment).height / GRAVITY)
+    pressed = replace(trial, experiment=trial.experiment.model_copy(update={"contact": contact, "duration": 1e9}))
+    return _with_method(pressed, "penalty", fall + 0.2)
 
 
 def _height_errors(trial: Trial, motion: Motion) -> tuple[np.ndarray, np.ndarray]:
@@ -298,7 +345,7 @@ def _metrics(trial: Trial, motion: Motion) -> dict[str, float | None]:
     }
 
 
-def _claims(trial: Trial, motion: Motion) -> list[Claim]:
+def _claims(trial: Trial, motion: Motion, references: Mapping[str, Samples]) -> list[Claim]:
     experiment = trial.experiment
     e, period = experiment.contact.restitution, 1.0 / experiment.rate
     ratios = motion.ratios(period)
@@ -308,11 +355,11 @@ def _claims(trial: Trial, motion: Motion) -> list[Claim]:
     times = {name: metrics[f"{name}_switch_time"] for name in ("ball", "cube")}
     rest = motion.rest_errors(experiment)
     gain = float(np.diff(motion.energy).max()) if motion.energy.size > 1 else None
+    pulls = {name: float(references[name]["env_fz"].min()) if name in references else None for name in WALLS.values()}
+    met = all(references[name]["env_fz"].max() > 0.0 for name in WALLS.values() if name in references)
+    least, printed = pulls.values()
     return [
-        Claim(
-            "restitution",
-            "Every collision of the ball returns e of its velocity",
-            "Newton's and Stronge's law of a central impact",
+        RESTITUTION.judged(
             {
                 "least": float(ratios.min()) if ratios.size else None,
                 "largest": float(ratios.max()) if ratios.size else None,
@@ -320,40 +367,61 @@ def _claims(trial: Trial, motion: Motion) -> list[Claim]:
             },
             bool(np.abs(ratios - e).max() <= RESTITUTION_ERROR) if ratios.size else None,
         ),
-        Claim(
-            "bounce_heights",
-            "The ball bounces to e\N{SUPERSCRIPT TWO} of the height before, but for what it falls in the step of each "
-            "collision",
-            "closed form",
+        HEIGHTS.judged(
             {
                 "error": None if worst is None else abs(float(errors[worst])),
                 "steps explain": None if worst is None else float(bounds[worst]),
             },
             None if worst is None else bool(np.all(np.abs(errors) <= bounds)),
         ),
-        Claim(
-            "switches",
-            "Bouncing contacts become steady, each at its time and by itself, and stay so",
-            "IGMS III-E, figure 6",
-            times,
-            # Whether they rest is seen from the end of a trial: not yet, or never, in one that is too short.
-            True if motion.settled and None not in times.values() else None,
+        _judge_switches(trial, motion, times),
+        LIES.judged(rest, all(x <= FLOOR for x in rest.values() if x is not None) if motion.settled else None),
+        PASSIVE.judged(
+            {"this run": gain}, None if gain is None else gain <= ROUNDING * float(np.ptp(motion.energy) or 1.0)
         ),
-        Claim(
-            "lies_on_the_floor",
-            f"At rest ball and cube lie on the floor, to {1e6 * FLOOR:g} µm",
-            "IGMS III-E: steady contact by complementarity",
-            rest,
-            all(x <= FLOOR for x in rest.values() if x is not None) if motion.settled else None,
-        ),
-        Claim(
-            "energy_never_grows",
-            "No step adds energy",
-            "Mirtich 1996; Stewart and Trinkle 1996",
-            {"this run": gain},
-            None if gain is None else gain <= ROUNDING * float(np.ptp(motion.energy) or 1.0),
-        ),
+        PULLS.judged(pulls, None if least is None or printed is None or not met else printed < 0.0 <= least),
     ]
+
+
+def _judge_switches(trial: Trial, motion: Motion, times: Mapping[str, float | None]) -> Claim:
+    """Undecided where nothing collides, the ball never comes to rest by theory, or the trial ends too early."""
+    theory = _theory(trial)
+    struck = motion.ball_struck.size and motion.cube_struck.size
+    if not (struck and theory.settles and theory.times.size):
+        return SWITCHES.judged(times, None)
+    limit = 2.0 * float(theory.times[-1])
+    if motion.time[-1] < limit + STEADY:
+        return SWITCHES.judged(times, None)
+    last = max(int(motion.ball_struck[-1]), int(motion.cube_struck[-1]))
+    return SWITCHES.judged(times, motion.settled and bool(motion.time[last] <= limit))
+
+
+def _walls(trial: Trial, references: Mapping[str, Samples]) -> Figure | None:
+    """Height and force of the ball where it first meets each wall."""
+    radius = scene_of(trial.experiment).radius
+    heights, forces = [], []
+    for i, name in enumerate(WALLS.values()):
+        if name in references:
+            run = references[name]
+            touched = np.flatnonzero(run["env_fz"] != 0.0)
+            if not touched.size:
+                continue
+            first = run["time"][touched[0]]
+            shown = (run["time"] >= first - 0.01) & (run["time"] <= first + 0.05)
+            label, style = name.replace("wall", "wall of (4.5)") if i else "clamped wall", style_of(i)
+            heights.append(Line(run["time"][shown], 1e3 * (run["tool_pz"][shown] - radius), label, style))
+            forces.append(Line(run["time"][shown], run["env_fz"][shown], label, style, steps=True))
+    if not heights:
+        return None
+    panels = [
+        draw("wall_height", "(a) height of the ball", heights, "time [s]", "height above the floor [mm]", least=1e-3),
+        draw("wall_force", "(b) force of the floor", forces, "time [s]", "force on the ball [N]", least=1e-3),
+    ]
+    text = (
+        "The ball falls on a penalty, contact.stiffness and contact.damping, without an impulse. THESIS (4.5) has no "
+        "clamp: as the ball leaves, the damper pulls it back, and it leaves more slowly."
+    )
+    return Figure("A wall that pulls", text, panels)
 
 
 def _marks(motion: Motion, ticks: np.ndarray, height: np.ndarray) -> Line:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from haptic_bench.analysis.claims import Analysis, Claim, Quantity
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import BLUE, VERMILION, Curve, Figure, Line, Style, draw, energy_figure, style_of
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
@@ -26,13 +26,25 @@ METRICS = {
     "energy_gain": Quantity("Largest gain of energy in a step", "nJ", 1e9),
     "top_support": Quantity("Force that carries the uppermost box, mean of the last half", "N"),
 }
-CLAIMS = {
-    "stands": Quantity("displacement and how much is allowed", "µm", 1e6),
-    "energy_never_grows": Quantity(
-        "largest gain of energy in a step, and what the solver's tolerance allows", "nJ", 1e9
-    ),
-    "carries_its_weight": Quantity("on the uppermost box", "N"),
-}
+STANDS = Statement(
+    "stands",
+    f"No box moves by more than {1e3 * DRIFT:g} mm",
+    "ours",
+    Quantity("displacement and how much is allowed", "µm", 1e6),
+)
+PASSIVE = Statement(
+    "energy_never_grows",
+    "No step adds energy",
+    "Stewart and Trinkle 1996",
+    Quantity("largest gain of energy in a step, and what the solver's tolerance allows", "nJ", 1e9),
+)
+CARRIED = Statement(
+    "carries_its_weight",
+    f"The force on the uppermost box is its weight, to {100 * FORCE_ERROR:g} %",
+    "equilibrium",
+    Quantity("on the uppermost box", "N"),
+)
+CLAIMS = (STANDS, PASSIVE, CARRIED)
 
 
 def scene_of(experiment: Experiment) -> StackParameters:
@@ -135,24 +147,11 @@ def _claims(trial: Trial, metrics: Mapping[str, float | None]) -> list[Claim]:
     alone = not any(getattr(trial.experiment.operator, "wrench", (1.0,)))
     lasted = drift is not None and gain is not None
     return [
-        Claim(
-            "stands",
-            f"No box moves by more than {1e3 * DRIFT:g} mm",
-            "ours",
-            {"drift": drift, "allowed": DRIFT},
-            drift <= DRIFT if lasted and drift is not None else None,
+        STANDS.judged({"drift": drift, "allowed": DRIFT}, drift <= DRIFT if lasted and drift is not None else None),
+        PASSIVE.judged(
+            {"gain": gain, "allowed": GAIN * stored}, gain <= GAIN * stored if gain is not None and alone else None
         ),
-        Claim(
-            "energy_never_grows",
-            "No step adds energy",
-            "Stewart and Trinkle 1996",
-            {"gain": gain, "allowed": GAIN * stored},
-            gain <= GAIN * stored if gain is not None and alone else None,
-        ),
-        Claim(
-            "carries_its_weight",
-            f"The force on the uppermost box is its weight, to {100 * FORCE_ERROR:g} %",
-            "equilibrium",
+        CARRIED.judged(
             {"force": support, "weight": weight},
             abs(support - weight) <= FORCE_ERROR * weight if support is not None and alone else None,
         ),
