@@ -1,6 +1,7 @@
 """Experiments: catalogue, runner, record, replay, report, viewer, command line.
 
-For programs: `run` runs a trial, `load_trial` loads one. They are imported when they are first used.
+For programs: `run` runs a trial, `load_trial` loads one, `save_figure` draws curves as the reports do. Each is imported
+when it is first used.
 """
 
 from __future__ import annotations
@@ -8,14 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from haptic_bench.analysis.figures import save_figure as save_figure
     from haptic_bench.trials.recorded import RecordedTrial as RecordedTrial
     from haptic_bench.trials.recorded import load_trial as load_trial
     from haptic_bench.trials.recorded import run as run
 
-__all__ = ["RecordedTrial", "load_trial", "run"]
+__all__ = ["RecordedTrial", "load_trial", "run", "save_figure"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "save_figure":
+        from haptic_bench.analysis import figures  # imported when it is first used
+
+        return figures.save_figure
     if name in __all__:
         from haptic_bench.trials import recorded  # imported when it is first used
 

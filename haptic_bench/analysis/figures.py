@@ -7,10 +7,12 @@ same data give the same bytes.
 from __future__ import annotations
 
 import io
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -285,6 +287,47 @@ def _fill(axes: Any, x: np.ndarray, y: np.ndarray, line: Line, order: float) -> 
     outline = np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], y, [0.0]])
     axes.fill(*outline, color=tint, linewidth=0.0, zorder=order, label=line.label)
     axes.plot(x, y, color=line.style.colour, linewidth=0.6, zorder=order)
+
+
+def save_figure(
+    path: str | os.PathLike[str],
+    title: str,
+    curves: Mapping[str, tuple[Any, Any]],
+    x_label: str,
+    y_label: str,
+    *,
+    points: Collection[str] = (),
+    equal: bool = False,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> Path:
+    """Write one drawing in the style of the reports, as SVG.
+
+    Args:
+        path: of the file, which ends in .svg.
+        title: what it shows.
+        curves: x and y, (n,) each, by the label of the legend; the first is drawn on top.
+        x_label, y_label: of the axes, with units.
+        points: labels of what is drawn as points.
+        equal: one unit is as long on both axes.
+        log_x, log_y: the axis is logarithmic.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: the file does not end in .svg.
+    """
+    file = Path(path)
+    if file.suffix != ".svg":
+        raise ValueError(f"{file}: must end in .svg")
+    lines = [
+        Line(*thin(np.asarray(x, float), np.asarray(y, float)), label, style_of(i), points=label in points)
+        for i, (label, (x, y)) in enumerate(curves.items())
+    ]
+    panel = draw(file.stem, title, lines, x_label, y_label, equal=equal, log_x=log_x, log_y=log_y)
+    file.write_text(panel.svg, encoding="utf-8")
+    return file
 
 
 def thin(x: np.ndarray, y: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,43 @@
+"""An arm from a URDF file hangs from the ceiling and is pushed sideways at its end.
+
+It comes to rest where the torques of force and weight cancel: each link at the angle tan a = F / (W g) from the
+vertical, with W the mass below it and half of its own (uniform links).
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from haptic_bench import save_figure
+from haptic_sim import World
+
+FORCE = 8.0  # N
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+
+world = World(
+    {
+        "tool": "arm/lower",
+        "hold": [0, 0, -0.4],  # the end of the lower link
+        "files": {"arm": {"path": "arm.urdf"}},
+    },
+    folder=Path(__file__).parent,
+    rate=1000.0,
+)
+times, shoulder, lower = [], [], []
+while world.time < 8.0:
+    world.step([FORCE, 0, 0, 0, 0, 0])
+    first, second = world.coordinates.values()
+    times.append(world.time)
+    shoulder.append(np.degrees(first))
+    lower.append(np.degrees(first + second))
+
+print(f"the upper link rests at {shoulder[-1]:.3f} deg, the lower one at {lower[-1]:.3f} deg from the vertical")
+curves = {"upper link": (times, shoulder), "lower link": (times, lower)}
+save_figure(
+    folder / "urdf_arm.svg",
+    "An arm is pushed sideways with 8 N",
+    curves,
+    "time [s]",
+    "angle from the vertical [degrees]",
+)

@@ -1,0 +1,145 @@
+"""The examples run as they stand, and what they print is what mechanics says."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import DEADLINE, PACKAGES, ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GRAVITY = 9.81
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]\d+)?")
+
+
+def printed(name: str, folder: Path) -> list[tuple[str, list[float]]]:
+    """The lines that an example prints, up to their first number and the numbers, after it has drawn its picture."""
+    path = os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / f"{name}.py"), str(folder)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert done.returncode == 0, done.stderr
+    picture = folder / f"{name}.svg"
+    assert picture.stat().st_size < 60_000
+    assert len(ElementTree.parse(picture).findall(".//{*}path")) > 5
+    lines = []
+    for line in done.stdout.splitlines():
+        first = NUMBER.search(line)
+        lines.append((line[: first.start() if first else None], [float(number) for number in NUMBER.findall(line)]))
+    return lines
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_each_is_short_and_shown_with_its_picture(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 60
+    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    assert f"(../examples/{path.name})" in page and f"(examples/{path.stem}.svg)" in page
+    assert (ROOT / "docs" / "examples" / f"{path.stem}.svg").stat().st_size < 60_000
+
+
+def test_peg_at_wall(tmp_path: Path) -> None:
+    mass, gap, force, stiffness = 2.0, 0.03, 0.32, 4000.0
+    at, depth = math.sqrt(2.0 * mass * gap / force), 1e6 * force / stiffness
+    found = dict(printed("peg_at_wall", tmp_path))
+    for name, (met, deepest, rests) in found.items():
+        rigid = "constraint" in name
+        assert met == pytest.approx(at, abs=2e-3)
+        assert rests == pytest.approx(0.0 if rigid else depth, abs=0.1)
+        assert deepest >= rests
+    # the speed v at the wall stores m v^2 / 2 in its spring, so that a penalty is entered by up to v sqrt(m / K)
+    deepest = {name.partition(":")[0]: numbers[1] for name, numbers in found.items()}
+    assert deepest["constraint"] < deepest["impulse_augmented"] < deepest["penalty"]
+    assert 0.7 < deepest["penalty"] / (1e6 * force * at / math.sqrt(mass * stiffness)) < 1.0
+
+
+def test_held_linkage(tmp_path: Path) -> None:
+    """The two-link arm of any textbook: A = J M^-1 J^T with M and J written out."""
+    a, b, length, mass = math.pi / 4, math.pi / 3, 1.0, 1.0
+    inertia, half, both = mass * length**2 / 12, length / 2, a + b
+    coupling = mass * length * half * math.cos(b)
+    far = inertia + mass * half**2
+    M = np.array([[2 * far + mass * length**2 + 2 * coupling, far + coupling], [far + coupling, far]])
+    end = np.array(
+        [
+            [-length * (math.sin(a) + math.sin(both)), -length * math.sin(both)],
+            [length * (math.cos(a) + math.cos(both)), length * math.cos(both)],
+        ]
+    )
+    middle = np.array([[-half * math.sin(a), 0.0], [half * math.cos(a), 0.0]])
+    (_, at_end), (_, at_middle) = printed("held_linkage", tmp_path)
+    for J, found in ((end, at_end), (middle, at_middle)):
+        np.testing.assert_allclose(np.reshape(found[:4], (2, 2)), J @ np.linalg.solve(M, J.T), atol=2e-4)
+
+
+def test_rolling_disk(tmp_path: Path) -> None:
+    (_, (slip, speed)), (_, (aside,)), (_, (apart,)) = printed("rolling_disk", tmp_path)
+    assert slip < 1e-12 and speed > 0.05
+    assert abs(aside) > 50.0 and apart < 1.0
+
+
+def test_urdf_arm(tmp_path: Path) -> None:
+    ((_, (upper, lower)),) = printed("urdf_arm", tmp_path)
+    assert upper == pytest.approx(math.degrees(math.atan(8.0 / ((2.0 / 2 + 1.0) * GRAVITY))), abs=0.01)
+    assert lower == pytest.approx(math.degrees(math.atan(8.0 / (1.0 / 2 * GRAVITY))), abs=0.01)
+
+
+def test_friction_models(tmp_path: Path) -> None:
+    found = printed("friction_models", tmp_path)
+    assert len(found) == 4
+    for _, (time, force) in found:
+        assert force == pytest.approx(0.25 * 2 * 0.175, rel=0.025)
+        assert force == pytest.approx(0.1 * math.sin(0.4 * math.pi * time), rel=2e-3)
+
+
+def test_slope_sweep(tmp_path: Path) -> None:
+    found = [numbers for _, numbers in printed("slope_sweep", tmp_path)]
+    assert len(found) == 10
+    for angle, acceleration, *_ in found:
+        slope = math.radians(angle)
+        slides = math.tan(slope) > 0.25
+        expected = GRAVITY * (math.sin(slope) - 0.2 * math.cos(slope)) if slides else 0.0
+        assert acceleration == pytest.approx(expected, rel=2e-3, abs=1e-4)
+
+
+def test_bag_with_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    count, acceleration = printed("bag_with_pandas", tmp_path)[-1][1][:2]
+    slope = math.radians(20.0)
+    assert count == 402  # those of 401 ticks, and the state before the first
+    assert acceleration == pytest.approx(GRAVITY * (math.sin(slope) - 0.2 * math.cos(slope)), rel=2e-3)
+
+
+def test_bouncing_ball(tmp_path: Path) -> None:
+    (_, tops), (_, (taken, numerical)) = printed("bouncing_ball", tmp_path)
+    # a step of 0.5 ms changes the speed by 0.2 % of the one at the first impact
+    for bounce, top in enumerate(tops, start=1):
+        assert top == pytest.approx(0.4 * 0.8 ** (2 * bounce), rel=0.015)
+    assert taken == pytest.approx(1e3 * 0.2 * GRAVITY * 0.4 * (1 - 0.8**2), rel=0.015)
+    assert abs(numerical) < 1.0
+
+
+def test_own_mesh(tmp_path: Path) -> None:
+    ((_, (height, count, load)),) = printed("own_mesh", tmp_path)
+    assert height == pytest.approx(100.0 / (2 * math.sqrt(6)), abs=2e-3)
+    assert count == 3
+    assert load == pytest.approx(1200.0 * 0.1**3 / (6 * math.sqrt(2)) * GRAVITY, rel=1e-3)
+
+
+@pytest.mark.graph
+def test_own_node(tmp_path: Path) -> None:
+    pytest.importorskip("rclpy", reason="needs ROS 2")
+    ((_, (status, count, acceleration, *_)),) = printed("own_node", tmp_path)
+    assert status == 0 and count >= 513
+    assert acceleration == pytest.approx(0.32 / 2.0, rel=1e-3)
