@@ -17,6 +17,27 @@ RATE = 512.0  # [Hz]
 FIRST = math.sqrt(2 * 2.0 * 0.03 / 0.32)  # [s] x = F t^2 / 2 m
 SECOND = math.sqrt(2 * 2.0 * 0.06 / 0.4)  # [s]
 
+# as summaries and reports have them
+CLAIMS = [
+    "penetration_x",
+    "penetration_y",
+    "spread_penetration_y",
+    "saturated_worst",
+    "spread_least_degraded",
+    "saturated_settles_last",
+    "impulses_settle_faster",
+    "impulses_bounce_less",
+    "energy_lost_at_first_contact",
+    "spread_energy",
+    "coupled_penetration_x",
+    "coupled_penetration_y",
+    "coupled_energy",
+    "forces_at_contact",
+    "spread_forces_right",
+    "spread_forces_lower",
+    "impacts_passive",
+]
+
 
 def trial(*settings):
     (only,) = experiment.load("corner_peg", settings)
@@ -61,8 +82,7 @@ def test_names_are_those_of_the_contract(default):
         "ideal_first_impact_time",
         "ideal_second_impact_time",
     ]
-    assert list(default[1].metrics) == list(corner_peg.METRICS)
-    assert [claim.name for claim in default[1].claims] == [statement.name for statement in corner_peg.CLAIMS]
+    assert [claim.name for claim in default[1].claims] == CLAIMS
 
 
 def test_penetration_of_an_aligned_peg():
@@ -158,7 +178,7 @@ def test_ideal_renders_its_impulses_within_a_tick():
 def test_the_published_statements_and_what_became_of_them(default):
     """One is a tie, and one fails: spread impulses are as large as the limit of the device, and penalties larger."""
     analysis = default[1]
-    expected = dict.fromkeys([statement.name for statement in corner_peg.CLAIMS], True)
+    expected = dict.fromkeys(CLAIMS, True)
     expected |= {"coupled_energy": None, "spread_forces_lower": False}
     assert {claim.name: claim.holds for claim in analysis.claims} == expected
     assert claims(analysis)["coupled_energy"].reason == "a tie: full and coupled differ by less than 1 %"

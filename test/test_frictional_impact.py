@@ -14,6 +14,31 @@ from haptic_sim.contact.solvers import mirtich
 from haptic_sim.parameters import ParameterError
 
 STUDY = frictional_impact.STUDY
+# as summaries and reports have them
+METRICS = [
+    "ball_slip_state",
+    "ball_slip_after",
+    "ball_velocity_after",
+    "ball_rebound",
+    "ball_spin_after",
+    "ball_impulse_ratio",
+    "ball_energy_lost",
+    "rod_slip_state",
+    "rod_slip_after",
+    "rod_velocity_after",
+    "rod_rebound",
+    "rod_spin_after",
+    "rod_impulse_ratio",
+    "rod_energy_lost",
+]
+CLAIMS = [
+    "ball_rolls_or_slides",
+    "ball_rebounds_backwards",
+    "rod_slip_state",
+    "follows_routh",
+    "within_friction_cone",
+    "loses_energy",
+]
 
 
 def trial(*settings):
@@ -106,7 +131,7 @@ def test_ball_rolls_where_friction_suffices(mu, state, forward):
     assert analysis.metrics["ball_velocity_after"] == pytest.approx(forward, abs=1e-9)
     assert analysis.metrics["ball_rebound"] == pytest.approx(1.0, abs=1e-9)
     assert analysis.metrics["ball_spin_after"] == pytest.approx(60.0 + (forward - 1.0) * 0.05 / (0.4 * 0.05**2))
-    assert holds(analysis) == dict.fromkeys([statement.name for statement in frictional_impact.CLAIMS], True)
+    assert holds(analysis) == dict.fromkeys(CLAIMS, True)
 
 
 @pytest.mark.parametrize("mu, state", [(0.0, SLIDES), (0.3, REVERSED), (0.8, STICKS)])
@@ -115,16 +140,16 @@ def test_rod_slides_on_back_or_sticks(method, mu, state):
     chosen = trial(f"contact.friction.kinetic={mu}", f"environment.method={method}")
     analysis = STUDY.analyse(chosen, run(chosen), compare=False)
     assert analysis.metrics["rod_slip_state"] == state
-    assert holds(analysis) == dict.fromkeys([statement.name for statement in frictional_impact.CLAIMS], True)
+    assert holds(analysis) == dict.fromkeys(CLAIMS, True)
 
 
 def test_default_shows_rolling_back_and_a_reversal(default):
     chosen, _, analysis = default
-    assert holds(analysis) == dict.fromkeys([statement.name for statement in frictional_impact.CLAIMS], True)
+    assert holds(analysis) == dict.fromkeys(CLAIMS, True)
     assert analysis.metrics["ball_slip_state"] == STICKS
     assert analysis.metrics["ball_velocity_after"] == pytest.approx(-1 / 7, abs=1e-9)
     assert analysis.metrics["rod_slip_state"] == REVERSED
-    assert list(analysis.metrics) == list(frictional_impact.METRICS)
+    assert list(analysis.metrics) == METRICS
     theory = STUDY.expected(chosen, analysis)
     for name, (value, _) in theory.items():
         assert analysis.metrics[name] == pytest.approx(value, abs=5e-3), name
