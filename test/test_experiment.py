@@ -48,8 +48,9 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ("operator.type=file", "operator.path: missing (CSV with the header time,fx,fy,fz,tx,ty,tz)"),
         (
             "contact.stifness=1",
-            "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, restitution, "
-            "friction, margin, bounce, facets, solver, lemke_contacts, tolerance, cluster)",
+            "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, penalty, "
+            "restitution, self_collision, friction, margin, bounce, facets, solver, lemke_contacts, tolerance, "
+            "cluster)",
         ),
         (
             "environment.rate=60",
