@@ -283,7 +283,7 @@ def test_a_linkage_at_a_wall_obeys_newtons_law_with_its_own_inertia(method: str,
 
 def test_unsolved_impulses_are_counted_and_add_no_energy(monkeypatch: pytest.MonkeyPatch) -> None:
     """One sweep is not enough for contacts that hang together: counted, finite, in the cones, and passive."""
-    monkeypatch.setattr("haptic_sim.contact.compliant.SWEEPS", 1)
+    monkeypatch.setattr("haptic_sim.contact.impacts.SWEEPS", 1)
     unresolved = 0
     for seed in range(10):
         rng = np.random.default_rng(20320 + seed)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
-from haptic_sim.contact import compliant, response, rigid
+from haptic_sim.contact import compliant, impacts, response, rigid, spread
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState, tick_time
@@ -263,7 +263,7 @@ def test_a_rehearsal_loads_all_that_a_trial_calls(method: Any, rendering: Any) -
     def signatures() -> dict[str, int]:
         return {
             f"{module.__name__}.{name}": len(kernel.signatures)
-            for module in (compliant, rigid, response)
+            for module in (compliant, impacts, response, rigid, spread)
             for name, kernel in vars(module).items()
             if isinstance(kernel, CPUDispatcher)
         }

@@ -545,13 +545,13 @@ def test_groups_far_apart_do_not_feel_each_other(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_long_run_settles_and_compiles_nothing_after_its_first_steps(method: str) -> None:
     """Kernels are compiled for one set of types: those of the environment."""
-    from haptic_sim.contact import compliant, response, rigid
+    from haptic_sim.contact import compliant, impacts, response, rigid, spread
     from haptic_sim.contact.solvers import gauss_seidel
     from haptic_sim.dynamics import scaled
 
     kernels = [
         value
-        for module in (compliant, gauss_seidel, response, rigid, scaled)
+        for module in (compliant, gauss_seidel, impacts, response, rigid, scaled, spread)
         for value in vars(module).values()
         if hasattr(value, "signatures")
     ]

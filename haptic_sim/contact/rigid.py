@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.contact.compliant import Impacts, copy_contact
 from haptic_sim.contact.friction import NONE
+from haptic_sim.contact.impacts import Impacts, copy_contact
 from haptic_sim.contact.response import (
     CONTACTS,
     NOW,

@@ -1,0 +1,223 @@
+"""Impulses of groups of contacts that collide (THESIS 4.4): without friction, and with (beyond THESIS, 7.2).
+
+Two groups that share no moving body do not feel each other's impulses, so that each is resolved alone. Kernels take
+what `compliant` has packed, and fill its impulses.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.contact.friction import NONE
+from haptic_sim.contact.groups import find_root, group_of
+from haptic_sim.contact.solvers.frictional_impulses import (
+    STEPS,
+    SWEEPS,
+    FrictionalWorkspace,
+    resolve_frictional_impacts,
+)
+from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, SOLVED, TOLERANCE, GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.solvers.impulses import NOT_CONVERGED, resolve_freely, resolve_non_pulling, take_back
+from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.dynamics.scaled import ScaledContacts
+
+ACTIVE_SET = 32  # colliding contacts of a group beyond which sweeps resolve it: with 100 the active set takes 60 ms
+
+
+class Impacts(NamedTuple):
+    """Memory of impulses with friction, for kernels (C: capacity).
+
+    Attributes:
+        some: contacts that collide.
+        work, sweeps: of `resolve_frictional_impacts`.
+        p: their impulses, (C, 3); state: whether they slip, (C,) int8.
+    """
+
+    some: ScaledContacts
+    work: FrictionalWorkspace
+    p: np.ndarray
+    state: np.ndarray
+    sweeps: int
+
+    @classmethod
+    def allocate(cls, capacity: int, body: Multibody) -> Impacts:
+        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        work = FrictionalWorkspace.allocate(some, body.nv)
+        return cls(some, work, np.zeros((capacity, 3)), np.zeros(capacity, np.int8), SWEEPS)
+
+
+class Sweeps(NamedTuple):
+    """Memory of impulses without friction at many contacts, for kernels (C: capacity).
+
+    Attributes:
+        some: contacts that collide.
+        memory: of `gauss_seidel`.
+        u: scaled velocity, (nv,); p: their impulses, (C, 3).
+        bias: least velocities of separation, negative, (C,) [m/s]; friction: none, (C,).
+    """
+
+    some: ScaledContacts
+    memory: GaussSeidelMemory
+    u: np.ndarray
+    p: np.ndarray
+    bias: np.ndarray
+    friction: np.ndarray
+
+    @classmethod
+    def allocate(cls, capacity: int, body: Multibody) -> Sweeps:
+        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        memory = GaussSeidelMemory.allocate(some)
+        return cls(some, memory, np.zeros(body.nv), np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity))
+
+
+@numba.njit(cache=True, nogil=True)
+def collide_without_friction(packed, count):
+    """Frictionless impulses, group by group; returns how many groups did not converge."""
+    a = packed.arrays
+    group, each, index = a.method.group, a.method.each, a.method.chosen
+    failures = 0
+    for g in range(group.shape[0]):
+        if group[g] != g:
+            continue
+        n = 0
+        for i in range(count):
+            if each.collides[i] and group_of(a.scaled, i, group) == g:
+                index[n] = i
+                each.chosen_v_n[n], each.chosen_restitution[n] = each.v_n[i], a.rows.restitution[i]
+                if each.owes[i] >= 0.0:  # a wall that recedes with what is owed
+                    each.chosen_v_n[n], each.chosen_restitution[n] = each.v_n[i] - each.owes[i], 0.0
+                n += 1
+        if n > 0 and not _resolve_group(packed, g, n):
+            failures += 1
+    return failures
+
+
+@numba.njit(cache=True, nogil=True)
+def _resolve_group(packed, g, n):
+    """Impulses of a group's n contacts that collide; whether they converged."""
+    a = packed.arrays
+    m = a.method
+    v_n, restitution, p = m.each.chosen_v_n, m.each.chosen_restitution, m.vectors[3]
+    W = m.W[: n * number_columns(packed, g)].reshape((n, -1))
+    gather(packed, n, W)
+    code = SOLVED
+    if not resolve_freely(n, W, v_n, restitution, m.c, m.G, m.H, m.small, m.order, p):
+        if n <= ACTIVE_SET:
+            code = resolve_non_pulling(n, W, v_n, m.c, m.G, m.H, m.small, m.vectors, m.order, p)
+        else:
+            code = _sweep(packed, n, p)
+            take_back(W, n, v_n, m.small, p)
+    for k in range(n):
+        i = m.chosen[k]
+        a.impulses.p[i, 0] = p[k]
+        a.impulses.impact[i] = True
+    return code != NOT_CONVERGED
+
+
+@numba.njit(cache=True, nogil=True)
+def number_columns(packed, g):
+    """Say in which columns of W the trees of a group come; returns how many columns there are."""
+    a = packed.arrays
+    group, column = a.method.group, a.method.column
+    width = 0
+    for tree in range(group.shape[0]):
+        if find_root(group, tree) == g:
+            column[tree] = width
+            width += a.scaled.size[tree]
+    return width
+
+
+@numba.njit(cache=True, nogil=True)
+def gather(packed, n, W):
+    """Fill W with the normal rows of the first n contacts that are chosen."""
+    a = packed.arrays
+    contacts, column = a.scaled, a.method.column
+    W[:, :] = 0.0
+    for k in range(n):
+        i = a.method.chosen[k]
+        for side in range(2):
+            tree = contacts.tree[i, side]
+            if tree >= 0:
+                for j in range(contacts.size[tree]):
+                    W[k, column[tree] + j] = contacts.W[i, 0, side, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _sweep(packed, n, p):
+    """Fill p[:n] with impulses of the first n contacts that are chosen, as `resolve_non_pulling`, by Gauss-Seidel.
+
+    The law of contacts without friction whose velocity of separation has the bound -e v_n is that of these impulses,
+    and the cost of a sweep grows with the number of contacts only.
+    """
+    a = packed.arrays
+    m = a.method
+    s = m.sweeps
+    for k in range(n):
+        copy_contact(a.scaled, m.chosen[k], s.some, k)
+        s.some.offset[k, 0] -= max(m.each.owes[m.chosen[k]], 0.0)
+        s.bias[k] = m.each.chosen_restitution[k] * min(m.each.chosen_v_n[k], 0.0)
+        s.p[k, 0] = max(p[k], 0.0)
+        s.p[k, 1] = s.p[k, 2] = 0.0
+    for j in range(s.u.shape[0]):
+        s.u[j] = a.body.u[j]
+    code, _, _, _ = gauss_seidel(n, s.some, s.friction, s.bias, s.u, s.p, s.memory, TOLERANCE, MAX_SWEEPS)
+    for k in range(n):
+        p[k] = s.p[k, 0]
+    return NOT_CONVERGED if code != SOLVED else SOLVED
+
+
+@numba.njit(cache=True, nogil=True)
+def collide_with_friction(packed, count):
+    """Impulses with friction; returns 1 if they did not converge, else 0."""
+    a = packed.arrays
+    m, each = a.method, a.method.each
+    f = m.impacts
+    n = _select(packed, count)
+    code = resolve_frictional_impacts(
+        n, f.some, m.u, each.chosen_restitution, each.chosen_friction, STEPS, f.sweeps, f.work, f.p, f.state
+    )
+    for k in range(n):
+        i = m.chosen[k]
+        for d in range(3):
+            a.impulses.p[i, d] = f.p[k, d]
+        a.impulses.impact[i] = True
+    return 1 if code == 2 else 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _select(packed, count):
+    """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
+    a = packed.arrays
+    w, each = a.method, a.method.each
+    rubs = a.material.friction.model != NONE
+    m = 0
+    for i in range(count):
+        if each.collides[i]:
+            w.chosen[m] = i
+            each.chosen_restitution[m] = a.rows.restitution[i]
+            each.chosen_friction[m] = a.rows.friction[i, 1] if rubs else 0.0
+            copy_contact(a.scaled, i, w.impacts.some, m)
+            if each.owes[i] >= 0.0:  # a wall that recedes with what is owed
+                each.chosen_restitution[m] = 0.0
+                w.impacts.some.offset[m, 0] -= each.owes[i]
+            m += 1
+    for j in range(w.u.shape[0]):
+        w.u[j] = a.body.u[j]
+    return m
+
+
+@numba.njit(cache=True, nogil=True)
+def copy_contact(contacts, i, some, m):
+    """Make contact m of `some` the same as contact i of `contacts`."""
+    for side in range(2):
+        tree = contacts.tree[i, side]
+        some.tree[m, side] = tree
+        if tree >= 0:
+            for d in range(3):
+                for k in range(contacts.size[tree]):
+                    some.W[m, d, side, k] = contacts.W[i, d, side, k]
+    for d in range(3):
+        some.offset[m, d] = contacts.offset[i, d]
