@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +11,7 @@ from claim_checks import Run, changed, frozen, lagging, names, scaled
 from scipy.spatial.transform import Rotation
 
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.common import exact_tools
+from haptic_bench.studies.common.held_ticks import ticks_held
 
 TOOLS = ("rolling_disk", "disk_on_sphere", "two_link_circle")
 DEVICE = ("device.type=admittance",)
@@ -196,11 +197,26 @@ def test_a_device_that_lags_does_not_follow(name: str, mutation: Mutation, displ
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_that_never_moves_is_found(name: str, alone: dict[str, Run]) -> None:
-    """Frozen at the start, at rest: its constraints are met, but its equations are not."""
-    run = alone[name]
-    found = run.holds(frozen(run.samples, "tool", 0.0, len(run.samples) - 1))
-    assert found["follows_reference"] is False
+def test_a_tool_that_never_moves_is_found(name: str, alone: dict[str, Run], displayed: dict[str, Run]) -> None:
+    """Frozen at the start, at rest: its constraints are met, but it is pushed, and stays."""
+    for run in (alone[name], displayed[name]):
+        found = run.holds(frozen(run.samples, "tool", 0.0, len(run.samples) - 1))
+        assert found["constraints_hold"] is False
+        assert found["follows_reference"] is (run is displayed[name])  # the hand goes on
+
+
+@pytest.mark.parametrize("push", ["1e7", "1e9"])
+def test_a_solver_that_gives_up_is_found(push: str) -> None:
+    """Pushed beyond all bounds, where no step meets the constraints, while moving and from rest."""
+    wrench = f"operator={{type: constant, wrench: [{push}, 0, 0, 0, 0, 0]}}"
+    run = Run("disk_on_sphere", wrench, "duration=0.1")
+    (claim,) = [
+        claim
+        for claim in run.study.analyse(run.trial, run.samples, compare=False).claims
+        if claim.name == "constraints_hold"
+    ]
+    assert claim.holds is False and claim.measured["ticks held"] is not None and claim.measured["ticks held"] > 90
+    assert claim.measured["largest residual"] is not None and claim.measured["largest residual"] < 1e-10
 
 
 def test_runge_kutta_steps_that_err_as_the_explicit_ones_fail() -> None:
@@ -223,7 +239,11 @@ def test_a_device_of_the_sources_mass_rolls_as_well_as_its_friction_is_known() -
 
 
 def test_a_held_tick_is_counted_once_and_rest_is_none(alone: dict[str, Run]) -> None:
-    samples = alone["rolling_disk"].samples
-    assert exact_tools.ticks_held(samples) == 0
-    assert exact_tools.ticks_held(frozen(samples, "tool", 5.0, 3)) == 3
-    assert exact_tools.ticks_held(frozen(samples, "tool", 0.0, len(samples) - 1)) == 0  # at rest
+    run = alone["rolling_disk"]
+    assert ticks_held(run.trial, run.samples) == 0
+    assert ticks_held(run.trial, frozen(run.samples, "tool", 5.0, 3)) == 3
+    c, s = math.cos(0.3), math.sin(0.3)
+    blocked = [-s, c, -3.0, 0.2 * c, 0.2 * s, 0.0]  # across the heading and onto the plane, and over its edge
+    still = Run("rolling_disk", f"operator={{type: constant, wrench: {blocked}}}", "duration=0.1")
+    assert np.ptp(still.samples.pose("tool"), axis=0).max() < 1e-15
+    assert ticks_held(still.trial, still.samples) == 0

@@ -34,7 +34,8 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import simulated
-from haptic_bench.studies.common.exact_tools import held_to, ticks_held
+from haptic_bench.studies.common.exact_tools import held_to
+from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.constraints.in_worlds import AXIS_ALONG, FRAME_ON_FRAME, WorldConstraint
 from haptic_sim.contact.response import RIGID
@@ -188,7 +189,7 @@ def _metrics(trial: Trial, world: World, samples: Samples) -> dict[str, float | 
     found = slopes(trial.experiment, world, samples)
     return {
         "residual": float(samples["residual_holonomic"].max()),
-        "ticks_held": ticks_held(samples),
+        "ticks_held": ticks_held(trial, samples),
         "overlap": overlap(world, samples),
         "force_slope": found[True],
         "torque_slope": found[False],
@@ -222,7 +223,7 @@ def _claims(trial: Trial, world: World, samples: Samples, references: Mapping[st
     bounce, e = rebound(samples), experiment.contact.restitution
     injected, numerical = metrics["injected"] or 0.0, metrics["numerical"] or 0.0
     claims = [
-        held_to(CONSTRAINTS_HOLD, samples, RESIDUAL),
+        held_to(CONSTRAINTS_HOLD, trial, samples, RESIDUAL),
         NO_JUMP.judged(
             finer or {"force": None}, all(x is not None and x <= STEEPER for x in finer.values()) if finer else None
         ),
@@ -406,10 +407,10 @@ def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) ->
         largest = ["\N{EN DASH}" if found[kind] is None else f"{found[kind]:.3g}" for kind in (True, False)]
         table.append([each.label, *largest])
     caption = (
-        "A constraint that is switched on hangs a virtual mass on the tool, which grows from nothing to a mass that "
-        "nothing moves, and is drawn to where the constraint is met; switched off, the mass is shed. The force begins "
-        "at zero, ends as that of the rigid constraint, and has no jump between. Switched at once, the constraint "
-        "pulls the tool with all the force that it takes."
+        "Of a constraint that is switched on, a virtual mass along the constraint ramps from zero to infinity, while "
+        "its position is led to where the constraint is met; switched off, it ramps back to zero. The force begins at "
+        "zero, ends as that of the rigid constraint, and has no jump between. Switched at once, the constraint pulls "
+        "the tool with all the force that it takes."
     )
     return Figure("Forces of constraint", caption, panels, table)
 

@@ -20,8 +20,8 @@ from haptic_bench.studies.common.exact_tools import (
     ConstrainedStudy,
     felt_bodies,
     has_device,
-    ticks_held,
 )
+from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import scene_as
 from haptic_sim.constraints import reduced
 from haptic_sim.constraints.scenes import DiskOnSphereParameters
@@ -114,7 +114,7 @@ class DiskOnSphere(ConstrainedStudy):
         radial = {CALLED[body]: float(np.abs(error).max()) for body, (error, _) in found.items()}
         normal = {CALLED[body]: float(angle.max()) for body, (_, angle) in found.items()}
         felt = CALLED[bodies[0]]
-        force, held = float(np.abs(samples["radial_force"]).max()), ticks_held(samples)
+        force, held = float(np.abs(samples["radial_force"]).max()), ticks_held(trial, samples)
         near = radial[felt] < (DEVICE_POSITION if device else EXACT) and held == 0
         return [
             RADIAL_ERROR.judged(

@@ -112,13 +112,13 @@ class RollingDisk(ConstrainedStudy):
         heights = {body: _largest(_heights(trial, samples, body)) for body in bodies}
         tilts = {body: _largest(_tilt(samples, body)) for body in bodies}
         slips = {body: _largest(_rolling_of(trial, samples, body)[1]) for body in bodies}
-        exact = {f"{CALLED[body]}, height": heights[body] for body in bodies}
-        exact |= {f"{CALLED[body]}, tilt": tilts[body] for body in bodies}
+        exact = {f"{CALLED[body]}, height [m]": heights[body] for body in bodies}
+        exact |= {f"{CALLED[body]}, tilt [rad]": tilts[body] for body in bodies}
         near, upright = (DEVICE_POSITION, DEVICE_ANGLE) if device else (EXACT, EXACT)
         along, sideways, turned = _parked(samples, felt)
         diameter = 2.0 * _scene(trial).radius
-        parked = {"sideways": sideways, "forward": along, "heading": turned}
-        measured = {f"{CALLED[felt]}, {name}": value for name, value in parked.items()} | {"diameter": diameter}
+        parked = {"sideways [m]": sideways, "forward [m]": along, "heading [rad]": turned}
+        measured = {f"{CALLED[felt]}, {name}": value for name, value in parked.items()} | {"diameter [m]": diameter}
         ended = trial.wrenches is not None and float(samples["time"][-1]) >= trial.wrenches[-1, 0]
         parks = abs(sideways) > diameter and abs(along) < diameter and abs(turned) < PARKED
         return [

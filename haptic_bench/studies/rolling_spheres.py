@@ -33,7 +33,8 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common import exact_tools
-from haptic_bench.studies.common.exact_tools import ANGLE, POSITION, ticks_held
+from haptic_bench.studies.common.exact_tools import ANGLE, POSITION
+from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.constraints.scenes import RollingSpheresParameters
 
@@ -378,7 +379,7 @@ def _metrics(trial: Trial, samples: Samples, contact: Contact) -> dict[str, floa
         "decay_error": None if expected is None else float(np.abs(contact.error - expected).max()),
         "max_slip": float(samples["slip"].max()),
         "contact_force": float(np.abs(samples["lambda1"]).max()),
-        "ticks_held": ticks_held(samples),
+        "ticks_held": ticks_held(trial, samples),
         "motion_error": None if errors is None else errors[0],
         "motion_angle": None if errors is None else errors[1],
     }

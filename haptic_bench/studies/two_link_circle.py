@@ -21,8 +21,8 @@ from haptic_bench.studies.common.exact_tools import (
     ConstrainedStudy,
     felt_bodies,
     has_device,
-    ticks_held,
 )
+from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import scene_as
 from haptic_drivers.operators import TangentialParameters
 from haptic_sim.constraints import reduced
@@ -74,26 +74,26 @@ ENERGY_DECAYS = Statement(
     "After the release the total energy decays monotonically; that of a linkage that moves as the device, which then "
     "decides, to 1 % of the energy at the release",
     f"{_FIGURE_12} A; what is allowed to a device is chosen",
-    Quantity("largest rise above the lowest so far, of the energy at the release"),
+    Quantity("largest rise above the lowest so far, of the energy at the release", "%", 100.0),
 )
 LINK1_REACHES_ZERO = Statement(
     "link1_reaches_zero",
     "The energy of link 1 reaches zero each time it reverses (of a linkage that moves as the device, where there is "
     "one)",
     f"{_FIGURE_12} A",
-    Quantity("largest energy at a reversal, of its largest"),
+    Quantity("largest energy at a reversal, of its largest", "%", 100.0),
 )
 LINK2_DOES_NOT = Statement(
     "link2_does_not",
     "The energy of link 2 never approaches zero (of a linkage that moves as the device, where there is one)",
     f"{_FIGURE_12} A",
-    Quantity("least energy, of the total"),
+    Quantity("least energy, of the total", "%", 100.0),
 )
 SPEED_RISES = Statement(
     "speed_rises",
     "The end point's speed rises at times while the energy falls (of the device, where there is one)",
     f"{_FIGURE_12} B",
-    Quantity("rise of speed [mm/s]", "", 1e3),
+    Quantity("rise of speed", "mm/s", 1e3),
 )
 CLAIMS = (
     STAYS_ON_THE_CIRCLE,
@@ -285,7 +285,7 @@ class TwoLinkCircle(ConstrainedStudy):
         """See ConstrainedStudy; the body that is felt decides."""
         bodies, device = felt_bodies(samples), has_device(samples)
         off = {body: float(np.abs(_radial(trial, samples, body)).max()) for body in bodies}
-        held = ticks_held(samples)
+        held = ticks_held(trial, samples)
         coasting = {body: Coasting.of(trial, samples, body) for body in bodies}
         felt = coasting[bodies[0]]
 

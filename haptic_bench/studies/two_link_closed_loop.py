@@ -27,7 +27,7 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common import exact_tools
-from haptic_bench.studies.common.exact_tools import ticks_held
+from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.constraints.scenes import TwoLinkClosedLoopParameters
 
@@ -236,8 +236,8 @@ class TwoLinkClosedLoop(Study):
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study."""
         motion = Motion.of(trial, samples)
-        metrics = _metrics(samples, motion)
-        return Analysis(metrics, _claims(samples, motion, metrics))
+        metrics = _metrics(trial, samples, motion)
+        return Analysis(metrics, _claims(motion, metrics))
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""
@@ -271,7 +271,7 @@ _WORK = (
 )
 
 
-def _metrics(samples: Samples, motion: Motion) -> dict[str, float | None]:
+def _metrics(trial: Trial, samples: Samples, motion: Motion) -> dict[str, float | None]:
     drift = None
     if motion.pendulum.size > 1:
         total = exact_tools.energy(samples)[motion.rigid :]
@@ -285,17 +285,17 @@ def _metrics(samples: Samples, motion: Motion) -> dict[str, float | None]:
         "decay_error": motion.deviation,
         "fold_drift": motion.fold_drift,
         "pendulum_error": motion.pendulum_error,
-        "ticks_held": ticks_held(samples),
+        "ticks_held": ticks_held(trial, samples),
         "energy_drift": drift,
     }
 
 
-def _claims(samples: Samples, motion: Motion, metrics: Mapping[str, float | None]) -> list[Claim]:
+def _claims(motion: Motion, metrics: Mapping[str, float | None]) -> list[Claim]:
     deviation, largest = motion.deviation, float(np.abs(motion.c).max())
     gamma, error = motion.gamma, motion.pendulum_error
     after = TIMES / gamma if gamma else None
     left = motion.left(after) if after is not None else None
-    held = ticks_held(samples)
+    held = metrics["ticks_held"] or 0
     return [
         ERROR_DECAYS.judged(
             {"deviation": deviation, "largest": largest},

@@ -8,7 +8,6 @@ kN/m": DEVICE_POSITION is a tenth of what 10 kN/m gives way to 10 N, DEVICE_ANGL
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,14 +30,13 @@ from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common import tracking
+from haptic_bench.studies.common.held_ticks import ticks_held, tool_wrenches
 from haptic_bench.studies.study import Study
-from haptic_control.admittance import AdmittanceParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 
 HOLONOMIC = 1e-10  # [m, rad] residual of a tool that does not drift
 POSITION, ANGLE = 1e-7, 1e-6  # [m], [rad] how near a tool comes to its reference
 DEVICE_POSITION, DEVICE_ANGLE = 1e-4, 1e-3  # [m], [rad] of a device from where it is to be
-MOVING = 1e-9  # [m/s, rad/s] a tool this fast does not keep its configuration over a tick
 HORIZON = 20.0  # [s] of a trial that is compared
 EXPLICIT = "explicit (algorithm 1)"
 RK4 = "Runge-Kutta"
@@ -99,16 +97,6 @@ def felt_bodies(samples: Samples) -> tuple[str, ...]:
     return ("hand", "tool") if has_device(samples) else ("tool",)
 
 
-def ticks_held(samples: Samples) -> int:
-    """Ticks in which the configuration stayed, bit for bit, though the tool moved: a step that was not taken."""
-    q, v = (
-        np.stack([samples[name] for name in samples.names if re.fullmatch(rf"{letter}\d+", name)], axis=-1)
-        for letter in "qv"
-    )
-    stayed = np.all(q[1:] == q[:-1], axis=1) & (np.diff(samples["tick"]) == 1)
-    return int(np.count_nonzero(stayed & (np.abs(v[:-1]).max(axis=1) > MOVING)))
-
-
 def pose_errors(poses: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distance [m] and angle [rad] between two poses, of each row."""
     a, b = poses[:, 3:], others[:, 3:]
@@ -124,9 +112,9 @@ def energy_error(samples: Samples) -> float:
     return float(np.abs(samples["energy_numerical"]).max()) / supplied if supplied > 0.0 else 0.0
 
 
-def held_to(statement: Statement, samples: Samples, residual: float = HOLONOMIC) -> Claim:
+def held_to(statement: Statement, trial: Trial, samples: Samples, residual: float = HOLONOMIC) -> Claim:
     """A statement that the tool meets its constraints to `residual` [m, rad], and never stays for want of that."""
-    largest, held = float(samples["residual_holonomic"].max()), ticks_held(samples)
+    largest, held = float(samples["residual_holonomic"].max()), ticks_held(trial, samples)
     return statement.judged({"largest residual": largest, "ticks held": held}, largest < residual and held == 0)
 
 
@@ -165,14 +153,9 @@ class ConstrainedStudy(Study):
 
     def deviation(self, trial: Trial, samples: Samples) -> Deviation | None:
         """Of the body that is felt from the reference; None where it is not known what acted on the tool."""
-        ticks, wrenches = samples["tick"], samples.wrench("operator")
-        if not ticks.size or ticks[0] != 0 or ticks[-1] != ticks.size - 1:
+        ticks, wrenches = samples["tick"], tool_wrenches(trial, samples)
+        if wrenches is None or not ticks.size or ticks[0] != 0 or ticks[-1] != ticks.size - 1:
             return None
-        if has_device(samples):
-            controller = trial.experiment.controller
-            if not isinstance(controller, AdmittanceParameters):
-                return None
-            wrenches = controller.force_scale * wrenches  # what the device senses acts on the tool
         poses = self.reference(trial, samples, wrenches)
         if not np.isfinite(poses).all():
             return None
@@ -190,7 +173,7 @@ class ConstrainedStudy(Study):
         metrics: dict[str, float | None] = {
             "residual_holonomic": float(samples["residual_holonomic"].max()),
             "residual_nonholonomic": float(samples["residual_nonholonomic"].max()),
-            "ticks_held": ticks_held(samples),
+            "ticks_held": ticks_held(trial, samples),
             "reference_error": None if deviation is None else float(deviation.position.max()),
             "reference_angle": None if deviation is None else float(deviation.angle.max()),
             "energy_error": energy_error(samples),
@@ -257,7 +240,7 @@ class ConstrainedStudy(Study):
         word = CALLED[felt_bodies(samples)[0]]
         position, angle = (DEVICE_POSITION, DEVICE_ANGLE) if has_device(samples) else (POSITION, ANGLE)
         return [
-            held_to(CONSTRAINTS_HOLD, samples),
+            held_to(CONSTRAINTS_HOLD, trial, samples),
             FOLLOWS_REFERENCE.judged(
                 {f"{word} [m]": far, f"{word} [rad]": turned},
                 None if far is None or turned is None else far < position and turned < angle,

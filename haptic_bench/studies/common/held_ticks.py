@@ -1,0 +1,67 @@
+"""Ticks in which a solver could not meet the constraints of a tool and kept it where it was, as the samples tell.
+
+Such a tool meets its constraints, so residuals do not show it. It is seen from its motion: the configuration is the
+same, bit for bit, though the velocity leads away from it; or the tool rests though its equations say that what acts on
+it accelerates it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples
+from haptic_control.admittance import AdmittanceParameters
+from haptic_sim.constraints.scenes import CONSTRAINED, build_setup
+from haptic_sim.constraints.systems import point
+
+MOVING = 1e-9  # [m/s, rad/s] a tool this fast, or that is to be after a tick, does not keep its configuration
+
+
+def ticks_held(trial: Trial, samples: Samples) -> int:
+    """Their number; rest is judged of tools under exact constraints alone."""
+    q, v = (
+        np.stack([samples[name] for name in samples.names if re.fullmatch(rf"{letter}\d+", name)], axis=-1)
+        for letter in "qv"
+    )
+    stayed = np.all(q[1:] == q[:-1], axis=1) & (np.diff(samples["tick"]) == 1)
+    moving = np.abs(v[:-1]).max(axis=1, initial=0.0) > MOVING
+    held = int(np.count_nonzero(stayed & moving))
+    wrenches = tool_wrenches(trial, samples)
+    if wrenches is None or not isinstance(trial.experiment.scene, CONSTRAINED):
+        return held
+    rests = np.flatnonzero(stayed & ~v[:-1].any(axis=1) & ~v[1:].any(axis=1))
+    return held + int(np.count_nonzero(_gained(trial, q[rests], wrenches[rests]) > MOVING))
+
+
+def tool_wrenches(trial: Trial, samples: Samples) -> np.ndarray | None:
+    """What acts on the tool in each tick beside its constraints (rows, 6) [N, N m]; None where that is not known."""
+    wrenches = samples.wrench("operator")
+    if "hand_px" not in samples.names:
+        return wrenches
+    controller = trial.experiment.controller
+    # what the device senses acts on the tool
+    return controller.force_scale * wrenches if isinstance(controller, AdmittanceParameters) else None
+
+
+def _gained(trial: Trial, q: np.ndarray, wrenches: np.ndarray) -> np.ndarray:
+    """Largest rate of a coordinate that a tool at rest has after a tick [m/s, rad/s], (rows,).
+
+    By M a - A^T lambda = forces, A a = 0, for each configuration once.
+    """
+    experiment = trial.experiment
+    setup = build_setup(experiment.scene, experiment.constraint)
+    constrained, n, rest = setup.constrained, setup.constrained.n, np.zeros(setup.constrained.n)
+    gained = np.zeros(len(q))
+    for configuration in np.unique(q, axis=0):
+        rows = np.flatnonzero(np.all(q == configuration, axis=1))
+        w = constrained.evaluate(configuration, rest)
+        point(constrained.system.kind, constrained.system.params, configuration, rest, np.array(setup.at), w)
+        forces = (w.passive - w.bias)[:, None] + w.J.T @ wrenches[rows, :3].T + w.E.T @ wrenches[rows, 3:].T
+        balance = np.block([[w.M, -w.A.T], [w.A, np.zeros((constrained.m, constrained.m))]])
+        sides = np.vstack([forces, np.zeros((constrained.m, rows.size))])
+        acceleration = np.linalg.lstsq(balance, sides, rcond=None)[0][:n]
+        gained[rows] = np.abs(acceleration).max(axis=0) / experiment.rate
+    return gained
