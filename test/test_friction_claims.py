@@ -26,7 +26,12 @@ OWN = "own"  # the trial itself, among its references
 DURATIONS = {"peg_friction": 4.0, "incline": 0.4, "bounce_settle": 1.65, "stack": 0.2}
 """[s]: long enough to decide everything."""
 FAIL = {
-    "peg_friction": ["bonds_do_not_drift", "overdamping_suppresses_oscillation", "damping_ends_compliance"],
+    "peg_friction": [
+        "slip_and_stick_any_damping",
+        "bonds_do_not_drift",
+        "overdamping_suppresses_oscillation",
+        "damping_ends_compliance",
+    ],
     "incline": ["slides_above_printed"],
 }
 
@@ -110,6 +115,7 @@ ABOVE = f"{math.degrees(math.atan(1.1 * 0.25)):.4g}°"
 TABLE: dict[str, list[tuple[str, Mutation]]] = {
     "peg_friction": [
         ("slip_and_stick", altered("printed karnopp", stuck)),
+        ("slip_and_stick_any_damping", instead("printed overdamped", "overdamped")),
         ("no_creep", instead("loaded printed critical", "loaded printed coulomb")),
         ("no_creep", instead("loaded printed coulomb", "loaded printed karnopp")),
         ("bonds_do_not_drift", instead("loaded printed dahl", "loaded dahl")),
@@ -121,6 +127,7 @@ TABLE: dict[str, list[tuple[str, Mutation]]] = {
         ("finger_pad_misses_transitions", instead("experiment printed critical", "experiment printed karnopp")),
         ("damping_ends_compliance", altered("loaded printed critical", lambda s: scaled(s, 0.05, "tool_px"))),
         ("slip_and_stick_consistent", altered(OWN, stuck)),
+        ("slip_and_stick_consistent", instead("overdamped", "printed overdamped")),
         ("breaks_at_static_friction", instead("dahl", "printed dahl")),
         ("breaks_at_static_friction", instead("undamped", "printed undamped")),
         ("no_creep_consistent", altered("loaded dahl", creeping)),
