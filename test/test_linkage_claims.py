@@ -176,6 +176,29 @@ def test_a_tool_alone_that_is_wrong_fails(row: int, alone: dict[str, Run]) -> No
     assert verdict(alone[name], claim, mutation) is False
 
 
+ADMITTANCE = ("device.type=admittance", "controller.type=admittance")
+
+
+def test_on_an_admittance_device_the_hand_feels_what_its_sensor_tells() -> None:
+    """Not what its drive does to move 60 kg; until the door slams, faster than the drive can stop, all holds."""
+    run = Run("door", *ADMITTANCE, "duration=0.85")
+    np.testing.assert_array_equal(run.samples.wrench("felt"), -run.samples.wrench("operator"))
+    found = run.holds()
+    assert found.pop("slam_speed") is None
+    assert found == dict.fromkeys(found, True)
+    slammed = Run("door", *ADMITTANCE, "duration=1.0").holds()
+    assert slammed["together"] is False and slammed["no_work"] is True and slammed["slam_speed"] is True
+
+
+def test_where_a_sensor_is_noisy_it_is_open_whether_forces_jump() -> None:
+    for noise, decided in (("[0.02,5e-4]", False), ("[0,0]", True)):
+        run = Run("constrained_contact", *ADMITTANCE, f"device.noise={noise}", "duration=1.0")
+        claims = run.study.analyse(run.trial, run.samples).claims
+        (claim,) = [one for one in claims if one.name == "no_jump"]
+        assert (claim.holds is not None) is decided, noise
+        assert claim.reason.startswith("noise of the force sensor") is not decided
+
+
 # A tool under constraints that are switched
 
 

@@ -37,6 +37,7 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, of_trial
+from haptic_bench.studies.common import tracking
 from haptic_bench.studies.study import Study
 from haptic_control.controllers import NoControllerParameters
 from haptic_drivers.driver import NoDeviceParameters
@@ -127,14 +128,16 @@ def held_columns(trial: Trial, samples: Samples) -> dict[str, np.ndarray]:
     `constraint_directions`: their number; `fading_directions`: how many are about to be; `singular_value_i`: of the
     hand Jacobian, turns times 1 m, ascending;
     `felt_` and `across_` (wrenches): on the hand, and its part in blocked directions; with a device `drift` [m] and
-    `turn` [rad] of it from the tool. Felt is what the device renders, or without one the tool's reaction to the
-    operator.
+    `turn` [rad] of it from the tool. Felt is what the device renders, or the reaction to the operator: of the tool
+    without a device, of an admittance device as its sensor tells.
     """
     world = trial.world
     body = Multibody(world.model, world.hand, world.q, world.v)
     hand = Hand(body, planar=world.planar, tolerance=world.rank_tolerance, fade=world.rank_fade)
     device = "hand_px" in samples.names
-    felt = samples.wrench("rendered") if device else -samples.wrench("operator")
+    # the drive of an admittance device moves its mass: the hand feels what the force sensor between them tells
+    rendered = device and not tracking.is_tracked(trial.experiment)
+    felt = samples.wrench("rendered") if rendered else -samples.wrench("operator")
     rows, n = len(samples), hand.dimension
     q = _coordinates(samples, "q", body.q.size)
     directions, fading = np.zeros(rows), np.zeros(rows)
