@@ -34,7 +34,7 @@ with tempfile.TemporaryDirectory() as directory:
                 },
             },
         },
-        contact={"friction": {"static": 0.5, "kinetic": 0.5}},
+        contact={"friction": {"model": "coulomb", "static": 0.5, "kinetic": 0.5}},
         environment={"method": "constraint"},
         folder=directory,
     )

@@ -1,0 +1,89 @@
+"""The tutorial's files and commands, in their order, give the output that it shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import DEADLINE, PACKAGES, ROOT
+
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.]*\w)")
+SPEED = re.compile(r"\d+ a second")
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command of the page prints."""
+    python = shlex.quote(sys.executable)
+    command = command.replace("./haptics shell python", python).replace("./haptics", f"{python} -m haptic_bench")
+    path = os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEADLINE,
+    )
+    return done.stdout
+
+
+def same(found: str, shown: str) -> bool:
+    """Whether a line is the one that is shown: the same words, the same numbers but for rounding."""
+    found, shown = (SPEED.sub("N a second", line.rstrip()) for line in (found, shown))
+    if NUMBER.sub("#", found) != NUMBER.sub("#", shown):
+        return False
+    pairs = zip(NUMBER.findall(found), NUMBER.findall(shown), strict=True)
+    return all(float(a) == pytest.approx(float(b), rel=1e-3, abs=1e-8) for a, b in pairs)
+
+
+def agrees(found: list[str], shown: list[str]) -> bool:
+    """Whether lines are those that are shown, where `...` stands for any number of them."""
+    if not shown:
+        return not found
+    if shown[0] == "...":
+        return any(agrees(found[i:], shown[1:]) for i in range(len(found) + 1))
+    return bool(found) and same(found[0], shown[0]) and agrees(found[1:], shown[1:])
+
+
+@pytest.mark.parametrize(
+    ("found", "shown", "right"),
+    [
+        (["a 1.0", "b"], ["a 1.0001", "b"], True),
+        (["a 1.0", "b"], ["a 1.1", "b"], False),
+        (["a 1.0", "b"], ["...", "b"], True),
+        (["a 1.0", "b"], ["...", "a"], False),
+        (["done, 7 ticks (offline, 12 a second)"], ["done, 7 ticks (offline, 99 a second)"], True),
+        (["one_0.mcap: 7"], ["one_1.mcap: 7"], False),
+        ([], ["a"], False),
+    ],
+)
+def test_lines_are_compared(found: list[str], shown: list[str], right: bool) -> None:
+    assert agrees(found, shown) == right
+
+
+@pytest.mark.graph
+def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+    count = 0
+    for language, name, content in BLOCKS:
+        if name:
+            (tmp_path / name).write_text(content)
+        if language != "console":
+            continue
+        if "lockstep" in content and importlib.util.find_spec("rclpy") is None:
+            continue
+        for part in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
+            command, *shown = part.splitlines()
+            found = run(command, tmp_path).splitlines()
+            assert agrees(found, shown), f"$ {command}\n" + "\n".join(found)
+            count += 1
+    assert count > 15
+    assert (tmp_path / "push.svg").is_file()
