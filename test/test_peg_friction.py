@@ -150,7 +150,7 @@ def test_default_metrics_are_near_theory(default):
     critical = measured(analysis, "damping_suppresses_oscillation_consistent")["critical"]
     assert found["oscillation_energy"] == critical
     assert found["missed_transitions"] == 0
-    # bonds in a row of contacts, less what dampers carry of a load that grows
+    # z0 / (mu_s N), less what dampers carry of a load that grows
     assert 0.95 * 1e-5 / STATIC < found["stiction_compliance"] < 1e-5 / STATIC
 
 
