@@ -32,10 +32,11 @@ from test_friction import (
 from world_builder import G, Simulation, box, plane
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
+from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.running.offline import simulate, simulated
 from haptic_sim.contact import friction
 from haptic_sim.contact.friction import COULOMB, DAHL, KARNOPP, RESET_INTEGRATOR, SLIDES, STICKS, friction_forces
+from haptic_sim.dynamics.energy import UnstableError
 
 H = 1 / 512  # [s]
 KINETIC_FORCE, STATIC_FORCE = KINETIC * NORMAL_FORCE, STATIC * NORMAL_FORCE  # of a contact [N]
@@ -107,7 +108,11 @@ def test_the_peg_moves_as_the_printed_equations_say(model: int, damping: float, 
 def test_a_damping_of_1180_is_unstable_as_printed() -> None:
     """z' = z + h v, v' = v - (h / m)(2 K z + 2 beta v): an eigenvalue below -1 beyond m / h = 1024 N s/m or so."""
     found = peg("contact.friction.damping=1180")
-    assert len(found) < 100  # ends as unstable
+    assert len(found) < 100
+    (trial,) = experiment.load("peg_friction", ["contact.friction.form=printed", "contact.friction.damping=1180"])
+    said = r"contact\.friction\.form = printed, for which stiffness or damping is too large at rate = 512 Hz"
+    with pytest.raises(UnstableError, match=said):
+        simulate(trial, MessageStore())
     last = found["tool_vx"][-11:]
     assert (last[1:] * last[:-1] < 0).all()
     k, d = CONTACTS * STICTION_STIFFNESS * H / MASS, CONTACTS * 1180 * H / MASS

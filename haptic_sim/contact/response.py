@@ -372,6 +372,21 @@ class ContactResponse:
                 f"unstable: integrating the bodies' motion by steps added {numerical:.3g} J, {beyond}: rate = {rate:g} "
                 "Hz is too low for motion as fast as this; choose a higher one"
             )
+        parameters = self.parameters
+        printed = [
+            f"contact.{key} = printed"
+            for key, is_printed in (
+                ("friction.form", parameters.friction.model != "none" and parameters.friction.form == "printed"),
+                ("penalty", parameters.penalty == "printed"),
+            )
+            if is_printed
+        ]
+        if printed:
+            return (
+                f"unstable: contacts whose laws are explicit, held over a step, added {numerical:.3g} J, {beyond}: "
+                f"{' and '.join(printed)}, for which stiffness or damping is too large at rate = {rate:g} Hz; "
+                "choose consistent, or a higher rate"
+            )
         if self.remedy and period * period * stiffness * self._mobility(rows) < WELL_SAMPLED:
             return (
                 f"unstable: overlaps that grew while impulses replaced penalties stored {numerical:.3g} J in springs, "
