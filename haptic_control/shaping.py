@@ -60,10 +60,20 @@ class ShapingParameters(Parameters):
         True, description="Whether a spring and a damper act in directions of topological constraint", live=True
     )
     topology_stiffness: float = quantity(
-        10.0, unit="1/s^2", description="Of that spring, for a device of unit inertia", live=True, ge=0.0, le=1e6
+        10.0,
+        unit="1/s^2",
+        description="Stiffness of the topology penalties, for a device of unit inertia",
+        live=True,
+        ge=0.0,
+        le=1e6,
     )
     topology_damping: float = quantity(
-        7.0, unit="1/s", description="Of that damper, for a device of unit inertia", live=True, ge=0.0, le=1e4
+        7.0,
+        unit="1/s",
+        description="Damping of the topology penalties, for a device of unit inertia",
+        live=True,
+        ge=0.0,
+        le=1e4,
     )
     desired_stiffness: Gains = quantity(
         (0.0, 0.0, 0.0), unit="N/m, N m/rad", description="k_d: of the device to its pose of rest", live=True
@@ -75,12 +85,12 @@ class ShapingParameters(Parameters):
         (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), unit="m", description="Pose in which k_d is at rest, quaternion x y z w"
     )
     device_mass: float | None = quantity(
-        None, unit="kg", description="Of the device; null: that of the simulated one", gt=0.0, le=1e3
+        None, unit="kg", description="Mass of the device; null: that of the simulated one", gt=0.0, le=1e3
     )
     device_inertia: float | None = quantity(
         None,
         unit="kg m^2",
-        description="Of the device, about its hand point; null: that of the simulated one",
+        description="Inertia of the device about its hand point; null: that of the simulated one",
         gt=0.0,
         le=1e3,
     )

@@ -66,17 +66,23 @@ class AdmittanceDeviceParameters(SensorParameters):
     soft_start: float | None = soft_start_quantity()
     bound: BoundParameters = bound_quantity()
     apparent_inertia: PositivePair = quantity(
-        (60.0, 0.6), unit="kg, kg m^2", description="Of the device at the hand point: mass, and inertia about any axis"
+        (60.0, 0.6),
+        unit="kg, kg m^2",
+        description="Mass of the device at the hand point, and its inertia about any axis",
     )
     viscous_friction: NotNegativePair = quantity(
-        (20.0, 0.2), unit="N s/m, N m s/rad", description="Of the drive, in translation and in rotation"
+        (20.0, 0.2),
+        unit="N s/m, N m s/rad",
+        description="Viscous friction of the drive, in translation and in rotation",
     )
     coulomb_friction: NotNegativePair = quantity(
-        (7.2, 0.072), unit="N, N m", description="Of the drive, in translation (FAULRING, footnote 5) and in rotation"
+        (7.2, 0.072),
+        unit="N, N m",
+        description="Coulomb friction of the drive, in translation (FAULRING, footnote 5) and in rotation",
     )
-    inertia_error: Part = quantity(0.02, description="Of the inertia that the inner servo counts with, a part of it")
+    inertia_error: Part = quantity(0.02, description="Relative error of the inertia that the inner servo uses")
     friction_error: Part = quantity(
-        -0.1, description="Of the friction that the inner servo compensates for, a part of it"
+        -0.1, description="Relative error of the friction that the inner servo compensates for"
     )
     friction_speed: NotNegativePair = quantity(
         (1e-5, 1e-4),
@@ -90,16 +96,20 @@ class AdmittanceDeviceParameters(SensorParameters):
         20.0, unit="1/s", description="Without a command, the drive's deceleration per speed", ge=0.0, le=1e4
     )
     handle_mass: float = quantity(
-        0.15, unit="kg", description="Of the handle beyond the force sensor", ge=0.0, le=100.0
+        0.15, unit="kg", description="Mass of the handle beyond the force sensor", ge=0.0, le=100.0
     )
     handle_inertia: float = quantity(
-        1e-4, unit="kg m^2", description="Of the handle about its centre of mass, about any axis", ge=0.0, le=10.0
+        1e-4,
+        unit="kg m^2",
+        description="Inertia of the handle about any axis through its centre of mass",
+        ge=0.0,
+        le=10.0,
     )
     handle_centre: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.03), unit="m", description="Centre of mass of the handle from the hand point, in the hand's axes"
     )
     handle_error: Part = quantity(
-        0.0, description="Of the handle's mass and inertia as they are taken off, a part of it"
+        0.0, description="Relative error of the handle's mass and inertia that are compensated for"
     )
     gravity: tuple[float, float, float] = quantity(
         (0.0, 0.0, -9.81), unit="m/s^2", description="Where the device stands, in world axes"
@@ -107,7 +117,7 @@ class AdmittanceDeviceParameters(SensorParameters):
     noise: NotNegativePair = quantity(
         (0.02, 5e-4), unit="N, N m", description="Standard deviation of a sample of the force sensor: forces, torques"
     )
-    bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Of the force sensor, in world axes")
+    bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Bias of the force sensor, in world axes")
 
     def follows(self, rate: float) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
         """How its inner servo moves it at `rate` [Hz], in translation and in rotation, but for Coulomb friction.

@@ -86,13 +86,21 @@ class ArmParameters(OperatorParameters):
         "next in half a cosine, and stays at the last",
         min_length=1,
     )
-    stiffness: float = quantity(200.0, unit="N/m", description="Of the arm", ge=0.0, le=1e5)
-    damping: float = quantity(10.0, unit="N s/m", description="Of the arm", ge=0.0, le=1e4)
-    turn_stiffness: float = quantity(0.0, unit="N m/rad", description="Of the arm, against turning", ge=0.0, le=1e4)
-    turn_damping: float = quantity(0.0, unit="N m s/rad", description="Of the arm, against turning", ge=0.0, le=1e3)
-    mass: float = quantity(0.0, unit="kg", description="Of the hand", ge=0.0, le=100.0)
-    grip_stiffness: float = quantity(1000.0, unit="N/m", description="Of a grip with a mass", ge=0.0, le=1e5)
-    grip_damping: float = quantity(10.0, unit="N s/m", description="Of a grip with a mass", ge=0.0, le=1e4)
+    stiffness: float = quantity(200.0, unit="N/m", description="Stiffness of the operator's arm", ge=0.0, le=1e5)
+    damping: float = quantity(10.0, unit="N s/m", description="Damping of the operator's arm", ge=0.0, le=1e4)
+    turn_stiffness: float = quantity(
+        0.0, unit="N m/rad", description="Rotational stiffness of the operator's arm", ge=0.0, le=1e4
+    )
+    turn_damping: float = quantity(
+        0.0, unit="N m s/rad", description="Rotational damping of the operator's arm", ge=0.0, le=1e3
+    )
+    mass: float = quantity(0.0, unit="kg", description="Mass of the operator's hand", ge=0.0, le=100.0)
+    grip_stiffness: float = quantity(
+        1000.0, unit="N/m", description="Stiffness of the grip of a hand with a mass", ge=0.0, le=1e5
+    )
+    grip_damping: float = quantity(
+        10.0, unit="N s/m", description="Damping of the grip of a hand with a mass", ge=0.0, le=1e4
+    )
 
 
 class TangentialParameters(OperatorParameters):
@@ -100,7 +108,7 @@ class TangentialParameters(OperatorParameters):
 
     type: Literal["tangential"] = "tangential"
     amplitude: float = quantity(unit="N", description="Largest force, positive counter-clockwise")
-    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Of the circle")
+    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Centre of the circle")
 
 
 AnyOperatorParameters = Annotated[

@@ -34,7 +34,7 @@ CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
 class LeaderTrialParameters(TrialParameters):
     """What the leader needs to know of a trial."""
 
-    directory: str = quantity("", description="Of the trial: receives what is measured in realtime")
+    directory: str = quantity("", description="Directory of the trial: receives what is measured in realtime")
     progress: bool = quantity(
         False,
         description="Write the number of ticks done, what the user shall know, and the end, to the standard output",

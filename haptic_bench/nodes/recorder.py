@@ -33,8 +33,8 @@ DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
 class RecorderTrialParameters(TrialParameters):
     """What the recorder needs to know of a trial."""
 
-    name: str = quantity(description="Of the experiment")
-    directory: str = quantity(description="Of the trial: holds experiment.yaml, receives bag/")
+    name: str = quantity(description="Name of the experiment")
+    directory: str = quantity(description="Directory of the trial: holds experiment.yaml, receives bag/")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
 
 

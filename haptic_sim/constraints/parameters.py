@@ -60,7 +60,7 @@ class PointOnPlaneParameters(_WithPoint):
     """A point of the body stays on a plane."""
 
     type: Literal["point_on_plane"] = "point_on_plane"
-    normal: Direction = quantity(description="Of the plane, of any length, in the axes of `to`")
+    normal: Direction = quantity(description="Normal of the plane, of any length, in the axes of `to`")
     point: Vector = quantity(ORIGIN, unit="m", description="A point of the plane, in the axes of `to`")
 
 
@@ -83,7 +83,7 @@ class PointOnLineParameters(_WithPoint):
     """A point of the body stays on a straight line."""
 
     type: Literal["point_on_line"] = "point_on_line"
-    direction: Direction = quantity(description="Of the line, of any length, in the axes of `to`")
+    direction: Direction = quantity(description="Direction of the line, of any length, in the axes of `to`")
     point: Vector = quantity(ORIGIN, unit="m", description="A point of the line, in the axes of `to`")
 
 
@@ -92,8 +92,8 @@ class PointOnCircleParameters(_WithPoint):
 
     type: Literal["point_on_circle"] = "point_on_circle"
     centre: Vector = quantity(ORIGIN, unit="m", description="In the axes of `to`")
-    normal: Direction = quantity((0.0, 0.0, 1.0), description="Of the circle's plane, in the axes of `to`")
-    radius: float = quantity(unit="m", description="Of the circle", gt=0.0, le=1e3)
+    normal: Direction = quantity((0.0, 0.0, 1.0), description="Normal of the circle's plane, in the axes of `to`")
+    radius: float = quantity(unit="m", description="Radius of the circle", gt=0.0, le=1e3)
 
 
 class AxisAlongParameters(_WorldConstraint):
@@ -134,8 +134,8 @@ class RollingBallParameters(_WithPoint):
     """A ball of the body, with its centre at `at`, rolls on a plane without slipping (nonholonomic)."""
 
     type: Literal["rolling_ball"] = "rolling_ball"
-    radius: float = quantity(unit="m", description="Of the ball", gt=0.0, le=1e3)
-    normal: Direction = quantity((0.0, 0.0, 1.0), description="Of the plane, in the axes of `to`")
+    radius: float = quantity(unit="m", description="Radius of the ball", gt=0.0, le=1e3)
+    normal: Direction = quantity((0.0, 0.0, 1.0), description="Normal of the plane, in the axes of `to`")
     point: Vector = quantity(ORIGIN, unit="m", description="A point of the plane, in the axes of `to`")
 
 

@@ -38,7 +38,7 @@ class ConstraintParameters(Parameters):
     )
     gamma: float = quantity(10.0, unit="1/s", description="Rate of decay of `stabilised`", ge=0.0, le=1e4)
     integrator: Literal["rk4", "explicit"] = quantity(
-        "rk4", description="Of `projection`; explicit is FAULRING's algorithm 1 as corrected"
+        "rk4", description="Integrator of `projection`; explicit is FAULRING's algorithm 1 as corrected"
     )
     parametrised: bool = quantity(
         True, description="Whether `explicit` integrates the independent coordinates of the source's parametrisation"
@@ -90,12 +90,14 @@ class ConstrainedSetup:
 class _DiskParameters(Parameters):
     """The rigid body of FAULRING III-A and B."""
 
-    mass: float = quantity(0.25, unit="kg", description="Of the disk", gt=0.0, le=1e3)
+    mass: float = quantity(0.25, unit="kg", description="Mass of the disk", gt=0.0, le=1e3)
     inertia: tuple[Positive, Positive, Positive] = quantity(
         (0.0025, 0.0025, 0.0025), unit="kg m^2", description="Principal moments of the disk about its centre"
     )
-    damping: float = quantity(1.0, unit="N s/m", description="Of its translation", ge=0.0, le=1e6)
-    rotational_damping: float = quantity(0.1, unit="N m s/rad", description="Of its rotation", ge=0.0, le=1e6)
+    damping: float = quantity(1.0, unit="N s/m", description="Damping of the disk's translation", ge=0.0, le=1e6)
+    rotational_damping: float = quantity(
+        0.1, unit="N m s/rad", description="Damping of the disk's rotation", ge=0.0, le=1e6
+    )
     gravity: Three = quantity((0.0, 0.0, 0.0), unit="m/s^2", description="Acceleration of free fall")
 
     def body(self) -> System:
@@ -107,7 +109,7 @@ class RollingDiskParameters(_DiskParameters):
     """An upright disk that rolls on the plane x3 = 0 without slip (FAULRING III-A)."""
 
     type: Literal["rolling_disk"] = "rolling_disk"
-    radius: float = quantity(0.03, unit="m", description="Of the disk", gt=0.0, le=10.0)
+    radius: float = quantity(0.03, unit="m", description="Radius of the disk", gt=0.0, le=10.0)
     start: tuple[float, float, float, float] = quantity(
         (0.0, 0.0, 0.3, 0.0), unit="m, rad", description="x1, x2, heading x4 and spin x5 at the start"
     )
@@ -131,8 +133,8 @@ class DiskOnSphereParameters(_DiskParameters):
     """A disk whose centre slides on a sphere, its axis along the normal (FAULRING III-B, corrected)."""
 
     type: Literal["disk_on_sphere"] = "disk_on_sphere"
-    radius: float = quantity(0.05, unit="m", description="Of the sphere", gt=0.0, le=10.0)
-    centre: Three = quantity((0.0, 0.0, 0.0), unit="m", description="Of the sphere")
+    radius: float = quantity(0.05, unit="m", description="Radius of the sphere", gt=0.0, le=10.0)
+    centre: Three = quantity((0.0, 0.0, 0.0), unit="m", description="Centre of the sphere")
     start: Three = quantity((0.3, 0.2, 0.9), unit="rad", description="Angles x4, x5, x6 at the start")
     velocity: Six = quantity((0.0,) * 6, unit="m/s, rad/s", description="Rates of x1 to x6 at the start")
 
@@ -149,12 +151,14 @@ class TwoLinkCircleParameters(Parameters):
     """Two uniform links whose end point stays on a circle (FAULRING III-C)."""
 
     type: Literal["two_link_circle"] = "two_link_circle"
-    length: float = quantity(0.15, unit="m", description="Of each link", gt=0.0, le=10.0)
-    mass: float = quantity(2.0, unit="kg", description="Of each link", gt=0.0, le=1e3)
-    damping: float = quantity(0.01, unit="N m s/rad", description="Of each joint's relative rate", ge=0.0, le=1e6)
+    length: float = quantity(0.15, unit="m", description="Length of each link", gt=0.0, le=10.0)
+    mass: float = quantity(2.0, unit="kg", description="Mass of each link", gt=0.0, le=1e3)
+    damping: float = quantity(
+        0.01, unit="N m s/rad", description="Damping of each joint's relative rate", ge=0.0, le=1e6
+    )
     base: tuple[float, float] = quantity((-0.21, 0.0), unit="m", description="Pivot of link 1")
-    radius: float = quantity(0.05, unit="m", description="Of the circle", gt=0.0, le=10.0)
-    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Of the circle")
+    radius: float = quantity(0.05, unit="m", description="Radius of the circle", gt=0.0, le=10.0)
+    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Centre of the circle")
     start: float = quantity(0.0, unit="rad", description="Where the end point is on the circle at the start")
     elbow: Literal["down", "up"] = quantity("down", description="Bend at the start; down has q2 < 0")
     velocity: tuple[float, float] = quantity((0.0, 0.0), unit="rad/s", description="Joint rates at the start")
@@ -184,7 +188,7 @@ class RollingSpheresParameters(Parameters):
     type: Literal["rolling_spheres"] = "rolling_spheres"
     large: float = quantity(0.55, unit="m", description="Radius of the large sphere, R", gt=0.0, le=100.0)
     small: float = quantity(0.05, unit="m", description="Radius of the small sphere, r", gt=0.0, le=100.0)
-    mass: float = quantity(1.0, unit="kg", description="Of the small sphere", gt=0.0, le=1e3)
+    mass: float = quantity(1.0, unit="kg", description="Mass of the small sphere", gt=0.0, le=1e3)
     start: Six = quantity(
         (0.65, 0.2, 0.1, 0.3, 0.9, 0.2),
         unit="m, rad",

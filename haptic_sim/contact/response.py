@@ -78,7 +78,7 @@ class ContactParameters(Parameters):
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
     self_collision: Literal["consistent", "printed"] = quantity(
         "consistent",
-        description="Of impulse_augmented, what obeys the restitution where two moving bodies collide: consistent: "
+        description="For impulse_augmented: what obeys the restitution where two moving bodies collide: consistent: "
         "their relative velocity (THESIS 4.21); printed: the velocity of each alone (4.22, 4.23), which keeps no "
         "momentum",
     )
@@ -102,7 +102,7 @@ class ContactParameters(Parameters):
         le=32,
     )
     solver: Literal["automatic", "lemke", "gauss_seidel"] = quantity(
-        "automatic", description="Of the complementarity problem; automatic takes Lemke's up to lemke_contacts"
+        "automatic", description="Solver of the complementarity problem; automatic takes Lemke's up to lemke_contacts"
     )
     lemke_contacts: int | None = quantity(
         None,
@@ -112,7 +112,11 @@ class ContactParameters(Parameters):
         le=64,
     )
     tolerance: float = quantity(
-        1e-9, unit="m/s", description="Of the Gauss-Seidel solver, in velocities of the contacts", gt=0.0, le=1e-3
+        1e-9,
+        unit="m/s",
+        description="Tolerance of the Gauss-Seidel solver, in velocities of the contacts",
+        gt=0.0,
+        le=1e-3,
     )
     cluster: float = quantity(
         0.0, unit="m", description="Contacts of two bodies nearer to each other than this are one", ge=0.0, le=1.0

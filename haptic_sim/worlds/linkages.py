@@ -48,17 +48,17 @@ class DoorParameters(_Held):
     """
 
     type: Literal["door"] = "door"
-    width: float = quantity(0.4, unit="m", description="Of the leaf, from the hinge", gt=0.0, le=10.0)
-    height: float = quantity(0.6, unit="m", description="Of the leaf", gt=0.0, le=10.0)
-    thickness: float = quantity(0.018, unit="m", description="Of the leaf", gt=0.0, le=1.0)
-    mass: float = quantity(2.5, unit="kg", description="Of the leaf, which is uniform", gt=0.0, le=1e3)
+    width: float = quantity(0.4, unit="m", description="Width of the leaf, from the hinge", gt=0.0, le=10.0)
+    height: float = quantity(0.6, unit="m", description="Height of the leaf", gt=0.0, le=10.0)
+    thickness: float = quantity(0.018, unit="m", description="Thickness of the leaf", gt=0.0, le=1.0)
+    mass: float = quantity(2.5, unit="kg", description="Mass of the leaf, which is uniform", gt=0.0, le=1e3)
     handle: Vector = quantity(
         (0.36, 0.04, 0.0), unit="m", description="Hold point: from the hinge along the leaf, out of it, and up"
     )
     angle: float = quantity(60.0, unit="deg", description="By which it is open at the start", ge=-180.0, le=180.0)
     closing_angle: float = quantity(0.0, unit="deg", description="At which it strikes its frame", ge=-180.0, le=180.0)
     speed: float = quantity(0.0, unit="rad/s", description="At the start; it opens where positive")
-    lean: float = quantity(0.0, unit="deg", description="Of the hinge, forward along x", ge=-89.0, le=89.0)
+    lean: float = quantity(0.0, unit="deg", description="Lean of the hinge, forward along x", ge=-89.0, le=89.0)
 
     @property
     def inertia(self) -> float:
@@ -116,11 +116,15 @@ class CrankParameters(_Held):
 
     type: Literal["crank"] = "crank"
     radius: float = quantity(0.12, unit="m", description="From the axle to the knob", gt=0.0, le=10.0)
-    mass: float = quantity(1.5, unit="kg", description="Of arm and flywheel", gt=0.0, le=1e3)
-    inertia: float = quantity(0.01, unit="kg m^2", description="Of arm and flywheel, about the axle", gt=0.0, le=1e3)
-    centre: float = quantity(0.03, unit="m", description="Of mass, from the axle towards the knob", ge=-10.0, le=10.0)
-    knob_mass: float = quantity(0.1, unit="kg", description="Of the knob, a ball", gt=0.0, le=1e3)
-    knob_radius: float = quantity(0.02, unit="m", description="Of the knob", gt=0.0, le=1.0)
+    mass: float = quantity(1.5, unit="kg", description="Mass of arm and flywheel", gt=0.0, le=1e3)
+    inertia: float = quantity(
+        0.01, unit="kg m^2", description="Inertia of arm and flywheel, about the axle", gt=0.0, le=1e3
+    )
+    centre: float = quantity(
+        0.03, unit="m", description="Distance of the centre of mass from the axle, towards the knob", ge=-10.0, le=10.0
+    )
+    knob_mass: float = quantity(0.1, unit="kg", description="Mass of the knob, a ball", gt=0.0, le=1e3)
+    knob_radius: float = quantity(0.02, unit="m", description="Radius of the knob", gt=0.0, le=1.0)
     angle: float = quantity(0.0, unit="deg", description="At the start")
     speed: float = quantity(0.0, unit="rad/s", description="At the start")
 
@@ -180,8 +184,10 @@ class LaparoscopicParameters(_Held):
     type: Literal["laparoscopic"] = "laparoscopic"
     length: float = quantity(0.4, unit="m", description="From the handle to the tip", gt=0.0, le=10.0)
     inserted: float = quantity(0.15, unit="m", description="How much of it is below the entry point at the start")
-    mass: float = quantity(0.3, unit="kg", description="Of the instrument", gt=0.0, le=1e3)
-    centre: float = quantity(0.1, unit="m", description="Of mass, from the handle towards the tip", ge=0.0, le=10.0)
+    mass: float = quantity(0.3, unit="kg", description="Mass of the instrument", gt=0.0, le=1e3)
+    centre: float = quantity(
+        0.1, unit="m", description="Distance of the centre of mass from the handle, towards the tip", ge=0.0, le=10.0
+    )
     inertia: tuple[float, float] = quantity(
         (3e-3, 1e-4), unit="kg m^2", description="Across and about the shaft, at the centre of mass"
     )
@@ -238,7 +244,9 @@ class RobotArmParameters(_Held):
         "wrist", description="wrist: the last link; elbow: the forearm, at its joint"
     )
     q: tuple[float, float, float, float, float, float] = quantity(
-        (0.0, -0.9, 1.5, -0.6, -1.5, 0.0), unit="rad", description="Of its joints at the start, where it is at rest"
+        (0.0, -0.9, 1.5, -0.6, -1.5, 0.0),
+        unit="rad",
+        description="Angles of the arm's joints at the start, at which it is at rest",
     )
     gravity: float = quantity(
         0.0, unit="m/s^2", description="Acceleration of free fall; 0: its weight is balanced", ge=0.0, le=100.0

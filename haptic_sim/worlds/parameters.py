@@ -96,7 +96,9 @@ class FreeBodyParameters(Placed, _SpatialBody):
 
     joint: Literal["free"] = "free"
     velocity: tuple[float, float, float, float, float, float] = quantity(
-        (0.0,) * 6, unit="m/s, rad/s", description="Of the centre of mass, and angular, in world axes"
+        (0.0,) * 6,
+        unit="m/s, rad/s",
+        description="Velocity of the centre of mass, and angular velocity, in world axes, at the start",
     )
 
 
@@ -113,7 +115,7 @@ class PlanarBodyParameters(_MovingBody):
     position: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Position of its origin at the start")
     angle: float = quantity(0.0, unit="rad", description="Angle about z at the start")
     velocity: Vector = quantity(
-        ORIGIN, unit="m/s, rad/s", description="Of the centre of mass, and angular, at the start"
+        ORIGIN, unit="m/s, rad/s", description="Velocity of the centre of mass, and angular velocity, at the start"
     )
 
 
@@ -184,7 +186,8 @@ class FileParameters(Placed, Material):
     path: str = quantity(description=".urdf (URDF) or .xml (MJCF), here or in the experiment's folder")
     base: Literal["fixed", "free"] = quantity("fixed", description="Whether what the file does not move can move")
     meshes: Literal["pieces", "hull"] = quantity(
-        "pieces", description="Of a mesh, each connected piece, which must be convex; or the hull of all of it"
+        "pieces",
+        description="What counts of a mesh: each connected piece, which must be convex; or the hull of all of it",
     )
     limits: Literal["all", "position", "none"] = quantity(
         "all", description="Which limits of its joints count: of position and speed, of position only, or none"

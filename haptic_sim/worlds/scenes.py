@@ -62,20 +62,26 @@ class ThreeLinksParameters(Parameters):
     """A planar arm of three links on revolute joints, held at the centre of mass of one (THESIS Table 5.1)."""
 
     type: Literal["three_links"] = "three_links"
-    lengths: PositiveTriple = quantity(LENGTHS, unit="m", description="Of the links, from the base on")
-    masses: PositiveTriple = quantity(MASSES, unit="kg", description="Of the links; their centres are at mid-link")
+    lengths: PositiveTriple = quantity(LENGTHS, unit="m", description="Lengths of the links, from the base on")
+    masses: PositiveTriple = quantity(
+        MASSES, unit="kg", description="Masses of the links; their centres are at mid-link"
+    )
     inertias: PositiveTriple = quantity(
-        INERTIAS, unit="kg m^2", description="Of the links, about their centres of mass"
+        INERTIAS, unit="kg m^2", description="Inertias of the links, about their centres of mass"
     )
     angles: tuple[float, float, float] = quantity(
         (math.pi / 4, math.pi / 6, -math.pi / 6),
         unit="rad",
-        description="Of each joint to the link before, at the start",
+        description="Angle of each joint to the link before, at the start",
     )
-    rates: tuple[float, float, float] = quantity((0.0,) * 3, unit="rad/s", description="Of the joints, at the start")
+    rates: tuple[float, float, float] = quantity(
+        (0.0,) * 3, unit="rad/s", description="Rates of the joints, at the start"
+    )
     hold: Literal["proximal", "middle", "distal"] = quantity("distal", description="The held link")
     base: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Where its first joint is")
-    width: float = quantity(0.01, unit="m", description="Of the links, where something may touch them", gt=0.0, le=1.0)
+    width: float = quantity(
+        0.01, unit="m", description="Width of the links, where something may touch them", gt=0.0, le=1.0
+    )
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
 
@@ -183,7 +189,7 @@ class SlotParameters(Parameters):
 
     TOOLS: ClassVar[Any] = PegParameters
     type: Literal["slot"] = "slot"
-    normal_force: float = quantity(0.175, unit="N", description="Of each wall on the peg", gt=0.0, le=1e3)
+    normal_force: float = quantity(0.175, unit="N", description="Normal force of each wall on the peg", gt=0.0, le=1e3)
 
     def world(self, tool: PegParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`; walls that overlap the peg by as much as their stiffness makes the normal force."""
@@ -205,15 +211,17 @@ class TwoLinksParameters(Parameters):
     """A planar arm of two uniform rods whose left side touches an obstacle (THESIS figure 4.11)."""
 
     type: Literal["two_links"] = "two_links"
-    lengths: PositivePair = quantity((1.0, 1.0), unit="m", description="Of the base and of the distal link")
-    masses: PositivePair = quantity((1.0, 1.0), unit="kg", description="Of the base and of the distal link")
-    angles: tuple[float, float] = quantity((0.5 * math.pi, 0.0), unit="rad", description="Of the joints")
-    rates: tuple[float, float] = quantity((1.0, 1.0), unit="rad/s", description="Of the joints, before the collision")
+    lengths: PositivePair = quantity((1.0, 1.0), unit="m", description="Lengths of the base and of the distal link")
+    masses: PositivePair = quantity((1.0, 1.0), unit="kg", description="Masses of the base and of the distal link")
+    angles: tuple[float, float] = quantity((0.5 * math.pi, 0.0), unit="rad", description="Angles of the joints")
+    rates: tuple[float, float] = quantity(
+        (1.0, 1.0), unit="rad/s", description="Rates of the joints, before the collision"
+    )
     contact_height: float = quantity(
         0.7, unit="m", description="Where along the arm the obstacle is: its height beside an upright arm", gt=0.0
     )
     obstacle_mass: float | None = quantity(
-        None, unit="kg", description="Of the obstacle, which moves in the plane; null: it is fixed", gt=0.0
+        None, unit="kg", description="Mass of the obstacle, which moves in the plane; null: it is fixed", gt=0.0
     )
     restitutions: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = quantity(
         tuple(i / 20 for i in range(21)), description="Coefficients of restitution to try", min_length=1
@@ -272,11 +280,15 @@ class DropParameters(Parameters):
     """A ball and a cube dropped on the floor."""
 
     type: Literal["drop"] = "drop"
-    height: float = quantity(0.2, unit="m", description="Of the lowest point of each above the floor", ge=0.0, le=100.0)
-    radius: float = quantity(0.03, unit="m", description="Of the ball", gt=0.0, le=1.0)
-    side: float = quantity(0.05, unit="m", description="Of the cube", gt=0.0, le=1.0)
-    mass: float = quantity(0.2, unit="kg", description="Of each", gt=0.0, le=1e3)
-    tilt: float = quantity(0.3, unit="rad", description="Of the cube, about an edge of its lower side", ge=-1.6, le=1.6)
+    height: float = quantity(
+        0.2, unit="m", description="Height of the lowest point of each body above the floor", ge=0.0, le=100.0
+    )
+    radius: float = quantity(0.03, unit="m", description="Radius of the ball", gt=0.0, le=1.0)
+    side: float = quantity(0.05, unit="m", description="Side length of the cube", gt=0.0, le=1.0)
+    mass: float = quantity(0.2, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
+    tilt: float = quantity(
+        0.3, unit="rad", description="Tilt of the cube, about an edge of its lower side", ge=-1.6, le=1.6
+    )
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`."""
@@ -301,9 +313,9 @@ class SlopeParameters(Parameters):
     """A block at rest on a slope that falls towards +x; with penalties it starts as deep as its weight presses it."""
 
     type: Literal["slope"] = "slope"
-    angle: float = quantity(12.0, unit="deg", description="Of the slope", ge=0.0, lt=90.0)
-    size: PositiveTriple = quantity((0.1, 0.1, 0.05), unit="m", description="Of the block")
-    mass: float = quantity(1.0, unit="kg", description="Of the block", gt=0.0, le=1e3)
+    angle: float = quantity(12.0, unit="deg", description="Angle of the slope", ge=0.0, lt=90.0)
+    size: PositiveTriple = quantity((0.1, 0.1, 0.05), unit="m", description="Size of the block")
+    mass: float = quantity(1.0, unit="kg", description="Mass of the block", gt=0.0, le=1e3)
     gravity: float = quantity(GRAVITY, unit="m/s^2", description="Acceleration of free fall", ge=0.0, le=100.0)
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
@@ -330,8 +342,8 @@ class StackParameters(Parameters):
 
     type: Literal["stack"] = "stack"
     boxes: int = quantity(20, description="How many", ge=1, le=40)
-    side: float = quantity(0.1, unit="m", description="Of each", gt=0.0, le=10.0)
-    mass: float = quantity(1.0, unit="kg", description="Of each", gt=0.0, le=1e3)
+    side: float = quantity(0.1, unit="m", description="Side length of each body", gt=0.0, le=10.0)
+    mass: float = quantity(1.0, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`."""
@@ -356,15 +368,15 @@ class StrikeParameters(Parameters):
     """
 
     type: Literal["strike"] = "strike"
-    radius: float = quantity(0.05, unit="m", description="Of the ball", gt=0.0, le=1.0)
-    speed: tuple[float, float] = quantity((1.0, 2.0), unit="m/s", description="Of the ball: forward and downward")
-    spin: float = quantity(60.0, unit="rad/s", description="Of the ball, backward")
-    length: float = quantity(0.3, unit="m", description="Of the rod", gt=0.0, le=10.0)
-    angle: float = quantity(45.0, unit="deg", description="Of the rod to the floor", gt=0.0, le=90.0)
+    radius: float = quantity(0.05, unit="m", description="Radius of the ball", gt=0.0, le=1.0)
+    speed: tuple[float, float] = quantity((1.0, 2.0), unit="m/s", description="Speed of the ball: forward and downward")
+    spin: float = quantity(60.0, unit="rad/s", description="Spin of the ball, backward")
+    length: float = quantity(0.3, unit="m", description="Length of the rod", gt=0.0, le=10.0)
+    angle: float = quantity(45.0, unit="deg", description="Angle of the rod to the floor", gt=0.0, le=90.0)
     rod_speed: tuple[float, float] = quantity(
-        (1.0, 1.0), unit="m/s", description="Of the rod: forward (the way it leans) and downward"
+        (1.0, 1.0), unit="m/s", description="Speed of the rod: forward (the way it leans) and downward"
     )
-    mass: float = quantity(0.5, unit="kg", description="Of each", gt=0.0, le=1e3)
+    mass: float = quantity(0.5, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
     gap: float = quantity(0.01, unit="m", description="To the floor at the start", gt=0.0, le=1.0)
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
