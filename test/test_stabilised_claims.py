@@ -105,3 +105,18 @@ def test_printed_rolling_and_a_push_leave_the_motion_undecided() -> None:
     assert printed.holds()["independent_motion"] is None
     run = Run("rolling_spheres", "duration=0.2")
     assert run.holds(changed(run.samples, operator_fy=1.0))["independent_motion"] is None
+
+
+def test_a_device_that_renders_the_sphere_decides() -> None:
+    """It cannot be displaced by 5 cm in a tick, nor begin with a velocity; pushed from rest in contact, it rolls."""
+    found = Run("rolling_spheres", "device.type=admittance").holds()
+    assert (found["error_decays"], found["rolls"], found["settled"]) == (False, False, True)
+    rest = ("scene.start=[0.6,0.2,0.1,0.3,0.9,0.2]", "scene.velocity=[0,0,0,0,0,0]", "scene.disturbance=0")
+    pushed = "operator.wrench=[0,0.3,0.2,0.01,0,0]"
+    run = Run("rolling_spheres", "device.type=admittance", *rest, pushed, "duration=1")
+    assert np.linalg.norm(run.samples.twist("hand")[-1, :3]) > 0.1
+    found = run.holds()
+    assert (found["error_decays"], found["rolls"], found["settled"]) == (True, True, True)
+    assert run.holds(changed(run.samples, hand_wz=0.05))["rolls"] is False
+    lifted = run.holds(scaled(run.samples, 1.02, "hand_px", "hand_py", "hand_pz"))
+    assert (lifted["error_decays"], lifted["settled"]) == (False, False)

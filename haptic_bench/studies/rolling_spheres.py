@@ -33,7 +33,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common import exact_tools
-from haptic_bench.studies.common.exact_tools import ANGLE, POSITION
+from haptic_bench.studies.common.exact_tools import ANGLE, DEVICE_POSITION, POSITION, has_device
 from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.constraints.scenes import RollingSpheresParameters
@@ -42,6 +42,7 @@ SETTLED = 0.01  # of the error at the start, or after the displacement: what is 
 TIMES = 5.0  # YUN V-B: converged after about so many time constants 1 / gamma
 FOLLOWS = 1e-6  # of the error at the start: how near to the exponential
 STILL = 1e-9  # [m/s] of slip when rolling
+DEVICE_STILL = 1e-3  # [m/s] the same of a device; chosen
 HORIZON = 60.0  # [s] of a trial that is compared
 FLOOR = 1e-14  # [m] of rounding; below it an error is drawn as this
 NAMES = ("distance", "latitude", "longitude", "psi", "theta", "phi")
@@ -60,26 +61,29 @@ METRICS = {
 }
 ERROR_DECAYS = Statement(
     "error_decays",
-    "The contact error follows exp(-gamma t), from the start and from the displacement",
+    "The contact error follows exp(-gamma t), from the start and from the displacement; that of a device that renders "
+    "the sphere, which then decides, to 0.1 mm",
     "YUN (17), figure 2",
     Quantity("largest distance from the exponential, and the error at the start", "µm", 1e6),
 )
 REGAINED = Statement(
     "regained",
-    "Contact is regained after the displacement with stabilisation; without it never",
+    "Contact is regained after the displacement with stabilisation; without it never (a device that renders the sphere "
+    "decides)",
     "YUN figures 2 and 3",
     Quantity("of the displacement, left at the end", "%", 100.0),
 )
 SETTLED_IN_TIME = Statement(
     "settled",
     "Contact is made within five time constants: 1 % of the error is left after 5 / gamma at the latest, while the "
-    "sphere rolls on: the solver never keeps it where it was",
+    "sphere rolls on: the solver never keeps it where it was (a device that renders the sphere decides)",
     "YUN V-B; V-A with gamma 10: in less than 0.5 s",
     Quantity("time [s]; ticks"),
 )
 ROLLS = Statement(
     "rolls",
-    "The rows of this trial are rolling without slip: below 1e-9 m/s",
+    "The rows of this trial are rolling without slip: below 1e-9 m/s; a device that renders the sphere, which then "
+    "decides, slips by less than 1 mm/s",
     "v = r omega x n; as YUN (44-45) are printed it does not hold",
     Quantity("largest slip", "mm/s", 1e3),
 )
@@ -120,6 +124,16 @@ def slip(scene: RollingSpheresParameters, q: np.ndarray, v: np.ndarray) -> np.nd
     return np.hypot(
         radius * a_rate - np.sum(turning * down, axis=0), radius * np.cos(a) * b_rate - np.sum(turning * east, axis=0)
     )
+
+
+def device_slip(scene: RollingSpheresParameters, samples: Samples) -> np.ndarray:
+    """The same of a device, from its pose and twist [m/s], (rows,)."""
+    p, twist = samples.pose("hand")[:, :3], samples.twist("hand")
+    distance = np.linalg.norm(p, axis=1, keepdims=True)
+    n = p / distance
+    across = twist[:, :3] - np.sum(twist[:, :3] * n, axis=1, keepdims=True) * n
+    rolling = scene.small * np.cross(twist[:, 3:], n)
+    return np.linalg.norm((scene.large + scene.small) / distance * across - rolling, axis=1)
 
 
 def rolling_motion(
@@ -198,7 +212,7 @@ class Contact:
         time: [s], (rows,). error: distance of the centres less R + r [m], (rows,).
         gamma: [1/s]; None where the position is returned to the constraint.
         jump: first row after the displacement; `rows` if there is none.
-        period: [s].
+        period: [s]. floor: of an error that counts as none [m].
     """
 
     time: np.ndarray
@@ -207,21 +221,24 @@ class Contact:
     jump: int
     displacement: float
     period: float
+    floor: float
 
     @classmethod
-    def of(cls, trial: Trial, samples: Samples) -> Contact:
-        """From the samples of a trial."""
+    def of(cls, trial: Trial, samples: Samples, body: str = "tool") -> Contact:
+        """From the samples of a trial, of the small sphere or of a device that renders it."""
         experiment = trial.experiment
         scene, constraint = scene_of(experiment), experiment.constraint
         tick = round(scene.disturbance_time * experiment.rate)  # displaced at its beginning; the next row shows it
         jump = int(np.searchsorted(samples["tick"], tick, side="right")) if scene.disturbance else len(samples)
+        distance = samples["q0"] if body == "tool" else np.linalg.norm(samples.pose(body)[:, :3], axis=1)
         return cls(
             samples["time"],
-            samples["q0"] - (scene.large + scene.small),
+            distance - (scene.large + scene.small),
             constraint.gamma if constraint.solver == "stabilised" else None,
             jump,
             scene.disturbance,
             1.0 / experiment.rate,
+            FLOOR if body == "tool" else DEVICE_POSITION,
         )
 
     @property
@@ -242,16 +259,22 @@ class Contact:
             expected[self.jump :] = at_jump * np.exp(-self.gamma * since)
         return expected
 
+    def deviation(self) -> float | None:
+        """Largest distance of the error from its exponential [m]."""
+        expected = self.exponential
+        return None if expected is None else float(np.abs(self.error - expected).max())
+
     def made(self) -> float | None:
         """From the start until SETTLED of the error is left, for good before the displacement [s]."""
-        return _settles(self.time[: self.jump] - self.time[0], self.error[: self.jump], abs(float(self.error[0])))
+        scale = abs(float(self.error[0]))
+        return _settles(self.time[: self.jump] - self.time[0], self.error[: self.jump], scale, self.floor)
 
     def regained(self) -> float | None:
         """The same from the displacement."""
         if not self.disturbed:
             return None
         since = self.time[self.jump :] - self.time[self.jump] + self.period
-        return _settles(since, self.error[self.jump :], abs(self.displacement))
+        return _settles(since, self.error[self.jump :], abs(self.displacement), self.floor)
 
     def left(self) -> float | None:
         """Of the displacement at the end; None before TIMES / gamma after it."""
@@ -263,8 +286,8 @@ class Contact:
         return float(self.error[-1]) / self.displacement
 
 
-def _settles(time: np.ndarray, error: np.ndarray, scale: float) -> float | None:
-    away = np.flatnonzero(np.abs(error) > max(SETTLED * scale, FLOOR))
+def _settles(time: np.ndarray, error: np.ndarray, scale: float, floor: float) -> float | None:
+    away = np.flatnonzero(np.abs(error) > max(SETTLED * scale, floor))
     if not away.size:
         return float(time[0])
     after = int(away[-1]) + 1
@@ -371,12 +394,12 @@ def _variants(trial: Trial, samples: Samples) -> dict[str, Trial]:
 
 
 def _metrics(trial: Trial, samples: Samples, contact: Contact) -> dict[str, float | None]:
-    expected, errors = contact.exponential, motion_errors(trial, samples, contact)
+    errors = motion_errors(trial, samples, contact)
     return {
         "contact_time": contact.made(),
         "regained_time": contact.regained(),
         "left": float(contact.error[-1]),
-        "decay_error": None if expected is None else float(np.abs(contact.error - expected).max()),
+        "decay_error": contact.deviation(),
         "max_slip": float(samples["slip"].max()),
         "contact_force": float(np.abs(samples["lambda1"]).max()),
         "ticks_held": ticks_held(trial, samples),
@@ -393,9 +416,14 @@ def _claims(
     references: Mapping[str, Samples],
 ) -> list[Claim]:
     own, rolling = _name(trial), trial.experiment.constraint.rolling
-    deviation, largest = metrics["decay_error"], float(np.abs(contact.error).max())
-    lefts: dict[str, float | None] = {own: contact.left()}
-    slips: dict[str, float | None] = {TRUE if rolling == "true" else PRINTED: metrics["max_slip"]}
+    device = has_device(samples)
+    felt = Contact.of(trial, samples, "hand") if device else contact
+    word, beside = ("device, ", {"deviation, tool": metrics["decay_error"]}) if device else ("", {})
+    deviation, largest = felt.deviation(), float(np.abs(felt.error).max())
+    lefts: dict[str, float | None] = {own: felt.left()}
+    slipping = float((device_slip(scene_of(trial.experiment), samples) if device else samples["slip"]).max())
+    slips: dict[str, float | None] = {"device": slipping} if device else {}
+    slips[TRUE if rolling == "true" else PRINTED] = metrics["max_slip"]
     for label, run in references.items():
         variant = _variants(trial, samples)[label]
         if label == UNSTABILISED:
@@ -406,7 +434,7 @@ def _claims(
     lost = [left for label, left in lefts.items() if label == own and contact.gamma != 0.0]
     decided = kept and lost and all(left is not None for left in (*kept, *lost))
     allowed = TIMES / contact.gamma if contact.gamma else None
-    times = {"from the start": metrics["contact_time"], "from the displacement": metrics["regained_time"]}
+    times = {"from the start": felt.made(), "from the displacement": felt.regained()}
     long_enough = allowed is not None and float(contact.time[-1]) >= allowed
     if contact.disturbed and allowed is not None:
         long_enough = float(contact.time[-1] - contact.time[contact.jump]) >= allowed
@@ -415,8 +443,8 @@ def _claims(
     held, far, turned = metrics["ticks_held"] or 0, metrics["motion_error"], metrics["motion_angle"]
     return [
         ERROR_DECAYS.judged(
-            {"deviation": deviation, "error": largest},
-            deviation <= FOLLOWS * largest + FLOOR if deviation is not None else None,
+            {f"{word}deviation": deviation, **beside, f"{word}error": largest},
+            None if deviation is None else deviation <= (DEVICE_POSITION if device else FOLLOWS * largest + FLOOR),
         ),
         REGAINED.judged(
             lefts,
@@ -431,7 +459,7 @@ def _claims(
             if allowed is not None and long_enough
             else None,
         ),
-        ROLLS.judged(slips, float(samples["slip"].max()) < STILL),
+        ROLLS.judged(slips, slipping < (DEVICE_STILL if device else STILL)),
         INDEPENDENT_MOTION.judged(
             {"distance": far, "rotation": turned},
             None if far is None or turned is None else far < POSITION and turned < ANGLE,
