@@ -12,6 +12,12 @@ name of a kept kernel is made from
 So what is found was compiled from the same, wherever it lies, whatever has changed, and however the program was
 started; after a change that only is compiled again which depends on it.
 
+Numba copies into a kernel the optimised code of all kernels that it calls, and optimises it again: the time that this
+takes grows with the square of the depth of calls. So a kernel whose code is longer than COPIED is not copied: its
+callers hold its symbol only, as objects of a C program do. A kept kernel names those that it calls in this way
+(`Link`), which are loaded before it. None of this changes a bit of what kernels compute, as the compiler may not
+reorder arithmetic.
+
 So one folder serves all checkouts and installations of a user: `kernels` in HAPTICS_CACHE_DIR, which is `haptics` in
 the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, or names a class that has gone, is
 forgotten.
@@ -25,6 +31,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import hashlib
+import importlib
 import itertools
 import os
 import pickle
@@ -37,9 +44,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import llvmlite
+import llvmlite.binding
 import numba
 import numpy as np
 from numba.core import compiler, sigutils
@@ -50,6 +59,9 @@ from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
 
 PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench")
+COPIED = (
+    6000  # [B] of LLVM's bitcode: a longer kernel is called by its symbol, where a copy would not be inlined anyway
+)
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
 _TOOLS = (sys.version, numba.__version__, llvmlite.__version__)
@@ -78,6 +90,48 @@ class Progress:
             self._say(f"compiling kernels, which is done once and can take minutes: {compiled} so far")
 
 
+class Link(NamedTuple):
+    """A kernel that another calls by its symbol.
+
+    Attributes:
+        module, name: where the kernel is.
+        arguments: their types.
+        symbol: its name in the code of those that call it.
+    """
+
+    module: str
+    name: str
+    arguments: tuple[Any, ...]
+    symbol: str
+
+    def resolve(self, engine: Any) -> None:
+        """Let the symbol be known to the linker, in the process that has `engine`.
+
+        Raises:
+            LookupError: there is no such kernel, or the symbol is taken by another one.
+        """
+        kernel = getattr(sys.modules.get(self.module) or importlib.import_module(self.module), self.name, None)
+        if not isinstance(kernel, Dispatcher):
+            raise LookupError(f"there is no kernel {self.module}.{self.name}")
+        kernel.compile(self.arguments)
+        result: Any = kernel.overloads[self.arguments]
+        address = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+        if not engine.is_symbol_defined(self.symbol):
+            llvmlite.binding.add_symbol(self.symbol, address)
+        elif engine.get_function_address(self.symbol) != address:
+            raise LookupError(f"{self.symbol} is another kernel")
+
+
+_links: WeakKeyDictionary[Any, tuple[Link, ...]] = WeakKeyDictionary()
+"""What a caller of a compiled kernel has to be linked with, by the kernel's library."""
+
+
+def _links_of(library: Any) -> Iterator[Link]:
+    """What the code of a library calls by symbols: that of a kernel, or of what the compiler puts between kernels."""
+    for one in library._linking_libraries:
+        yield from _links[one] if one in _links else _links_of(one)
+
+
 class Unknown(Exception):
     """Something of which it cannot be told whether it has changed: what was compiled from it is not kept."""
 
@@ -89,6 +143,7 @@ def _register() -> None:
     def enable_caching(self: Any) -> None:
         if _is_ours(self.py_func.__module__):
             self._cache = KernelCache(self)
+            self.targetoptions["no_cfunc_wrapper"] = True  # which would be for calls from C, of which there are none
         else:
             numbas_own(self)
 
@@ -132,9 +187,13 @@ class KernelCache:
         """The compiled version for a signature; None if it has to be compiled."""
         context.refresh()
         path = self._path(signature, context.codegen())
-        result = None if path is None else _load(path, context)
-        if result is None and report is not None:
-            report(_compiled, self.name)
+        kept = None if path is None else _load(path, context)
+        if kept is None:
+            if report is not None:
+                report(_compiled, self.name)
+            return None
+        result, links, size = kept
+        self._link(result, links, size)
         return result
 
     def save_overload(self, signature: Any, result: Any) -> None:
@@ -143,12 +202,20 @@ class KernelCache:
         _compiled += 1
         if report is not None:
             report(_compiled, self.name)
+        links = tuple(dict.fromkeys(_links_of(result.library)))
+        called = {one.name for one in result.library._final_module.functions if one.is_declaration}
+        unknown = {name for name in called if name.startswith("_ZN")} - {link.symbol for link in links}
         dynamic = any(not part.can_cache for part in result.lifted) or result.library.has_dynamic_globals
-        path = None if dynamic else self._path(signature, result.codegen)
+        path = None if dynamic or unknown else self._path(signature, result.codegen)
         if path is None:
+            _links[result.library] = links
             return
+        content = result._reduce()
+        _, _, (_, bitcode) = content[0]
+        kept = dumps((links, len(bitcode), content))
+        self._link(result, links, len(bitcode))
         try:
-            _save(path, dumps(result._reduce()))
+            _save(path, kept)
             self._forget_old_versions()
         except OSError as error:
             warnings.warn(
@@ -157,6 +224,22 @@ class KernelCache:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+    def _link(self, result: Any, links: tuple[Link, ...], size: int) -> None:
+        """Say what callers of a compiled version are linked with: a copy of it, or itself.
+
+        Args:
+            result: the compiled version.
+            links: that it has.
+            size: of its code, as COPIED.
+        """
+        library, function = result.library, self._kernel.py_func
+        module, name = function.__module__, function.__name__
+        if size > COPIED and getattr(sys.modules.get(module), name, None) is self._kernel:
+            nothing = str(library.codegen._create_empty_module("nothing"))
+            library._shared_module = llvmlite.binding.parse_assembly(nothing)  # what is copied into callers
+            links = (Link(module, name, tuple(result.signature.args), result.fndesc.llvm_func_name),)
+        _links[library] = links
 
     def _path(self, signature: Any, codegen: Any) -> Path | None:
         """Where the version for a signature is, or will be; None if it cannot be kept."""
@@ -190,8 +273,11 @@ class KernelCache:
                 path.unlink(missing_ok=True)
 
 
-def _load(path: Path, context: Any) -> Any:
-    """What a file holds; None if there is none, or if it is damaged or names what has gone."""
+def _load(path: Path, context: Any) -> tuple[Any, tuple[Link, ...], int] | None:
+    """What a file holds: the compiled version, what it is linked with, its size.
+
+    None if there is no file, or if it is damaged or names what has gone.
+    """
     try:
         content = path.read_bytes()
     except OSError:
@@ -200,7 +286,10 @@ def _load(path: Path, context: Any) -> Any:
         os.utime(path)
     try:
         if hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
-            return compiler.CompileResult._rebuild(context, *pickle.loads(content[_DIGEST:]))
+            links, size, compiled = pickle.loads(content[_DIGEST:])
+            for link in links:
+                link.resolve(context.codegen()._engine)
+            return compiler.CompileResult._rebuild(context, *compiled), links, size
     except Exception:  # whatever a class that has changed or gone raises when it is looked for
         pass
     with contextlib.suppress(OSError):

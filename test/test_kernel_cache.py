@@ -95,13 +95,15 @@ ALL = ["alone", "plain", "read", "scaled", "through"]
 class Package:
     """A package in a folder of its own, whose kernels are kept beside it."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, copied: int = kernel_cache.COPIED):
         self._sources = folder / "haptic_sim"
         self._sources.mkdir()
         for name, text in SOURCES.items():
             (self._sources / f"{name}.py").write_text(text)
         self.environment = os.environ | {"PYTHONPATH": str(folder), "HAPTICS_CACHE_DIR": str(folder / "cache")}
         self.kept = folder / "cache" / "kernels"
+        if copied != kernel_cache.COPIED:
+            self.change("kernel_cache", f"COPIED = {kernel_cache.COPIED}", f"COPIED = {copied}")
 
     def change(self, name: str, old: str, new: str) -> None:
         """Replace a text in a source."""
@@ -120,10 +122,10 @@ class Package:
         return values, missed
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
-    """With all its kernels compiled."""
-    package = Package(tmp_path_factory.mktemp("package"))
+@pytest.fixture(scope="module", params=[kernel_cache.COPIED, 0], ids=["copied", "linked"])
+def package(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Package:
+    """With all its kernels compiled; these are too small to be linked but where everything is."""
+    package = Package(tmp_path_factory.mktemp("package"), request.param)
     assert package.run() == (VALUES, ALL)
     return package
 
@@ -181,6 +183,45 @@ def test_a_damaged_file_is_compiled_again(package: Package) -> None:
             path.write_bytes(damage(whole))
         assert package.run() == (VALUES, ["alone"])
     assert package.run() == (VALUES, [])
+
+
+def test_a_kernel_that_is_linked_may_be_compiled_anew_by_another_process(tmp_path: Path) -> None:
+    package = Package(tmp_path, copied=0)
+    assert package.run() == (VALUES, ALL)
+    for path in package.kept.glob("haptic_sim.low.scaled-*"):
+        path.unlink()
+    later = f"import numba\nnumba.njit(lambda x: x)(1.0)\n{PROGRAM}"  # so that it gets another symbol
+    assert package.run(later) == (VALUES, ["scaled"])
+    assert package.run() == (VALUES, [])
+
+
+def test_kernels_behind_an_overload_are_linked_too(tmp_path: Path) -> None:
+    package = Package(tmp_path, copied=0)
+    package.change("low", "return lambda x: x + 1000.0", "return lambda x: scaled(x) + 1000.0")
+    package.change("top", "return x - 1.0", "return chosen(x) - 1004.0")
+    program = PROGRAM.replace("top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), ", "")
+    assert package.run(program) == ([2.0], ["alone", "scaled"])
+    assert package.run(program) == ([2.0], [])
+
+
+def test_a_symbol_that_is_of_another_kernel_is_refused(tmp_path: Path) -> None:
+    program = """
+import json, pickle
+from haptic_sim import kernel_cache, low, top
+top.through(3.0), top.alone(3.0)
+(result,) = low.scaled.overloads.values()
+(other,) = top.alone.overloads.values()
+(link,) = kernel_cache._links[result.library]
+engine = result.library.codegen._engine
+link.resolve(engine)
+try:
+    link._replace(symbol=other.fndesc.llvm_func_name).resolve(engine)
+    found = "resolved"
+except LookupError as error:
+    found = "refused"
+print(json.dumps([[found], []]))
+"""
+    assert Package(tmp_path, copied=0).run(program) == (["refused"], [])
 
 
 def test_without_a_folder_kernels_run_and_it_is_said(tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
 """Compile the kernels of a command before it runs, on all cores, so that no trial waits for them.
 
 A kernel is compiled when it is first called, and kept for all that follow (haptic_sim/kernel_cache.py). So the parts
-of a trial that share few kernels are called in processes of their own, and then a few ticks of the trial and of those
-that its study compares it with, which call what is left. What a later trial needs is compiled when it is called.
+of a trial are called in processes of their own, where one finds what another has compiled; and then a few ticks of the
+trial and of those that its study compares it with, which call what is left. What a later trial needs is compiled when
+it is called.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 from haptic_bench import experiment
@@ -20,6 +23,7 @@ from haptic_bench.commands import command_line
 from haptic_bench.experiment import Trial
 from haptic_bench.studies import study_of
 from haptic_sim import kernel_cache
+from haptic_sim.contact.response import Method
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.tool_side import is_constrained
@@ -42,9 +46,9 @@ ALL: tuple[tuple[str, tuple[str, ...]], ...] = (
 def main(arguments: list[str]) -> None:
     """Compile what a command needs: the kernels of the experiment that it runs, or all for tests and benchmarks."""
     trials = list(trials_of(arguments))
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _count) as pool:
-        for calls, chosen in (((respond, detect), trials[:1]), ((analyse,), trials)):
-            for done in [pool.submit(call, trial) for trial in chosen for call in calls]:
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _prepare) as pool:
+        for calls in (list(parts_of(trials)), [partial(analyse, trial) for trial in trials]):
+            for done in [pool.submit(call) for call in calls]:
                 with contextlib.suppress(Exception):  # of which the command itself will tell
                     done.result()
 
@@ -60,22 +64,31 @@ def trials_of(arguments: list[str]) -> Iterator[Trial]:
         yield from experiment.load(options.experiment, options.settings, duration=DURATION)[:RUNS]
 
 
-def respond(trial: Trial) -> None:
+def parts_of(trials: Sequence[Trial]) -> Iterator[Callable[[], None]]:
+    """Calls of the parts of trials, longest first: contact by each method, and collision detection."""
+    in_contact = [trial for trial in trials if not is_constrained(trial.experiment)]
+    methods: dict[Method, Trial] = {}
+    for trial in in_contact:
+        for method in (trial.experiment.environment.method, *study_of(trial.experiment).METHODS):
+            methods.setdefault(method, trial)
+    responses = [partial(respond, trial, method) for method, trial in methods.items()]
+    yield from responses[:1]
+    yield from (partial(detect, trial) for trial in in_contact[:1])
+    yield from responses[1:]
+
+
+def respond(trial: Trial, method: Method) -> None:
     """Call the kernels of contact: by far the most."""
     one = trial.experiment
-    if not is_constrained(one):
-        limits = one.limits
-        VirtualTool(
-            trial.world, one.contact, one.environment.method, limits.impulse_rendering, limits.limit(), one.rate
-        ).rehearse()
+    limits = one.limits
+    VirtualTool(trial.world, one.contact, method, limits.impulse_rendering, limits.limit(), one.rate).rehearse()
 
 
 def detect(trial: Trial) -> None:
     """Call the kernels of collision detection."""
     one = trial.experiment
-    if not is_constrained(one):
-        world = trial.world
-        detector(world, one.contact).detect(world.bodies(1.0 / one.rate).data, 1e3, ContactRows())
+    world = trial.world
+    detector(world, one.contact).detect(world.bodies(1.0 / one.rate).data, 1e3, ContactRows())
 
 
 def analyse(trial: Trial) -> None:
@@ -84,8 +97,10 @@ def analyse(trial: Trial) -> None:
     study.analyse(trial, study.run_unrecorded(trial))
 
 
-def _count() -> None:
-    """Let this process print the name of each kernel that it has compiled."""
+def _prepare() -> None:
+    """Let this process print the name of each kernel that it has compiled, and seldom look for garbage."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)  # the compiler makes many small objects, of which hardly any are in circles
     known = 0
 
     def say(compiled: int, name: str) -> None:

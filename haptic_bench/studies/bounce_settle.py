@@ -245,6 +245,7 @@ class BounceSettle(Study):
     SCENES = ("drop",)
     METRICS = METRICS
     CLAIMS = CLAIMS
+    METHODS = tuple(METHODS)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; the references are the other METHODS, over the time that the trial lasted, and WALLS."""

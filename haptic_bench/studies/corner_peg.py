@@ -843,6 +843,7 @@ class CornerPeg(Study):
     SCENES = ("enclosure",)
     METRICS = METRICS
     CLAIMS = CLAIMS
+    METHODS = tuple(dict.fromkeys(one.method for one in VARIANTS.values()))
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; samples may be empty.

@@ -318,6 +318,7 @@ class FrictionalImpact(Study):
     SCENES = ("strike",)
     METRICS = METRICS
     CLAIMS = CLAIMS
+    METHODS = ("hybrid",)
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
         """Slip of each body: its velocity (forward, m/s) at every tick, and from the impact on the state after it."""

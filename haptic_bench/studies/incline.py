@@ -557,6 +557,7 @@ class Incline(Study):
     SCENES = ("slope",)
     METRICS = METRICS
     CLAIMS = CLAIMS
+    METHODS = tuple(dict.fromkeys(one.method for one in RESOLUTIONS))
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
         """See Study."""

@@ -13,6 +13,7 @@ from haptic_bench.experiment import Experiment, Trial, studies
 from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_bench.running.offline import Sink, simulate
 from haptic_bench.studies.common import tracking
+from haptic_sim.contact.response import Method
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError, Parameters
 
@@ -39,6 +40,8 @@ class Study:
     OFFLINE_ONLY: ClassVar[bool] = False
     SCENES: ClassVar[tuple[str, ...]] = ()
     """Types of the scenes that it is about; empty: any."""
+    METHODS: ClassVar[tuple[Method, ...]] = ()
+    """Contact methods of what a trial is compared with."""
 
     def check(self, experiment: Experiment) -> list[str]:
         """What of an experiment this study cannot do, one line for each problem."""
