@@ -90,7 +90,7 @@ class AdmittanceDeviceParameters(SensorParameters):
         description="Below it less of Coulomb friction is compensated for, in proportion: at rest the drive is quiet",
     )
     drive_limit: Gains = quantity(
-        (2000.0,) * 3 + (200.0,) * 3, unit="N, N m", description="What the drive can give, in each direction"
+        (2000.0,) * 3 + (200.0,) * 3, unit="N, N m", description="Largest wrench of the drive, in each direction"
     )
     braking: float = quantity(
         20.0, unit="1/s", description="Without a command, the drive's deceleration per speed", ge=0.0, le=1e4
@@ -112,7 +112,7 @@ class AdmittanceDeviceParameters(SensorParameters):
         0.0, description="Relative error of the handle's mass and inertia that are compensated for"
     )
     gravity: tuple[float, float, float] = quantity(
-        (0.0, 0.0, -9.81), unit="m/s^2", description="Where the device stands, in world axes"
+        (0.0, 0.0, -9.81), unit="m/s^2", description="Gravity where the device stands, in world axes"
     )
     noise: NotNegativePair = quantity(
         (0.02, 5e-4), unit="N, N m", description="Standard deviation of a sample of the force sensor: forces, torques"

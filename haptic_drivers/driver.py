@@ -75,7 +75,9 @@ class InertialParameters(DeviceLimits, SensorParameters):
         gt=0.0,
         le=1e3,
     )
-    offset: Offset = quantity((0.0, 0.0), unit="m", description="From the tool's hand to the device's at the start")
+    offset: Offset = quantity(
+        (0.0, 0.0), unit="m", description="Offset from the tool's hand to the device's at the start"
+    )
 
     def inertia_with(self, tool: AnyToolParameters) -> tuple[float | None, float | None]:
         """Mass [kg] and inertia [kg m^2], the tool's where it has none of its own; None if neither has one."""

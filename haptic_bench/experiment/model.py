@@ -41,8 +41,8 @@ class Experiment(Parameters):
 
     name: str = quantity(description="Name, that of the file", pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")
     title: str = quantity("", description="One line for lists and reports")
-    source: str = quantity("", description="Where it was published")
-    description: str = quantity("", description="What happens in it")
+    source: str = quantity("", description="Source of the experiment")
+    description: str = quantity("", description="What happens in the experiment")
     duration: float = quantity(unit="s", description="Length of the trial", gt=0.0)
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0, le=20000.0)
     seed: int = quantity(
@@ -65,7 +65,9 @@ class Experiment(Parameters):
         ConstraintParameters(), description="How the exact constraints of the tool are kept"
     )
     health: HealthParameters = quantity(HealthParameters(), description="How much of a realtime trial may go wrong")
-    analysis: str = quantity("trial", description="Which metrics and figures are made", pattern=r"^[a-z][a-z0-9_]*$")
+    analysis: str = quantity(
+        "trial", description="Study that makes the metrics and figures", pattern=r"^[a-z][a-z0-9_]*$"
+    )
 
     @model_validator(mode="before")
     @classmethod

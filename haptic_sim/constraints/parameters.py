@@ -33,11 +33,13 @@ class _WorldConstraint(Parameters):
     """What all constraints have."""
 
     body: str = quantity(description="Body that is bound: NAME, or FILE/LINK")
-    to: str = quantity(WORLD, description="What it is bound to: world, or another body")
+    to: str = quantity(WORLD, description="What the body is constrained to: world, or another body")
     active: Annotated[tuple[Interval, ...], AfterValidator(_in_order)] | None = quantity(
         None, unit="s", description="Intervals [from, to] in which it holds, to = null for ever; left out: always"
     )
-    fade: float = quantity(0.3, unit="s", description="How long it takes to be switched on, and off", ge=1e-3, le=100.0)
+    fade: float = quantity(
+        0.3, unit="s", description="Time in which the constraint is switched on, and off", ge=1e-3, le=100.0
+    )
 
     @model_validator(mode="after")
     def _time_to_fade(self) -> Any:
@@ -68,7 +70,7 @@ class PointOnSphereParameters(_WithPoint):
     """A point of the body keeps its distance from a point, as on a rod with two ball joints."""
 
     type: Literal["point_on_sphere"] = "point_on_sphere"
-    centre: Vector = quantity(ORIGIN, unit="m", description="In the axes of `to`")
+    centre: Vector = quantity(ORIGIN, unit="m", description="Centre, in the axes of `to`")
     radius: float = quantity(unit="m", description="Distance", gt=0.0, le=1e3)
 
 
@@ -91,7 +93,7 @@ class PointOnCircleParameters(_WithPoint):
     """A point of the body stays on a circle."""
 
     type: Literal["point_on_circle"] = "point_on_circle"
-    centre: Vector = quantity(ORIGIN, unit="m", description="In the axes of `to`")
+    centre: Vector = quantity(ORIGIN, unit="m", description="Centre, in the axes of `to`")
     normal: Direction = quantity((0.0, 0.0, 1.0), description="Normal of the circle's plane, in the axes of `to`")
     radius: float = quantity(unit="m", description="Radius of the circle", gt=0.0, le=1e3)
 
@@ -101,7 +103,7 @@ class AxisAlongParameters(_WorldConstraint):
 
     type: Literal["axis_along"] = "axis_along"
     axis: Direction = quantity(description="Direction in the body's axes")
-    direction: Direction = quantity(description="Where it points, in the axes of `to`")
+    direction: Direction = quantity(description="Direction of the axis, in the axes of `to`")
 
 
 class FrameOnFrameParameters(_WithPoint):
@@ -120,7 +122,7 @@ class AxisThroughPointParameters(_WithPoint):
 
     type: Literal["axis_through_point"] = "axis_through_point"
     axis: Direction = quantity(description="Direction of the line through `at`, in the body's axes")
-    point: Vector = quantity(ORIGIN, unit="m", description="What it passes through, in the axes of `to`")
+    point: Vector = quantity(ORIGIN, unit="m", description="Point that the axis passes through, in the axes of `to`")
 
 
 class KnifeEdgeParameters(_WithPoint):

@@ -159,7 +159,7 @@ class TwoLinkCircleParameters(Parameters):
     base: tuple[float, float] = quantity((-0.21, 0.0), unit="m", description="Pivot of link 1")
     radius: float = quantity(0.05, unit="m", description="Radius of the circle", gt=0.0, le=10.0)
     centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Centre of the circle")
-    start: float = quantity(0.0, unit="rad", description="Where the end point is on the circle at the start")
+    start: float = quantity(0.0, unit="rad", description="Angle of the end point on the circle at the start")
     elbow: Literal["down", "up"] = quantity("down", description="Bend at the start; down has q2 < 0")
     velocity: tuple[float, float] = quantity((0.0, 0.0), unit="rad/s", description="Joint rates at the start")
 
@@ -225,14 +225,18 @@ class TwoLinkClosedLoopParameters(Parameters):
 
     type: Literal["two_link_closed_loop"] = "two_link_closed_loop"
     L1: float = quantity(2.0, unit="m", description="Length of link 1", gt=0.0, le=100.0)
-    Lc1: float = quantity(1.0, unit="m", description="From the pivot to the centre of mass of link 1", ge=0.0, le=100.0)
+    Lc1: float = quantity(
+        1.0, unit="m", description="Distance from the pivot to the centre of mass of link 1", ge=0.0, le=100.0
+    )
     L2: float = quantity(1.0, unit="m", description="Length of link 2", gt=0.0, le=100.0)
-    Lc2: float = quantity(0.5, unit="m", description="From the joint to the centre of mass of link 2", gt=0.0, le=100.0)
+    Lc2: float = quantity(
+        0.5, unit="m", description="Distance from the joint to the centre of mass of link 2", gt=0.0, le=100.0
+    )
     l3: float = quantity(2.5, unit="m", description="Radius of the circle of the end point", gt=0.0, le=100.0)
     m1: float = quantity(10.0, unit="kg", description="Mass of link 1", gt=0.0, le=1e6)
     m2: float = quantity(6.0, unit="kg", description="Mass of link 2", gt=0.0, le=1e6)
     I1: float = quantity(3.0, unit="kg m^2", description="Inertia of link 1", gt=0.0, le=1e6)
-    I1_about: Literal["pivot", "centroid"] = quantity("pivot", description="What the inertia of link 1 is about")
+    I1_about: Literal["pivot", "centroid"] = quantity("pivot", description="Point that the inertia of link 1 is about")
     I2: float = quantity(2.0, unit="kg m^2", description="Inertia of link 2 about its centroid", gt=0.0, le=1e6)
     gravity: float = quantity(9.81, unit="m/s^2", description="Acceleration of free fall, against y", ge=0.0, le=1e3)
     start: tuple[float, float, float, float] = quantity(

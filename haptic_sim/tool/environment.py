@@ -24,7 +24,7 @@ from haptic_sim.worlds.building import World
 class EnvironmentParameters(Parameters):
     """How the world is simulated."""
 
-    engine: Literal["haptics"] = quantity("haptics", description="Who simulates the world")
+    engine: Literal["haptics"] = quantity("haptics", description="Engine that simulates the world")
     method: Method = quantity("impulse_augmented", description="Contact method")
     rate: float | None = quantity(
         None,

@@ -55,9 +55,15 @@ class DoorParameters(_Held):
     handle: Vector = quantity(
         (0.36, 0.04, 0.0), unit="m", description="Hold point: from the hinge along the leaf, out of it, and up"
     )
-    angle: float = quantity(60.0, unit="deg", description="By which it is open at the start", ge=-180.0, le=180.0)
-    closing_angle: float = quantity(0.0, unit="deg", description="At which it strikes its frame", ge=-180.0, le=180.0)
-    speed: float = quantity(0.0, unit="rad/s", description="At the start; it opens where positive")
+    angle: float = quantity(
+        60.0, unit="deg", description="Angle by which the door is open at the start", ge=-180.0, le=180.0
+    )
+    closing_angle: float = quantity(
+        0.0, unit="deg", description="Angle at which the door strikes its frame", ge=-180.0, le=180.0
+    )
+    speed: float = quantity(
+        0.0, unit="rad/s", description="Angular velocity of the door at the start; positive opens it"
+    )
     lean: float = quantity(0.0, unit="deg", description="Lean of the hinge, forward along x", ge=-89.0, le=89.0)
 
     @property
@@ -115,7 +121,7 @@ class CrankParameters(_Held):
     """
 
     type: Literal["crank"] = "crank"
-    radius: float = quantity(0.12, unit="m", description="From the axle to the knob", gt=0.0, le=10.0)
+    radius: float = quantity(0.12, unit="m", description="Distance from the axle to the knob", gt=0.0, le=10.0)
     mass: float = quantity(1.5, unit="kg", description="Mass of arm and flywheel", gt=0.0, le=1e3)
     inertia: float = quantity(
         0.01, unit="kg m^2", description="Inertia of arm and flywheel, about the axle", gt=0.0, le=1e3
@@ -125,8 +131,8 @@ class CrankParameters(_Held):
     )
     knob_mass: float = quantity(0.1, unit="kg", description="Mass of the knob, a ball", gt=0.0, le=1e3)
     knob_radius: float = quantity(0.02, unit="m", description="Radius of the knob", gt=0.0, le=1.0)
-    angle: float = quantity(0.0, unit="deg", description="At the start")
-    speed: float = quantity(0.0, unit="rad/s", description="At the start")
+    angle: float = quantity(0.0, unit="deg", description="Angle of the crank at the start")
+    speed: float = quantity(0.0, unit="rad/s", description="Angular velocity of the crank at the start")
 
     @model_validator(mode="after")
     def _is_a_body(self) -> CrankParameters:
@@ -182,8 +188,10 @@ class LaparoscopicParameters(_Held):
     """
 
     type: Literal["laparoscopic"] = "laparoscopic"
-    length: float = quantity(0.4, unit="m", description="From the handle to the tip", gt=0.0, le=10.0)
-    inserted: float = quantity(0.15, unit="m", description="How much of it is below the entry point at the start")
+    length: float = quantity(0.4, unit="m", description="Distance from the handle to the tip", gt=0.0, le=10.0)
+    inserted: float = quantity(
+        0.15, unit="m", description="Length of the instrument below the entry point at the start"
+    )
     mass: float = quantity(0.3, unit="kg", description="Mass of the instrument", gt=0.0, le=1e3)
     centre: float = quantity(
         0.1, unit="m", description="Distance of the centre of mass from the handle, towards the tip", ge=0.0, le=10.0

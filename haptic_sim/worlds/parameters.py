@@ -87,7 +87,7 @@ class _SpatialBody(_MovingBody):
         description="About the centre of mass, in the body's axes: 3 principal moments or xx, yy, zz, xy, xz, yz",
     )
     centre_of_mass: Vector | None = quantity(
-        None, unit="m", description="In the body's axes; left out: that of the shapes, or the origin"
+        None, unit="m", description="Centre of mass in the body's axes; left out: that of the shapes, or the origin"
     )
 
 
@@ -110,7 +110,7 @@ class PlanarBodyParameters(_MovingBody):
         None, unit="kg m^2", description="About z at the centre of mass; left out: from the shapes", gt=0.0
     )
     centre_of_mass: tuple[float, float] | None = quantity(
-        None, unit="m", description="In the body's axes; left out: that of the shapes, or the origin"
+        None, unit="m", description="Centre of mass in the body's axes; left out: that of the shapes, or the origin"
     )
     position: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Position of its origin at the start")
     angle: float = quantity(0.0, unit="rad", description="Angle about z at the start")
@@ -255,7 +255,7 @@ class WorldParameters(Parameters):
     ignore: tuple[tuple[str, str], ...] = quantity(
         (), description="Pairs of bodies (NAME, FILE/LINK, or FILE for all of it) that do not collide"
     )
-    allowed_overlap: float = quantity(1e-3, unit="m", description="How deep bodies may overlap at the start", ge=0.0)
+    allowed_overlap: float = quantity(1e-3, unit="m", description="Largest overlap of bodies at the start", ge=0.0)
     jitter: NotNegativePair = quantity(
         (0.0, 0.0),
         unit="m, rad",

@@ -78,7 +78,7 @@ class ThreeLinksParameters(Parameters):
         (0.0,) * 3, unit="rad/s", description="Rates of the joints, at the start"
     )
     hold: Literal["proximal", "middle", "distal"] = quantity("distal", description="The held link")
-    base: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Where its first joint is")
+    base: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Position of the first joint")
     width: float = quantity(
         0.01, unit="m", description="Width of the links, where something may touch them", gt=0.0, le=1.0
     )
@@ -163,8 +163,12 @@ class EnclosureParameters(Parameters):
     TOOLS: ClassVar[Any] = PlanarTool
 
     type: Literal["enclosure"] = "enclosure"
-    gap: Gaps = quantity((0.03, 0.06), unit="m", description="From the tool to the right and to the lower wall")
-    far_gap: Gaps = quantity((0.1, 0.1), unit="m", description="From the tool to the left and to the upper wall")
+    gap: Gaps = quantity(
+        (0.03, 0.06), unit="m", description="Gap from the tool to the right wall, and to the lower wall"
+    )
+    far_gap: Gaps = quantity(
+        (0.1, 0.1), unit="m", description="Gap from the tool to the left wall, and to the upper wall"
+    )
 
     def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`."""
@@ -218,7 +222,7 @@ class TwoLinksParameters(Parameters):
         (1.0, 1.0), unit="rad/s", description="Rates of the joints, before the collision"
     )
     contact_height: float = quantity(
-        0.7, unit="m", description="Where along the arm the obstacle is: its height beside an upright arm", gt=0.0
+        0.7, unit="m", description="Height of the obstacle above the base, beside the upright arm", gt=0.0
     )
     obstacle_mass: float | None = quantity(
         None, unit="kg", description="Mass of the obstacle, which moves in the plane; null: it is fixed", gt=0.0
@@ -341,7 +345,7 @@ class StackParameters(Parameters):
     """Boxes on top of each other on the floor; the uppermost is the tool."""
 
     type: Literal["stack"] = "stack"
-    boxes: int = quantity(20, description="How many", ge=1, le=40)
+    boxes: int = quantity(20, description="Number of boxes", ge=1, le=40)
     side: float = quantity(0.1, unit="m", description="Side length of each body", gt=0.0, le=10.0)
     mass: float = quantity(1.0, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
 
@@ -377,7 +381,7 @@ class StrikeParameters(Parameters):
         (1.0, 1.0), unit="m/s", description="Speed of the rod: forward (the way it leans) and downward"
     )
     mass: float = quantity(0.5, unit="kg", description="Mass of each body", gt=0.0, le=1e3)
-    gap: float = quantity(0.01, unit="m", description="To the floor at the start", gt=0.0, le=1.0)
+    gap: float = quantity(0.01, unit="m", description="Gap of each body to the floor at the start", gt=0.0, le=1.0)
 
     def world(self, tool: NoToolParameters, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`; the rod touches with a small ball at its end."""
