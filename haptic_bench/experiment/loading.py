@@ -13,21 +13,14 @@ from pydantic import ValidationError
 
 from haptic_bench.catalogue import NotThere
 from haptic_bench.catalogue import find as _find
-from haptic_bench.experiment import settings as settings_of
 from haptic_bench.experiment import studies
 from haptic_bench.experiment.model import Experiment
-from haptic_bench.experiment.resolution import (
-    Trial,
-    check_controller,
-    check_start,
-    with_inertias,
-    with_limits_of_device,
-)
+from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
+from haptic_bench.experiment.settings import variants
 from haptic_drivers.operators import FileParameters, read_table
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.tool.tool_side import build_start
 from haptic_sim.worlds.building import with_absolute_paths
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -88,7 +81,7 @@ def load_document(
     zipped: Sequence[str] = (),
 ) -> list[Trial]:
     """As `load`, of the content of an experiment's file; other files are looked for beside `path`."""
-    found = settings_of.variants(document, settings, duration, zipped)
+    found = variants(document, settings, duration, zipped)
     return [_validate(changed, path, varied) for changed, varied in found]
 
 
@@ -105,12 +98,7 @@ def _validate(
     if isinstance(experiment.scene, WorldParameters):
         scene = with_absolute_paths(experiment.scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
-    start = build_start(experiment)
-    check_start(experiment, start)
-    experiment = with_limits_of_device(experiment, start)
-    experiment = with_inertias(experiment, start)
-    if not resolved:  # what has been run once is read back, whatever became of it
-        check_controller(experiment, start)
+    experiment, start = resolve(experiment, again=resolved)
     problems = studies.find(experiment.analysis).check(experiment)
     if problems:
         raise ParameterError(problems)

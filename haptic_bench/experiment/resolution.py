@@ -114,6 +114,25 @@ class Trial:
         return f"{name[:LONGEST_FOLDER].decode(errors='ignore')}~{hashlib.sha256(name).hexdigest()[:12]}"
 
 
+def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment, Start]:
+    """The experiment with what it leaves open said in full, and what its tool's side starts from.
+
+    Args:
+        experiment: whose sections are valid, each and together.
+        again: it has been run before, and is read back whatever became of it: its gains are not checked.
+
+    Raises:
+        ParameterError: its world cannot be built, or not be run with its device, controller and local model.
+    """
+    start = build_start(experiment)
+    _check_start(experiment, start)
+    experiment = _with_limits_of_device(experiment, start)
+    experiment = _with_inertias(experiment, start)
+    if not again:
+        check_controller(experiment, start)
+    return experiment, start
+
+
 def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     """What the controller of an experiment couples, at the start."""
     device, planar = experiment.device, start.planar
@@ -129,7 +148,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     return CoupledInertias(planar=planar, tool=tool)
 
 
-def with_inertias(experiment: Experiment, start: Start) -> Experiment:
+def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
     """The same experiment, whose device has an inertia of its own, which the controller knows if it has to."""
     controller, device = experiment.controller, experiment.device
     if isinstance(device, InertialParameters):
@@ -145,7 +164,7 @@ def with_inertias(experiment: Experiment, start: Start) -> Experiment:
     return experiment.model_copy(update={"controller": controller.model_copy(update=update)})
 
 
-def with_limits_of_device(experiment: Experiment, start: Start) -> Experiment:
+def _with_limits_of_device(experiment: Experiment, start: Start) -> Experiment:
     """The same experiment, with what the device renders said in full: for this tool, in this many directions.
 
     Args:
@@ -236,7 +255,7 @@ def _listed(controller: Any, name: str, comma: str) -> str:
     return f"[{comma.join(f'{value:g}' for value in getattr(controller, name))}]"
 
 
-def check_start(experiment: Experiment, start: Start) -> None:
+def _check_start(experiment: Experiment, start: Start) -> None:
     """Make sure that the virtual world, or the tool under exact constraints, can run with the parts of an experiment.
 
     Raises:
