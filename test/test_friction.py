@@ -108,6 +108,24 @@ def one_row(model: int, **other: Any) -> Rows:
     return Rows(model, np.array([[0.0, 0.0, 1.0]]), np.array([NORMAL_FORCE]), **other)
 
 
+@pytest.mark.parametrize("printed", [False, True])
+@pytest.mark.parametrize("model", [RESET_INTEGRATOR, DAHL])
+def test_a_bond_that_is_held_neither_acts_nor_changes(model: int, printed: bool) -> None:
+    """As in an impact of its group, where nothing presses the contact; released without a normal force otherwise."""
+    rows = one_row(model, printed=printed)
+    rows.step(np.array([[1e-4, 0.0, 0.0]]))
+    strain = rows.bonds.strain.copy()
+    assert strain[0, 0] != 0.0
+    rows.normal_force[:] = 0.0
+    rows.bonds.held[:] = True
+    np.testing.assert_array_equal(rows.step(np.array([[0.3, 0.1, 0.0]])), 0.0)
+    np.testing.assert_array_equal(rows.bonds.strain, strain)
+    assert (rows.viscosity[0], rows.viscous_limit[0]) == (0.0, 0.0)
+    rows.bonds.held[:] = False
+    np.testing.assert_array_equal(rows.step(np.array([[0.3, 0.1, 0.0]])), 0.0)
+    np.testing.assert_array_equal(rows.bonds.strain, 0.0)
+
+
 @dataclass
 class Motion:
     """Of a block along a line; entry k is the state at k h and the friction held over the step before that."""

@@ -21,7 +21,6 @@ import numpy as np
 
 from haptic_sim.contact.friction import (
     COULOMB,
-    HELD,
     NONE,
     STICKS,
     Bonds,
@@ -419,10 +418,7 @@ def _find_colliding(packed, count, impulsive):
 
 @numba.njit(cache=True, nogil=True)
 def _fill_penalties(packed, count, period, collide):
-    """Fill in the penalties of the contacts whose group does not collide, and remember which overlap.
-
-    Where there are no springs beside impulses, the bonds of a group that collides are held.
-    """
+    """Fill in the penalties of the contacts whose group does not collide, and remember which overlap."""
     a = packed.arrays
     rows, material, impulses, m = a.rows, a.material, a.impulses, a.method
     stored, share, n = 0.0, 1.0, 0
@@ -443,7 +439,8 @@ def _fill_penalties(packed, count, period, collide):
         g = group_of(a.scaled, i, m.group)
         if collide and g >= 0 and m.colliding[g]:
             m.each.beside[i] = share
-            m.normal_force[i] = -material.stiffness * s / share if m.consistent else HELD
+            if m.consistent:
+                m.normal_force[i] = -material.stiffness * s / share
             continue
         m.each.sharing[i] = share
         # THESIS (4.5) has no clamp, so that a point that leaves quickly is pulled back (errata 7)
@@ -544,6 +541,8 @@ def _apply_friction(packed, count, period):
     bonds, old_bonds = m.bonds[1 - before], m.bonds[before]
     stored = bond_energy(count_before, old_bonds, m.energy)
     carry_over(count, a.rows.id, count_before, old_bonds, bonds, m.table)
+    for i in range(count):  # without springs beside impulses nothing presses the contacts of a group that collides
+        bonds.held[i] = m.each.beside[i] > 0.0 and not m.consistent
     a.amounts[RELEASED] = max(0.0, stored - bond_energy(count, bonds, m.energy))
     p, u = a.impulses.p, m.u
     _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, m.slip)

@@ -97,7 +97,6 @@ MODEL_CODES: dict[FrictionModel, int] = {
 
 DAMPING_SWEEPS, DAMPING_TOLERANCE = 50, 1e-8  # of the largest impulse
 
-HELD = -1.0  # normal force of a row whose bond stays as it is, without a force, for a step
 
 STICKS, BREAKS_AWAY, SLIDES = 0, 1, 2  # sliding: slower than the dead band ever since it broke away, or faster once
 
@@ -181,17 +180,23 @@ class Bonds(NamedTuple):
         strain: z [m], from A to B in world axes, (C, 3).
         stiffness: K [N/m], (C,); 0 if there is no bond.
         sliding: STICKS, BREAKS_AWAY or SLIDES; nonzero where the contact slides, (C,) int8.
+        held: whether the bond stays as it is in this step, without a force, (C,) bool.
     """
 
     id: np.ndarray
     strain: np.ndarray
     stiffness: np.ndarray
     sliding: np.ndarray
+    held: np.ndarray
 
     @classmethod
     def allocate(cls, capacity: int) -> Bonds:
         return cls(
-            np.zeros(capacity, np.int64), np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity, np.int8)
+            id=np.zeros(capacity, np.int64),
+            strain=np.zeros((capacity, 3)),
+            stiffness=np.zeros(capacity),
+            sliding=np.zeros(capacity, np.int8),
+            held=np.zeros(capacity, np.bool_),
         )
 
 
@@ -287,7 +292,7 @@ def friction_forces(
         normal: unit normals, (C, 3).
         slip_velocity: of B's point relative to A's, now, that is after the step before [m/s], in world axes, (C, 3);
             a normal part is ignored.
-        normal_force: [N], (C,); rows without are released, rows with HELD keep their bonds and have no force.
+        normal_force: [N], (C,); rows without are released, unless their bonds are held.
         mu: static and kinetic coefficients, (C, 2).
         mobility: bound of the tangential velocity per unit impulses at all contacts [1/kg], (C,): see
             `tangential_mobility`. 0: nothing is capped, as in a printed law.
@@ -298,7 +303,7 @@ def friction_forces(
     h, model, breakaway, deadband, damping = period, law.model, law.breakaway, law.deadband, law.damping
     for i in range(count):
         force[i, 0] = force[i, 1] = force[i, 2] = viscosity[i] = viscous_limit[i] = 0.0
-        if normal_force[i] == HELD:
+        if bonds.held[i]:
             continue
         nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
         vx, vy, vz = slip_velocity[i, 0], slip_velocity[i, 1], slip_velocity[i, 2]
