@@ -256,7 +256,7 @@ QUIET = {"noise": (0.0, 0.0), "coulomb_friction": (0.0, 0.0), "drive_limit": (1e
     [
         ({"derivative": (2500.0,) * 6}, {}),
         ({"proportional": (3e6,) * 6, "derivative": (1500.0,) * 6}, {"inertia_error": 0.3}),
-        ({"proportional": (100.0,) * 6, "integral": (9e4,) * 6}, {"inertia_error": -0.4}),
+        ({"proportional": (100.0,) * 6, "integral": (9e4,) * 6, "derivative": (200.0,) * 6}, {"inertia_error": -0.4}),
         ({"derivative": (1900.0,) * 6}, {"viscous_friction": (3e4, 30.0), "friction_error": 0.5}),
         ({"integral": (0.0,) * 6, "proportional": (9e6,) * 6}, {}),
     ],
