@@ -19,9 +19,6 @@ from scipy.spatial.transform import Rotation
 
 from haptic_sim.contact.solvers import frictional_impulses
 from haptic_sim.contact.solvers.frictional_impulses import (
-    ENERGY_LIMITED,
-    NOT_CONVERGED,
-    RESOLVED,
     REVERSED,
     SEPARATED,
     SLIDING,
@@ -32,6 +29,7 @@ from haptic_sim.contact.solvers.frictional_impulses import (
     resolve_frictional_impacts,
 )
 from haptic_sim.contact.solvers.mirtich import collide
+from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
 
 TURN = Rotation.from_rotvec(0.7 * np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])).as_matrix()
@@ -140,7 +138,7 @@ def test_a_sphere_sticks_or_slides_by_the_closed_form(e: float) -> None:
             expected = [0.0, -spin + tangential * RADIUS / (0.4 * MASS * RADIUS**2), 3.0]
             np.testing.assert_allclose(turning, expected, rtol=0, atol=1e-6)
             sticks = tangential == 2 / 7 * MASS * slip
-            assert impact.code == RESOLVED
+            assert impact.code == SOLVED
             assert impact.state == [STICKING if sticks else SLIDING]
 
 
@@ -213,7 +211,7 @@ def test_a_rod_slides_on_sticks_or_slides_back(e: float, mu: float, slip: float,
     errors = []
     for steps in (STEPS, 1024):
         impact = resolve(planar(A, c, e, mu), steps)
-        assert impact.code == RESOLVED
+        assert impact.code == SOLVED
         assert impact.state == [state]
         assert impact.p[0, 2] == 0.0
         errors.append(float(np.abs(A @ (impact.p[0, :2] - expected)).max()))
@@ -290,7 +288,7 @@ def test_without_friction_independent_contacts_obey_newtons_law(mixed: bool) -> 
         impact = resolve(world, sweeps=2000)
         N = world.W[:, 0]
         expected = -np.linalg.solve(N @ N.T, (1 + world.e) * (N @ world.u))
-        assert impact.code == RESOLVED
+        assert impact.code == SOLVED
         np.testing.assert_allclose(impact.p[:, 0], expected, rtol=0, atol=1e-6 * expected.max())
         np.testing.assert_array_equal(impact.p[:, 1:], 0.0)
         scale = np.abs(N @ world.u).max()
@@ -307,7 +305,7 @@ def test_without_friction_no_contact_pulls() -> None:
         W[:, 0] *= -np.sign(W[:, 0] @ u)[:, None]
         world = on_the_ground(W, u, float(rng.uniform()), 0.0)
         impact = resolve(world, sweeps=5000)
-        if impact.code != RESOLVED:  # eight rows that are nearly dependent
+        if impact.code != SOLVED:  # eight rows that are nearly dependent
             slow += 1
             continue
         p, slack = impact.p[:, 0], W[:, 0] @ impact.u + world.e * (W[:, 0] @ u)
@@ -356,7 +354,7 @@ def test_newtons_cradle_with_touching_balls() -> None:
     """
     world = row_of_balls([1.0, 1.0, 1.0], [1.0, 0.0, 0.0], 1.0)
     impact = resolve(world)
-    assert impact.code == RESOLVED
+    assert impact.code == SOLVED
     np.testing.assert_allclose(impact.u, [-1 / 3, 2 / 3, 2 / 3], rtol=0, atol=1e-7)
     first = World(world.size, world.sides[:1], world.W[:1], world.u, world.e[:1], world.mu[:1])
     np.testing.assert_allclose(resolve(first).u, [0.0, 1.0, 0.0], rtol=0, atol=1e-9)
@@ -467,7 +465,7 @@ def test_energy_never_increases(make: Callable[..., World], e: str, mu: str) -> 
 def test_every_code_occurs_and_most_worlds_of_weak_friction_are_resolved() -> None:
     rng = np.random.default_rng(20314)
     codes = [resolve(bodies(rng, "each", "weak")).code for _ in range(150)]
-    assert codes.count(RESOLVED) > 140
+    assert codes.count(SOLVED) > 140
     limited = [resolve(one_body(rng, "one", "each")) for _ in range(150)]
     assert sum(impact.code == ENERGY_LIMITED for impact in limited) > 2
     assert any(impact.code == NOT_CONVERGED for impact in limited)
@@ -503,7 +501,7 @@ def test_the_order_of_contacts_does_not_matter() -> None:
         turn = rng.permutation(len(world.W))
         again = World(world.size, [world.sides[i] for i in turn], world.W[turn], world.u, world.e[turn], world.mu[turn])
         first, second = resolve(world, sweeps=500), resolve(again, sweeps=500)
-        if first.code == second.code == RESOLVED:
+        if first.code == second.code == SOLVED:
             differences.append(np.linalg.norm(first.u - second.u) / np.linalg.norm(world.u))
     assert len(differences) > 90
     assert np.quantile(differences, 0.9) < 1e-6
@@ -567,12 +565,12 @@ def test_a_moving_wall_strikes_as_a_moving_body_would(mu: float) -> None:
 def test_no_contacts_contacts_that_leave_and_rows_that_cannot_move() -> None:
     u = np.array([1.0, -2.0, 0.5])
     nothing = resolve(on_the_ground(np.zeros((0, 3, 3)), u, 0.5, 0.5))
-    assert nothing.code == RESOLVED
+    assert nothing.code == SOLVED
     np.testing.assert_array_equal(nothing.u, u)
     W = np.eye(3)[None].repeat(2, axis=0)
     W[1] = 0.0
     impact = resolve(on_the_ground(W, u, 0.5, 0.5))
-    assert (impact.code, impact.state) == (RESOLVED, [SEPARATED, SEPARATED])
+    assert (impact.code, impact.state) == (SOLVED, [SEPARATED, SEPARATED])
     np.testing.assert_array_equal(impact.u, u)
     blocked = on_the_ground(np.zeros((1, 3, 3)), u, 0.5, 0.5)
     blocked.offset = np.array([[-1.0, 0.3, 0.0]])

@@ -17,7 +17,8 @@ from numba.core.registry import CPUDispatcher
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.contact.solvers import gauss_seidel as module
-from haptic_sim.contact.solvers.gauss_seidel import NOT_CONVERGED, SOLVED, GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.solvers.gauss_seidel import GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
 
 GRAVITY = 9.81  # [m/s^2]

@@ -22,14 +22,12 @@ from scipy.optimize import nnls
 
 from haptic_sim.contact.solvers import impulses
 from haptic_sim.contact.solvers.impulses import (
-    NOT_CONVERGED,
-    SOLVED_FREE,
-    SOLVED_NON_PULLING,
     ImpulseWorkspace,
     cholesky,
     cholesky_solve,
     resolve_collisions,
 )
+from haptic_sim.contact.solvers.outcomes import NON_PULLING, NOT_CONVERGED, SOLVED
 
 
 @dataclass
@@ -164,7 +162,7 @@ def test_one_contact_is_newtons_law(e: float) -> None:
     J = np.array([[-0.6, 0.8, r]])
     v_n = -0.6 * 0.4 - 0.8 * 0.3 + r * 2.0
     code, p = resolve(Problem(np.diag([m, m, inertia]), J, v, np.array([e])))
-    assert code == SOLVED_FREE
+    assert code == SOLVED
     assert p[0] == pytest.approx(-(1 + e) * v_n / (1 / m + r**2 / inertia), rel=1e-14)
 
 
@@ -174,7 +172,7 @@ def test_a_face_shares_the_impulse_between_its_ends(e: float) -> None:
     J = np.array([[-1.0, 0.0, 0.01], [-1.0, 0.0, -0.01]])
     problem = Problem(np.diag([2.0, 2.0, 0.005]), J, np.array([0.1, -0.2, 0.0]), np.full(2, e))
     code, p = resolve(problem)
-    assert code == SOLVED_FREE
+    assert code == SOLVED
     np.testing.assert_allclose(p, 0.5 * (1 + e) * 2.0 * 0.1, rtol=1e-13)
     np.testing.assert_allclose(problem.after(p), [-e * 0.1, -0.2, 0.0], rtol=0, atol=1e-14)
 
@@ -185,7 +183,7 @@ def test_independent_contacts_obey_newtons_law_together(e: float) -> None:
     for _ in range(200):
         problem = independent_problem(rng, e)
         code, p = resolve(problem)
-        assert code == SOLVED_FREE
+        assert code == SOLVED
         np.testing.assert_allclose(p, -np.linalg.solve(problem.A, problem.c), rtol=1e-8)
         after = problem.J @ problem.after(p)
         np.testing.assert_allclose(after, -e * problem.b, rtol=0, atol=1e-10 * np.abs(problem.b).max())
@@ -208,12 +206,12 @@ def test_overdetermined_contacts_equal_their_independent_subset(e: float) -> Non
         scale = np.abs(momentum).max()
         np.testing.assert_allclose(J.T @ p, momentum, rtol=0, atol=1e-9 * scale)
         np.testing.assert_allclose(problem.after(p), subset.after(p_n), rtol=0, atol=1e-9 * np.abs(subset.v).max())
-        if code == SOLVED_FREE:  # of all impulses with that momentum, the smallest: the pseudo-inverse
+        if code == SOLVED:  # of all impulses with that momentum, the smallest: the pseudo-inverse
             expected = -np.linalg.pinv(problem.A, rcond=1e-10) @ problem.c
             np.testing.assert_allclose(p, expected, rtol=0, atol=1e-7 * np.abs(p).max())
         codes.append(code)
-    assert codes.count(SOLVED_FREE) > 50
-    assert codes.count(SOLVED_NON_PULLING) > 10  # where the pseudo-inverse pulls, the sum is the same all the same
+    assert codes.count(SOLVED) > 50
+    assert codes.count(NON_PULLING) > 10  # where the pseudo-inverse pulls, the sum is the same all the same
 
 
 @pytest.mark.parametrize("e", RESTITUTIONS)
@@ -266,7 +264,7 @@ def test_energy_lost_is_that_of_the_theorem_with_its_half(e: float) -> None:
     for _ in range(100):
         problem = independent_problem(rng, e)
         code, p = resolve(problem)
-        assert code == SOLVED_FREE
+        assert code == SOLVED
         lost = 0.5 * (1 - e**2) * problem.b @ np.linalg.solve(problem.A, problem.b)
         energy = problem.energy(problem.v)
         assert energy - problem.energy(problem.after(p)) == pytest.approx(lost, rel=1e-8, abs=1e-10 * energy)
@@ -306,10 +304,10 @@ def test_the_non_pulling_resolution_is_the_complementary_one(e: str) -> None:
         code, p = resolve(problem)
         pseudo = -np.linalg.pinv(problem.A, rcond=1e-10) @ problem.c
         if pseudo.min() > -1e-9 * np.abs(pseudo).max():
-            assert code == SOLVED_FREE
+            assert code == SOLVED
             continue
         pulled += 1
-        assert code == SOLVED_NON_PULLING
+        assert code == NON_PULLING
         expected = non_pulling_velocity(problem)
         np.testing.assert_allclose(problem.after(p), expected, rtol=0, atol=1e-7 * np.abs(problem.v).max())
     assert pulled > 50
@@ -322,9 +320,9 @@ def test_the_non_pulling_resolution_is_scipys(make: Callable[..., np.ndarray], e
     compared = 0
     for problem in problems(20265, 200, make, e):
         code, p = resolve(problem)
-        if code == SOLVED_FREE:
+        if code == SOLVED:
             continue
-        assert code == SOLVED_NON_PULLING
+        assert code == NON_PULLING
         L = np.linalg.cholesky(problem.D)
         W = np.linalg.solve(L, problem.J.T)
         expected = problem.after(nnls(W, -(1 + problem.e[0]) * (L.T @ problem.v))[0])
@@ -342,7 +340,7 @@ def test_every_resolution_is_reached_and_no_point_is_held_back(make: Callable[..
         code, p = resolve(problem)
         assert code != NOT_CONVERGED
         assert (p >= 0.0).all()
-        if code == SOLVED_NON_PULLING:
+        if code == NON_PULLING:
             slack, scale = problem.A @ p + problem.c, np.abs(problem.c).max()
             assert slack.min() >= -1e-4 * scale
             assert np.abs(slack * p).max() <= 1e-4 * scale * p.max()
@@ -357,8 +355,8 @@ def test_a_lever_that_would_be_held_back_leaves_faster() -> None:
     """
     J = np.array([[1.0, 1.0], [1.0, 3.0]])
     for w, code, expected in (
-        (-2.0, SOLVED_FREE, (0.5, 0.5)),
-        (-5.0, SOLVED_NON_PULLING, (0.0, 1.6)),
+        (-2.0, SOLVED, (0.5, 0.5)),
+        (-5.0, NON_PULLING, (0.0, 1.6)),
     ):
         problem = Problem(np.eye(2), J, np.array([-1.0, w]), np.zeros(2))
         found, p = resolve(problem)
@@ -418,7 +416,7 @@ def check_sound(problem: Problem, tolerance: float) -> None:
     assert (p >= 0.0).all()
     assert problem.gain(p) <= 1e-9
     slack, scale = problem.A @ p + problem.c, np.abs(problem.c).max()
-    if code == SOLVED_NON_PULLING:
+    if code == NON_PULLING:
         assert slack.min() >= -tolerance * scale
 
 
@@ -443,7 +441,7 @@ def test_copies_of_a_contact_act_as_one(copies: int, e: float) -> None:
     one = Problem(np.diag([2.0, 2.0, 0.005]), np.array([[-1.0, 0, 0.013]]), np.array([0.2, 0.1, -1.0]), np.array([e]))
     many = Problem(one.D, np.repeat(one.J, copies, axis=0), one.v, np.full(copies, e))
     code, p = resolve(many)
-    assert code == SOLVED_FREE
+    assert code == SOLVED
     np.testing.assert_allclose(p, resolve(one)[1][0] / copies, rtol=1e-12)
 
 
@@ -453,7 +451,7 @@ def test_nearly_equal_contacts(gap: float) -> None:
     J = np.array([[-1.0, 0.0, 0.01], [-1.0, 0.0, 0.01 + gap]])
     problem = Problem(np.diag([2.0, 2.0, 0.005]), J, np.array([0.1, 0.0, 0.0]), np.zeros(2))
     code, p = resolve(problem)
-    assert code in (SOLVED_FREE, SOLVED_NON_PULLING)
+    assert code in (SOLVED, NON_PULLING)
     assert (p >= 0).all()
     assert p.sum() == pytest.approx(0.1 / (1 / 2.0 + 0.01**2 / 0.005), rel=max(1e-6, 10 * gap))
     assert problem.gain(p) <= 1e-12
@@ -464,10 +462,10 @@ def test_rows_that_cannot_move_get_no_impulse() -> None:
     J = np.array([[0.0, 0.0], [-1.0, 0.0]])
     problem = Problem(np.eye(2), J, np.array([1.0, 0.0]), np.zeros(2))
     code, p = resolve(problem)
-    assert code == SOLVED_FREE
+    assert code == SOLVED
     np.testing.assert_allclose(p, [0.0, 1.0], rtol=1e-15)
     code, p = resolve(Problem(np.eye(2), J[:1], np.array([1.0, 0.0]), np.zeros(1)))
-    assert (code, p.tolist()) == (SOLVED_FREE, [0.0])
+    assert (code, p.tolist()) == (SOLVED, [0.0])
 
 
 @pytest.mark.parametrize("where", ["J", "v"])
@@ -475,7 +473,7 @@ def test_not_a_number_ends(where: str) -> None:
     """Nothing sensible can come out, but it must come out."""
     problem = Problem(np.eye(3), np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.2]]), np.array([-1.0, -2.0, 0.3]), np.ones(2))
     getattr(problem, where).flat[1] = np.nan
-    assert resolve(problem)[0] in (SOLVED_FREE, SOLVED_NON_PULLING, NOT_CONVERGED)
+    assert resolve(problem)[0] in (SOLVED, NON_PULLING, NOT_CONVERGED)
 
 
 def test_cholesky_against_numpy() -> None:

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haptic_sim.contact.solvers.lemke import INACCURATE, RAY, SOLVED, LcpError, lemke
+from haptic_sim.contact.solvers.lemke import LcpError, lemke
+from haptic_sim.contact.solvers.outcomes import INACCURATE, RAY, SOLVED, TOO_MANY
 from haptic_sim.contact.solvers.stewart_trinkle import (
     COMPLIANCE,
-    TOO_MANY,
     ContactProblem,
     build_problem,
     solve,

@@ -19,8 +19,9 @@ from haptic_sim.contact.solvers.frictional_impulses import (
     FrictionalWorkspace,
     resolve_frictional_impacts,
 )
-from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, SOLVED, TOLERANCE, GaussSeidelMemory, gauss_seidel
-from haptic_sim.contact.solvers.impulses import NOT_CONVERGED, resolve_freely, resolve_non_pulling, take_back
+from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, TOLERANCE, GaussSeidelMemory, gauss_seidel
+from haptic_sim.contact.solvers.impulses import resolve_freely, resolve_non_pulling, take_back
+from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts
 
@@ -166,7 +167,7 @@ def _sweep(packed, n, p):
     code, _, _, _ = gauss_seidel(n, s.some, s.friction, s.bias, s.u, s.p, s.memory, TOLERANCE, MAX_SWEEPS)
     for k in range(n):
         p[k] = s.p[k, 0]
-    return NOT_CONVERGED if code != SOLVED else SOLVED
+    return code
 
 
 @numba.njit(cache=True, nogil=True)
@@ -184,7 +185,7 @@ def collide_with_friction(packed, count):
         for d in range(3):
             a.impulses.p[i, d] = f.p[k, d]
         a.impulses.impact[i] = True
-    return 1 if code == 2 else 0
+    return int(code == NOT_CONVERGED)
 
 
 @numba.njit(cache=True, nogil=True)

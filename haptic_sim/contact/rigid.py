@@ -47,8 +47,8 @@ from haptic_sim.contact.response import (
 )
 from haptic_sim.contact.solvers.frictional_impulses import STEPS, resolve_frictional_impacts
 from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
-from haptic_sim.contact.solvers.lemke import SOLVED
 from haptic_sim.contact.solvers.mirtich import MirtichWorkspace, resolve_one_at_a_time
+from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.contact.solvers.stewart_trinkle import ContactProblem, stewart_trinkle
 from haptic_sim.dynamics.joints import after_impact, correct_guess, expect_friction, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
@@ -176,7 +176,7 @@ def _respond(packed, count, period):
         m = a.method
         f = m.impacts
         code = resolve_frictional_impacts(n, f.some, m.u, m.e, m.mu, STEPS, f.sweeps, f.work, f.p, f.state)
-        a.counts[UNRESOLVED] += 1 if code == 2 else 0
+        a.counts[UNRESOLVED] += code == NOT_CONVERGED
         n = _go_on(packed, count, period, n, False)
     _end(packed, count, period, collide)
 
@@ -304,7 +304,7 @@ def _solve(packed, count, lemke):
             m.p[i, d] = m.start[i, d]
     tolerance = a.material.tolerance
     code, _, _, _ = gauss_seidel(count, a.scaled, m.mu, m.bias, m.after, m.p, m.gauss_seidel, tolerance, MAX_SWEEPS)
-    return 0 if code == 0 else 1
+    return int(code != SOLVED)
 
 
 @numba.njit(cache=True, nogil=True)

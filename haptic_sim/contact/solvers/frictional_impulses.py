@@ -44,6 +44,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
 
 STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
@@ -61,8 +62,6 @@ _NO_SLIP = 1e-6  # of the velocities before: slower slip than that is none
 # columns of FrictionalWorkspace.path: normal velocity to reach, and reached; alpha; integrals of v dv / alpha; slip per
 # tangential impulse of a step
 TARGET, REACHED, SLOPE, COMPRESSION, REMAINING, SLIDE = range(6)
-
-RESOLVED, ENERGY_LIMITED, NOT_CONVERGED = 0, 1, 2
 
 # state of a contact after the impact: without an impulse of its own; slip zero; as before or new; against before
 SEPARATED, STICKING, SLIDING, REVERSED = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
@@ -437,7 +436,7 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
         state: SEPARATED, STICKING, SLIDING or REVERSED to fill, (C,) int8.
 
     Returns:
-        RESOLVED; ENERGY_LIMITED: friction with restitution would have added energy, and the rebound was reduced; or
+        SOLVED; ENERGY_LIMITED: friction with restitution would have added energy, and the rebound was reduced; or
         NOT_CONVERGED: the sweeps of the last step did not do, contacts may still approach. All add no energy.
     """
     nv = u.shape[0]
@@ -454,7 +453,7 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
         steps = 1
     for k in range(nv):
         work.u[0, k] = u[k]
-    code = RESOLVED
+    code = SOLVED
     change = _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, work.u[0], work.bouncing)
     if not change <= _CONVERGED * largest:
         code = NOT_CONVERGED

@@ -35,9 +35,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts, coupling
-
-SOLVED, NOT_CONVERGED = 0, 1
 
 TOLERANCE = 1e-9  # [m/s]
 MAX_SWEEPS = 300

@@ -21,12 +21,11 @@ import math
 import numba
 import numpy as np
 
+from haptic_sim.contact.solvers.outcomes import NON_PULLING, NOT_CONVERGED, SOLVED
 from haptic_sim.linalg import cholesky, cholesky_solve
 
 RANK_TOLERANCE = 1e-10  # a pivot below this part of the largest one is a dependent contact
 _SLACK = 1e-12  # relative to the largest entry: what rounding may leave of a zero
-
-SOLVED_FREE, SOLVED_NON_PULLING, NOT_CONVERGED = 0, 1, 2
 
 
 class ImpulseWorkspace:
@@ -281,7 +280,7 @@ def resolve_non_pulling(n, W, v_n, c, G, H, small, vectors, index, p):
         for j in range(nv):
             W[i, j] *= length[i]
     if solved:
-        return SOLVED_NON_PULLING
+        return NON_PULLING
     _damp(W, n, v_n, small, p)
     return NOT_CONVERGED
 
@@ -298,11 +297,11 @@ def resolve_collisions(n, W, v_n, restitution, c, G, H, small, vectors, index, p
         c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
 
     Returns:
-        SOLVED_FREE: THESIS (4.36); SOLVED_NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
+        SOLVED: THESIS (4.36); NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
         those of the last iterate scaled so that no energy is added.
     """
     if resolve_freely(n, W, v_n, restitution, c, G, H, small, index, p):
-        return SOLVED_FREE
+        return SOLVED
     return resolve_non_pulling(n, W, v_n, c, G, H, small, vectors, index, p)
 
 

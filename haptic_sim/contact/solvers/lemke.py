@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-SOLVED, RAY, ITERATIONS, INACCURATE = 0, 1, 2, 3
+from haptic_sim.contact.solvers.outcomes import INACCURATE, ITERATIONS, MEANING, RAY, SOLVED
 
 PIVOTS_PER_ROW = 5  # cap on the pivots; contacts take 0.6 a row, at most 2.2 of 10,000 random problems
 _PIVOT = 1e-10  # an entry of the entering column below this part of the largest one, or of 1, is rounding
@@ -31,11 +31,6 @@ _TIE = 1e-11  # basic variables that fall below this part reach zero together
 _ACCURACY = 1e-9  # by how much w may miss its conditions, relative to the largest |q|
 _ROUNDING = 1e-16  # of the terms of a row
 _LEAST = 1e-140  # numbers whose largest is below this, or above its inverse, are not scaled: products could overflow
-_MEANING = {
-    RAY: "ends on a secondary ray: no solution was found",
-    ITERATIONS: "reached the cap on pivots",
-    INACCURATE: "lost its accuracy to rounding",
-}
 
 
 class LcpError(ArithmeticError):
@@ -43,7 +38,7 @@ class LcpError(ArithmeticError):
 
     def __init__(self, code: int, n: int):
         self.code = code
-        super().__init__(f"Lemke's method on {n} rows {_MEANING[code]}")
+        super().__init__(f"Lemke's method on {n} rows {MEANING[code]}")
 
 
 class LemkeMemory(NamedTuple):

@@ -46,10 +46,10 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.contact.solvers.lemke import INACCURATE, PIVOTS_PER_ROW, SOLVED, LemkeMemory, solve_lcp
+from haptic_sim.contact.solvers.lemke import PIVOTS_PER_ROW, LemkeMemory, solve_lcp
+from haptic_sim.contact.solvers.outcomes import INACCURATE, SOLVED, TOO_MANY
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 
-TOO_MANY = 4  # contacts for the memory; the other codes are those of lemke.py
 COMPLIANCE = 1e-6  # of 1/effective mass: rounding does not reach it (1e-9 would be lost), and nothing is felt of it
 
 _SECOND_TRY = 100.0  # times the compliance, where Lemke's method failed with it
