@@ -59,9 +59,7 @@ from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
 
 PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench")
-COPIED = (
-    6000  # [B] of LLVM's bitcode: a longer kernel is called by its symbol, where a copy would not be inlined anyway
-)
+COPIED = 6000  # [B] of LLVM's bitcode; what is longer is called by its symbol, as no copy is inlined
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
 _TOOLS = (sys.version, numba.__version__, llvmlite.__version__)

@@ -99,11 +99,11 @@ def read(path):
 def done(tmp_path_factory):
     directory = tmp_path_factory.mktemp("run")
     _, found = run(directory)
-    return directory, pages.write(directory, found)
+    return directory, pages.write(directory, found), found
 
 
 def test_the_page_is_well_formed_and_self_contained(done):
-    directory, path = done
+    directory, path, _ = done
     assert path == directory / "report.html"
     page = read(path)
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
@@ -137,7 +137,9 @@ def test_the_page_says_what_was_run_and_found(done):
         "a machine",
     ):
         assert expected in text, expected
-    assert "does not hold" not in text
+    verdicts = [claim.holds for claim in done[2].claims]
+    for verdict, shown in ((True, "✓ holds"), (False, "✗ does not hold"), (None, "– undecided")):
+        assert text.count(shown) == verdicts.count(verdict)
 
 
 def test_figures_are_small_svg_files_without_dates(done):
@@ -153,7 +155,7 @@ def test_figures_are_small_svg_files_without_dates(done):
 
 
 def test_rewriting_gives_the_same_bytes(done):
-    directory, path = done
+    directory, path, _ = done
     (directory / "figures" / "stale.svg").write_text("<svg/>")
     before = {file.name: file.read_bytes() for file in (path, *(directory / "figures").glob("*.svg"))}
     pages.write(directory)  # without the analysis: it is made again
