@@ -138,7 +138,7 @@ def test_the_page_says_what_was_run_and_found(done):
     ):
         assert expected in text, expected
     verdicts = [claim.holds for claim in done[2].claims]
-    for verdict, shown in ((True, "✓ holds"), (False, "✗ does not hold"), (None, "– undecided")):
+    for verdict, shown in ((True, "✓ holds"), (False, "✗ does not hold"), (None, "\N{EN DASH} undecided")):
         assert text.count(shown) == verdicts.count(verdict)
 
 
