@@ -1,7 +1,7 @@
-"""Experiments: catalogue, runner, record, replay, report, viewer, command line.
+"""Experiments: their catalogue, runs, recordings, replay, reports and the command line.
 
-For programs: `run` runs a trial, `load_trial` loads one, `save_figure` draws curves as the reports do. Each is imported
-when it is first used.
+For programs: `run` runs a trial, `load_trial` loads a recorded one, `save_figure` draws curves in the style of the
+reports. Each is imported at its first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m haptic_bench`: the command line, and the mending of an environment that lacks something."""
+"""`python -m haptic_bench`: the command line, which first repairs an incomplete environment of a checkout."""
 
 from haptic_bench.set_up import failures
 

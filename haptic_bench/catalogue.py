@@ -1,4 +1,4 @@
-"""The experiments that come with haptics: where they are, what they are called. Standard library only."""
+"""The catalogue: names and files of the experiments that come with haptics. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What serves every ROS 2 node: servo thread, leader of the tick, inbox, lifecycle, parameters, process. No physics."""
+"""The parts that all ROS 2 nodes share: servo thread, leader, inbox, lifecycle, parameters, process. No physics."""

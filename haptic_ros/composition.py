@@ -1,4 +1,4 @@
-"""Several nodes in one process, which hand each other their messages by direct call."""
+"""Several nodes in one process, which pass messages to each other by direct call."""
 
 from __future__ import annotations
 

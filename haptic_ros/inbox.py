@@ -1,4 +1,4 @@
-"""Waiting for serialised messages on an rcl wait set, beside an executor that must not take them."""
+"""Reception of serialised messages on an rcl wait set, beside an executor that must not take them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node that leads a trial: it has the clock, starts the first tick when all are ready, and ends the trial.
+"""The node that leads a trial: it has the clock, starts the first tick when all nodes are ready, and ends the trial.
 
 The driver leads where there is a device; without one, the environment with the operator in it.
 """

@@ -1,4 +1,4 @@
-"""A process of one node, or of several that are composed."""
+"""A process with one node, or with several composed nodes: start, signals, end."""
 
 from __future__ import annotations
 

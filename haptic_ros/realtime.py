@@ -1,4 +1,4 @@
-"""On the wall clock: absolute deadlines, priority, and what is measured of both."""
+"""Timing in realtime: absolute deadlines, thread priorities, and measurements of both."""
 
 from __future__ import annotations
 

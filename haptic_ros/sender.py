@@ -1,6 +1,7 @@
-"""Taking a serialised message together with who sent it, which rclpy does not tell: by rcl itself, through ctypes.
+"""Reception of a serialised message together with its publisher, which rclpy does not give: by rcl itself, with ctypes.
 
-The identity of a publisher (its GID) is the middleware's: it is in the graph of the node, and comes with each message.
+The identity of a publisher (its GID) is the middleware's: it is known in the graph of the node, and comes with each
+message.
 """
 
 from __future__ import annotations

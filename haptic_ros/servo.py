@@ -1,11 +1,11 @@
-"""What every node on the servo path shares: lifecycle, parameters, a servo thread that blocks on its topics.
+"""The base of every node on the servo path: lifecycle, parameters, a servo thread that blocks on its topics.
 
-The servo thread waits on an rcl wait set for serialised messages and publishes serialised ones; an executor in a
-thread of its own serves parameters and lifecycle. Servo subscriptions are in a callback group that never may execute,
-or the executor would take their messages away.
+The servo thread waits on an rcl wait set for serialised messages and publishes serialised ones; an executor in a second
+thread serves parameters and lifecycle. Servo subscriptions are in a callback group that the executor may never run,
+because it would take their messages.
 
-A trial starts behind a barrier: a node says `ready` on `trial_events` once each of its publishers has found all its
-subscriptions and the other way round; the driver starts the first tick when all are ready.
+A trial starts behind a barrier: a node publishes `ready` on `trial_events` once each of its publishers has found all
+its subscriptions and the other way round; the driver starts the first tick when all nodes are ready.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The middleware's segments in shared memory, which stay when their process is killed."""
+"""The middleware's segments in shared memory, which remain when their process is killed: found and removed."""
 
 from __future__ import annotations
 

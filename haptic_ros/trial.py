@@ -1,4 +1,4 @@
-"""What all nodes of a trial know of it: its topics, who listens to them, its parameters."""
+"""What all nodes of a trial know of it: its topics, their subscribers, its parameters."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every analysis shows its numbers with: figures, units, the health of a realtime trial."""
+"""What studies and reports share: metrics and claims, figures, readable units, the health of a realtime trial."""

@@ -1,4 +1,8 @@
-"""What an analysis comes to: metrics, claims, and the words in which they are shown."""
+"""Results of an analysis: metrics and claims, with the texts by which they are shown.
+
+A study declares each metric as a `Quantity` and each claim as a `Statement`, once. `Statement.judged` makes the `Claim`
+of a trial, and an `Analysis` holds the metrics and claims of one trial.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Figures of a report: curves of several runs side by side, as SVG.
+"""Figures of a report: curves of several runs in common panels, as SVG.
 
-matplotlib is imported where a panel is drawn, so that nothing else pays for it; there is no pyplot state. The
-same data give the same bytes.
+matplotlib is imported when a panel is drawn, so that other commands start without it; no global state (pyplot) is used.
+The same data give the same bytes.
 """
 
 from __future__ import annotations

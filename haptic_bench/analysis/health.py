@@ -1,4 +1,4 @@
-"""The health of a realtime trial: what the driver measured of its ticks, in numbers, in words and as figures."""
+"""The health of a realtime trial: the driver's timing measurements as numbers, texts and figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units in which numbers are fit to read."""
+"""Readable units of numbers: the prefix of a unit by the largest value, and the number of digits."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Benchmark of exact constraints and of held linkages: how exactly constraints and energy are kept, what steps cost.
+"""Benchmark of exact constraints and of held linkages: their residuals, energy errors and step times.
 
  - residual: the largest norm of the holonomic residuals over a minute at 1 kHz of every experiment with an exactly
    constrained tool, solved by `projection`. YUN's two start on their constraints for it.
  - energy: the largest relative error over 10 s of systems without damping, forces and gravity, from random velocities
-   that the constraints allow, whose fastest angle turns at the speed given.
- - steps: of the solver alone, and of the whole tool as the environment steps it (message, hand, energy balance).
- - hand quantities: `Hand.refresh` (rank, directions, metric, inverse inertia, accelerations at the hand), and with it
-   all of `Multibody.refresh` that they need (Pinocchio's terms, factor of the inertia, hand Jacobian); in a new
-   random configuration at every step. The arm held by its forearm has directions of topological constraint, for which
-   the Jacobian is decomposed; the others, almost everywhere, do not.
+   that satisfy the constraints, scaled so that the fastest angle turns at the given speed.
+ - steps: time of the solver alone, and of the whole tool as the environment steps it (message, hand, energy balance).
+ - hand quantities: time of `Hand.refresh` (rank, directions, metric, inverse inertia, accelerations at the hand), and
+   with it the parts of `Multibody.refresh` that it needs (Pinocchio's terms, factor of the inertia, hand Jacobian), in
+   a new random configuration at every step. The arm held by its forearm has directions of topological constraint, for
+   which the Jacobian is decomposed; the others have none in almost every configuration.
 
-Steps are taken in turns with `pin.computeAllTerms` of the same model, or for the constrained tools of an arm of six
-joints, which machines differ by alike: ratios are to that.
+Steps alternate with `pin.computeAllTerms` of the same model (for constrained tools: of an arm of six joints), whose
+time depends on the machine in the same way. Ratios are relative to that time.
 """
 
 from __future__ import annotations

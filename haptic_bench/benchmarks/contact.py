@@ -1,17 +1,17 @@
 """Benchmark of the contact methods: time of a step against the number of contacts, beside MuJoCo's on the same scene.
 
-A step of ours is `Environment.step`: coal, Pinocchio, contacts, integration and energy balance; MuJoCo's is `mj_step`
-with an elliptic cone, both called from Python. Scenes:
+A step of ours is `Environment.step`: coal, Pinocchio, contacts, integration and energy balance. MuJoCo's is `mj_step`
+with an elliptic cone. Both are called from Python. Scenes:
 
  - corner: a box held in a corner of two planes, 8 contacts;
  - feet: one body on 1 to 200 feet, so that the degrees of freedom stay 6;
- - impact: the same body striking the floor with all its feet at once, put back before every step, which is what a step
-   costs at worst (methods that have no collisions are left out);
- - tower: boxes on top of each other, 4 contacts a box; wall: boxes in bond, each on two others.
+ - impact: the same body striking the floor with all its feet at once, put back before every step, which is the most
+   expensive step (methods that have no collisions are left out);
+ - tower: boxes on top of each other, 4 contacts for each box; wall: boxes in bond, each on two others.
 
-All contestants take turns, some steps each, so that whatever else the machine does falls on all of them: ratios are
-of medians over the same stretch of time. Targets are of wall time; the processor time of the thread (with 0.3 to
-1 us of asking for it) is beside it, as the 99th percentiles of wall time may be those of other work on the machine.
+All methods and simulators take turns, some steps each, so that other work of the machine affects all alike: ratios are
+of medians over the same interval. Targets are of wall time. The processor time of the thread is shown beside it (its
+measurement takes 0.3 to 1 us), because the 99th percentile of the wall time may be caused by other work of the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Benchmark of the graph on the wall clock: round trips against an empty chain's, answers in time, CPU, lost messages.
+"""Benchmark of the ROS graph in realtime: round trips, answers in time, CPU time, lost messages.
 
-Trials and empty chains alternate, so that what else the machine does falls on both; figures are medians over the
-repetitions, ratios medians of the ratios of neighbours.
+Trials alternate with empty chains (nodes that only pass messages on), so that other work of the machine affects both.
+Figures are medians over the repetitions, ratios are medians of the ratios of neighbouring runs.
 """
 
 from __future__ import annotations

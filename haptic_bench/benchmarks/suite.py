@@ -1,4 +1,4 @@
-"""Benchmarks: what a tick costs, as a table and JSON; ratios are of figures measured in one run."""
+"""The benchmarks by name, and the time of a tick, as a table and JSON; ratios compare figures of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long steps take, measured in turns, so that whatever else the machine does falls on all contestants alike."""
+"""Times of steps, measured in turns, so that other work of the machine affects all compared functions alike."""
 
 from __future__ import annotations
 

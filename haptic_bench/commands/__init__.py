@@ -1,1 +1,1 @@
-"""The command line and what its commands do."""
+"""The command line: its commands and options, the preparation before it, and its shell."""

@@ -1,4 +1,7 @@
-"""What the commands do; command_line.py says which there are."""
+"""The functions of the commands run, list, validate, replay, report, repair, benchmark and test.
+
+command_line.py declares the commands and calls these functions.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The command line: its commands and options, what is wrong with them, and how a command ends.
+"""The command line: its commands and options, the check of its arguments, and how a command ends.
 
-Standard library only: it answers what it can before there is an environment, and at once. What a command does is in
-the module that stands with it, which is imported when it is called.
+Standard library only: commands that need no environment are answered at once. The function of a command is named beside
+its options (MODULE:FUNCTION), and its module is imported when the command is called.
 
-Exit status: 0 done, 1 the run failed, 2 bad input, 128 and the number of the signal that ended it.
+Exit status: 0 done, 1 the run failed, 2 bad input, 128 plus the number of the signal that ended it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A shell, or a program, in the environment of the command line: with rclpy, the messages and our packages."""
+"""The command `shell`: a shell, or a program, in our environment, with rclpy, the messages and our packages."""
 
 from __future__ import annotations
 

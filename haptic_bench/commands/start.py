@@ -1,6 +1,6 @@
-"""How `./haptics` becomes the program: it prepares the environment where something is missing, and starts anew in it.
+"""The start of `./haptics`: it prepares the environment if something is missing, and starts itself again in it.
 
-Standard library only, as what it prepares with.
+Standard library only, because the environment may not exist yet.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """Compile the kernels of a command before it runs, on all cores, so that no trial waits for them.
 
-A kernel is compiled when it is first called, and kept for all that follow (haptic_sim/kernel_cache.py). So the parts
-of a trial are called in processes of their own, where one finds what another has compiled; and then a few ticks of the
-trial and of those that its study compares it with, which call what is left. What a later trial needs is compiled when
-it is called.
+A kernel is compiled when it is first called, and kept for all later processes (haptic_sim/kernel_cache.py). So the
+parts of a trial are called in several processes, each of which finds the kernels that the others have compiled. Then a
+few ticks of the trial, and of the references that its study compares it with, call the remaining kernels. Kernels that
+only a later trial needs are compiled when they are called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Experiments from their files: one YAML file each, validated before anything starts."""
+"""Loading an experiment: its YAML file with settings applied, validated before anything starts."""
 
 from __future__ import annotations
 

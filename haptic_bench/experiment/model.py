@@ -1,4 +1,4 @@
-"""What an experiment is: its sections, which are the parameters of the cores."""
+"""The data model of an experiment: its sections, which are the parameters of the cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of all keys of an experiment, made from the declarations.
+"""The reference page of all keys of an experiment, made from the declarations of the parameters.
 
 `python -m haptic_bench.experiment.reference` prints the page.
 """

@@ -1,4 +1,7 @@
-"""An experiment resolved: what it leaves open is said in full, and its world is made sure of."""
+"""Resolution of an experiment: open keys get their values, the world is built, and the whole is checked.
+
+The result is a `Trial`, from which all that run, record, analyse or report it take the experiment and its world.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sections of an experiment must satisfy together."""
+"""Rules between the sections of an experiment, which no section can check alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Studies by name.
+"""The study of an experiment, found by its name.
 
-A study is a module of `haptic_bench.studies` that an experiment names in its key `analysis`. Studies stand on
-experiments, so nothing here imports one: it is found by that name, when an experiment asks for it.
+A study is a module of `haptic_bench.studies`, which an experiment names in its key `analysis`. Studies import
+experiments, so no module here may import a study: it is looked up by name when an experiment needs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The environment of a trial without a device, with the operator's wrench on the tool: it leads the trial itself."""
+"""Environment node of a trial without a device: it applies the operator's wrench to the tool, and leads the trial."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
     composed environment|local_model --ros-args ...
 
-The nodes are the same, with their own names, parameters and lifecycle; all topics are still published.
+The nodes are the same as in separate processes, with their own names, parameters and lifecycle; all topics are still
+published.
 """
 
 from __future__ import annotations

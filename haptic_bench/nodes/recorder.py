@@ -1,7 +1,7 @@
 """Recorder node: writes the bag of a trial.
 
-In lockstep it is part of the trial: ready before it starts, it says every few ticks how far the bag is
-complete, and closes it when the driver says that the trial has ended.
+In lockstep it takes part in the trial: it reports ready before the start, reports every few ticks up to which tick the
+bag is complete, and closes the bag when the driver reports the end of the trial.
 """
 
 from __future__ import annotations

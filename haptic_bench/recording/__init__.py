@@ -1,1 +1,1 @@
-"""What is recorded of a trial: bags, the messages in the order of the tick, and the tables that are made of them."""
+"""Recordings of a trial: its bag, the messages in the order of the ticks, and the tables made from them."""

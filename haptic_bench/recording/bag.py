@@ -1,13 +1,13 @@
 """Rosbag2 directories with MCAP storage, written, read and repaired without ROS.
 
-What `ros2 bag`, rosbags and the mcap tools read: `bag_0.mcap`, and `metadata.yaml` of version 9 (Jazzy).
+The format is that of `ros2 bag`, rosbags and the mcap tools: `bag_0.mcap`, and `metadata.yaml` of version 9 (Jazzy).
 
-The file is written by mcap's Writer. Messages are kept until the chunk that holds them is in the file, and a Writer
-that an exception has left half way is not used again: a new one is given what is in the file and continues there. So
-an interrupted run, and one on a full disk, close to a sound bag.
+The file is written by mcap's Writer. Messages are kept in memory until their chunk is in the file. After an exception
+the Writer may be in the middle of a record, so it is not used again: a new Writer continues after the last complete
+record. So an interrupted run, and one on a full disk, close to a valid bag.
 
-Chunks are not compressed (nor are rosbag2's by default): their bytes depend on no compressor's version, and
-the whole messages of a chunk that was cut off can still be recovered.
+Chunks are not compressed (nor are rosbag2's by default). So their bytes do not depend on the version of a compressor,
+and the complete messages of a chunk that was cut off can still be recovered.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What is recorded of a trial, in the order of the tick, whichever way and in whichever order it arrives.
+"""The messages of a trial in the order of the ticks, whatever the order of their arrival.
 
 So the bag of a lockstep trial holds the same messages in the same order, with the same times, as that of an offline
 run. A message that is sent again is recorded once.
 
-What belongs to a tick is stored with the time at which the tick began, by the stamp of its first message: ROS time in
-realtime, otherwise k T.
+The messages of a tick are stored with the time at which the tick began, from the stamp of its first message: ROS time
+in realtime, otherwise k T.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples: one row a tick, joined from the recorded messages; the table behind `samples.csv`."""
+"""Samples: the table of `samples.csv`, one row for each tick, joined from the recorded messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""summary.json: what a trial or a sweep came to, in the directory that it left."""
+"""summary.json: the results of a trial or a sweep, in its directory."""
 
 from __future__ import annotations
 

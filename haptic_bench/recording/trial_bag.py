@@ -1,4 +1,4 @@
-"""The bag of a trial: its topics, what is written once, and the messages in the order of the tick."""
+"""The bag of a trial: its topics, the messages that are written once, and the messages in the order of the ticks."""
 
 from __future__ import annotations
 

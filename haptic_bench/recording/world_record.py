@@ -1,4 +1,4 @@
-"""The recorded world states of a trial: the tables behind `bodies.csv` and `contacts.csv`."""
+"""The recorded world states of a trial: the tables of `bodies.csv` and `contacts.csv`."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
 """The ideal: one rigid planar body among rigid, frictionless, fixed half-planes, simulated event by event.
 
-What a perfectly rigid world would do under a given wrench (the "ideal" of THESIS 4.5): a reference for the
-contact code of the servo loop, with which it shares nothing. Between events the motion is integrated with the
-resting contacts held on their walls; events are
+This is the motion in a perfectly rigid world under a given wrench (the "ideal" of THESIS 4.5). It is a reference for
+the contact code of the servo loop and shares no code with it. Between events the motion is integrated with the resting
+contacts held on their walls. Events are
 
 - an impact, when a vertex reaches a wall: Newton's law at all touching vertices at once, without pulling;
 - an opening, when a wall would have to pull to keep a vertex;
 - a breakpoint, where the wrench is not smooth.
 
-Notation: q = (x, y, theta) is the pose of the body in the world, at its centre of mass [m, m, rad], and v
-its rate; the wrench is (fx, fy, tau) at the centre of mass in world axes [N, N, N m]. A *pair* is a vertex r
-and a wall, with the separation s = n . (c + R r) - offset, where c = (x, y) and R turns by theta. Its rate is
-J v, with J = (nx, ny, n . R r turned by 90 degrees). D = diag(mass, mass, inertia).
+Notation: q = (x, y, theta) is the pose of the body in the world, at its centre of mass [m, m, rad], and v its rate; the
+wrench is (fx, fy, tau) at the centre of mass in world axes [N, N, N m]. A *pair* is a vertex r and a wall, with the
+separation s = n . (c + R r) - offset, where c = (x, y) and R is the rotation by theta. Its rate is J v, with
+J = (nx, ny, n . R r turned by 90 degrees). D = diag(mass, mass, inertia).
 
-The limits of exactness are the constants below and the tolerances of the integrator. A wall is one-sided
-and has no ends, so only vertices can touch it. Without friction the motion and the total wrench of the
-walls are unique; how contacts that depend on each other (four in a corner) share it is not.
+The accuracy is limited by the constants below and the tolerances of the integrator. A wall is one-sided and unbounded,
+so only vertices can touch it. Without friction the motion and the total wrench of the walls are unique; the
+distribution of this wrench over dependent contacts (four in a corner) is not.
 """
 
 from __future__ import annotations

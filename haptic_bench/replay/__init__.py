@@ -1,1 +1,1 @@
-"""What is done with a recorded trial: played back, simulated again, compared, repaired."""
+"""Recorded trials played back, simulated again, compared and repaired."""

@@ -1,4 +1,4 @@
-"""Playing a recorded trial back on ROS 2: the recorded messages on their topics, in their time."""
+"""Playback of a recorded trial on ROS 2: the recorded messages on their topics, at their times."""
 
 from __future__ import annotations
 

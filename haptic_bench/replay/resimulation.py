@@ -1,7 +1,7 @@
-"""Re-simulating a recorded trial message by message, from the inputs that each core really had.
+"""Re-simulation of a recorded trial message by message, with the inputs that each core had.
 
-Each message names the messages that it answers, so this holds for realtime trials as well, where what a core had at a
-tick depends on the clock: every core is given its recorded inputs, and must give the recorded output, bit by bit.
+Each message names the messages that it answers. So this also works for realtime trials, in which the inputs of a core
+at a tick depend on the clock: every core gets its recorded inputs, and must give the recorded output, bit by bit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a recorded trial is whole, whether it simulates again, and the repair of one that is damaged."""
+"""Verification of a recorded trial: is it undamaged, and does it simulate again to the same bits? Its repair."""
 
 from __future__ import annotations
 

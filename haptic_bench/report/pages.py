@@ -1,4 +1,4 @@
-"""The report of a trial or a sweep: one self-contained page, and its figures as files."""
+"""The report of a trial or a sweep: one self-contained page of HTML, and its figures as files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The servo graph of an experiment as data: which nodes there are and what they are told.
+"""The servo graph of an experiment as data: its nodes with their parameters.
 
-One list for two front ends: `launch/bench.launch.py` turns it into launch_ros actions, the built-in runner into
-processes.
+This list is used twice: `launch/bench.launch.py` turns it into launch_ros actions, the built-in runner into processes.
 """
 
 from __future__ import annotations

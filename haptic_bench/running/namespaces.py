@@ -1,4 +1,4 @@
-"""Namespaces of running trials: each has its own, so that two trials on one machine do not meet."""
+"""Namespaces of running trials: each trial has its own, so that two trials on one machine do not share topics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Offline: all cores in one process, without ROS, as fast as possible.
 
-The cores exchange the very messages that the nodes exchange, so the results are those of the ROS graph in lockstep,
-bit by bit.
+The cores exchange the same messages as the nodes, so the results are those of the ROS graph in lockstep, bit by bit.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The built-in runner: the nodes of a graph as processes, watched and always stopped.
 
-Does what `ros2 launch` does where ROS 2's launch is not installed. The leader - the driver, or without a device the
-environment - conducts: when it ends well, so does the trial; any other node that ends before it ends the trial with an
-error.
+It does the work of `ros2 launch` where ROS 2's launch is not installed. The leader (the driver, or without a device the
+environment) decides the end: when it ends well, the trial ends well; any other node that ends before it ends the trial
+with an error.
 
-The processes are forks of this one, which has imported all that the nodes need: that each did so on its own was most
-of the time from the command to the first tick. Nothing of the middleware is open in this one, and none of its threads
-holds a lock that a node needs.
+The processes are forks of this one, which has imported the modules of all nodes: separate imports took most of the time
+from the command to the first tick. This process opens no part of the middleware, and none of its threads holds a lock
+that a node needs.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What runs before there is an environment, and makes it: standard library only."""
+"""Preparation of the environment of a checkout, before its packages can be imported: standard library only."""

@@ -1,6 +1,6 @@
-"""How a program of haptics ends: its exit statuses, the end by a signal, and by an error of our own.
+"""How a program of haptics ends: its exit statuses, the end by a signal, and the end by an internal error.
 
-Standard library only, since it is the first to be imported.
+Standard library only, because it is imported first.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Makes what `./haptics` needs and a clean checkout lacks.
+"""Makes the environment that `./haptics` needs and a clean checkout lacks.
 
-Standard library only, since it runs before anything is there.
+Standard library only, because it runs before any package is installed.
 
-Everything is below `.haptics/` of the checkout and is made in three stages:
+All files are below `.haptics/` of the checkout and are made in three stages:
 
 - environment: `venv/`, with the packages pinned in requirements.lock (ROS 2 among them, from wheels);
-- interfaces: `source/`, `build/`, `install/`, the messages of this package, built by colcon against that;
-- kernels: the Numba kernels of the first command, compiled meanwhile on the other cores (see warm.py); others are
-  compiled when they are first called.
+- interfaces: `source/`, `build/`, `install/`: the messages of this package, built by colcon with that environment;
+- kernels: the Numba kernels of the first command, compiled meanwhile on the other cores (see warm.py); other kernels
+  are compiled when they are first called.
 
-A stage that is done leaves a stamp, written last: a key (what it was made from) and a listing (what it
-made). A stage whose stamp is missing or unreadable, has another key, or lists something that is gone, is made
-again from nothing. Comparing takes a few milliseconds, so every start does it.
+A finished stage has a stamp, written last: a key (the inputs of the stage) and a listing (its files). A stage whose
+stamp is missing or unreadable, has another key, or lists a missing file, is made again from the beginning. The
+comparison takes a few milliseconds and is done at every start.
 
-Where a ROS 2 is sourced, its packages take the place of the wheels: see sourced_ros.py.
+Where a ROS 2 is sourced, its packages replace the wheels: see sourced_ros.py.
 """
 
 import contextlib

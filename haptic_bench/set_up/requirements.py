@@ -1,6 +1,6 @@
-"""Which versions of other packages this one needs, and what of them is not there.
+"""Required versions of other packages, and which of them are missing or too old.
 
-Standard library only: it is asked before anything is imported.
+Standard library only, because it is used before any other import.
 """
 
 import importlib

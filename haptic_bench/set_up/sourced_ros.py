@@ -1,14 +1,15 @@
 """The environment of a checkout where a ROS 2 is sourced: its packages instead of the wheels.
 
-Standard library only, as prepare.py, which chooses this where ROS_DISTRO is set and AMENT_PREFIX_PATH names a
-prefix with rclpy. Below `.haptics/ros/`, so that shells with and without ROS 2 do not disturb each other, are
+Standard library only, as prepare.py, which uses this module where ROS_DISTRO is set and AMENT_PREFIX_PATH names a
+prefix with rclpy. The stages are below `.haptics/ros/`, so that shells with and without ROS 2 do not disturb each
+other:
 
-- environment: `venv/`, which sees the system's packages, with what those lack from pip;
+- environment: `venv/`, which sees the system's packages, with the missing ones from pip;
 - interfaces: built as an overlay, or those of a sourced workspace in which this package was built;
 - kernels: as with wheels.
 
-The binaries of ROS 2 and of its Pinocchio were built for the NumPy of the system, so that one is kept, and pip
-chooses what fits it. Pinocchio and coal must be the system's too: those on PyPI ask for NumPy 2, and their
+The binaries of ROS 2 and of its Pinocchio were built for the NumPy of the system, so that NumPy is kept, and pip
+chooses packages that fit it. Pinocchio and coal must be the system's too: those on PyPI need NumPy 2, and their
 libraries have the same names, so that LD_LIBRARY_PATH would mix the two.
 """
 

@@ -1,6 +1,6 @@
-"""Studies: what an experiment is about - its metrics, the published claims, extra columns and figures.
+"""Studies: the metrics, published claims, additional columns and figures of an experiment.
 
-Each experiment names its study in `analysis`; there is a module for each.
+Each experiment names its study in the key `analysis`, and each study is a module of this folder.
 """
 
 from __future__ import annotations

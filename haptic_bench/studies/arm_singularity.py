@@ -1,4 +1,4 @@
-"""The arm of a robot held by its wrist, or its elbow, and moved through a singularity: directions come and go."""
+"""The arm of a robot, held by its wrist or elbow and moved through a singularity, where blocked directions appear."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A ball and a cube that bounce and come to rest (IGMS III-E, figure 6).
 
 The published figure is a diagram: collisions while a contact bounces, complementarity once it is steady, and a
-tolerance (`contact.bounce`) that tells them apart. Here it is seen at work, beside the closed form of a bouncing ball
-and beside the other contact methods. A central impact without friction has the same restitution by Newton's and by
+tolerance (`contact.bounce`) that separates both cases. Here this method is compared with the closed form of a bouncing
+ball and with the other contact methods. A central impact without friction has the same restitution by Newton's and by
 Stronge's law. The ball also falls on the wall of THESIS (4.5), as printed and clamped.
 """
 

@@ -1,11 +1,11 @@
 """A tool under exact constraints that are switched on and off during the trial, and that strikes a wall.
 
-Beyond the sources. A constraint that is switched must not let the force or the energy jump. That a force does not jump
-shows in how fast it changes: the largest change in a tick, over the tick, goes to a limit as ticks get shorter, the
-steepest slope, if the force is continuous; of one that jumps it doubles with the rate. So the references are the trial
-at twice and at four times the rate, and the trial with constraints that are switched at once, as `fade` of a
-millisecond does. (Halves alone are fragile: of a force with a kink the change in a tick is that of whichever tick the
-kink falls into, and the end of a fade is only a few ticks long at 1 kHz.)
+Beyond the sources. Switching a constraint must not cause a jump of the force or the energy. A force without a jump is
+recognised by its rate of change: with shorter ticks, the largest change in a tick divided by the tick tends to the
+steepest slope if the force is continuous, and doubles with the rate if the force jumps. So the references are the trial
+at twice and at four times the rate, and the trial with constraints that are switched at once, with a `fade` of a
+millisecond. (Comparing two rates alone is fragile: at a kink of the force the change in a tick depends on the tick in
+which the kink lies, and the end of a fade is only a few ticks long at 1 kHz.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The peg pushed into a corner (THESIS 4.5): metrics, published claims, and figures beside 4.15 to 4.24.
 
-Nearly all that is published are comparisons: of two ways to simulate or to render the contact one has less of a
-quantity. Where two differ by less than TIE the comparison is a tie, and the claim undecided.
+Most published claims are comparisons: of two ways to simulate or to render the contact, one has less of a quantity.
+Where the two differ by less than TIE the comparison is a tie, and the claim is undecided.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A crank turned by a knob: a force through the axle cannot turn it, its flywheel carries it over these dead points."""
+"""A crank turned by a knob: at a dead point a force through the axle cannot turn it, and its flywheel carries it on."""
 
 from __future__ import annotations
 

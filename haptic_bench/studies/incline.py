@@ -1,4 +1,4 @@
-"""A block on a slope: does it stick and slide as Coulomb's law says, whatever the contact method?
+"""A block on a slope: does it stick and slide by Coulomb's law with every contact method?
 
 With penalties the friction model runs in both forms (`contact.friction.form`).
 """

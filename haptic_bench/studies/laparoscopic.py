@@ -1,4 +1,4 @@
-"""An instrument through a fixed entry point: the handle goes one way, the tip the other, and the shaft stays put."""
+"""An instrument through a fixed entry point: the tip moves opposite to the handle, and the shaft stays at the point."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """As `linkage_topology`, from a common start with stiffer penalties and an asynchronous environment (THESIS 5.4.2).
 
 It is not the experiment of THESIS. There a local model holds the inertia and the directions of the last update of the
-environment (5.25, 5.26; 6.15 to 6.22); here it has the whole arm and finds both anew each tick. Nothing comes from the
-environment but walls, of which there are none, so that its rate changes no bit of a trial. What is published is
-therefore not decided; what is measured stands beside it.
+environment (5.25, 5.26; 6.15 to 6.22); here it has the whole arm and computes both in each tick. The environment only
+sends walls, and there are none, so that its rate does not change a bit of a trial. The published claims are therefore
+undecided, with the measured numbers beside them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The energy that a linkage loses in a collision (THESIS 4.4.1), beside figure 4.12.
 
-Not a trial in time: a row of the samples is one collision, with a coefficient of restitution of its own, and "ticks" of
-the recorded messages count them. Every collision is one step of the environment from the same state, in which the arm
-touches the obstacle and approaches it. The step is so short that nothing else moves the arm meanwhile (THESIS 4.4: t
-tends to t0, and other forces have no impulse).
+This is not a trial in time: each row of the samples is one collision with its own coefficient of restitution, and the
+tick of a message is the number of the collision. Every collision is one step of the environment from the same state, in
+which the arm touches the obstacle and approaches it. The step is so short that nothing else moves the arm meanwhile
+(THESIS 4.4: t tends to t0, and other forces have no impulse).
 """
 
 from __future__ import annotations

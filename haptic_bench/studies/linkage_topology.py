@@ -1,10 +1,10 @@
 """A linkage held by its distal and by its middle link: does the device stay with the tool (THESIS 5.4.1)?
 
-The device is made to accelerate as the held link does. Four controllers are compared for each held link: the law as it
-is printed and the consistent one, which has the terms of velocity and gravity that are missing in print, each without
-and with penalties along the directions in which the linkage blocks the hand.
+The device is made to accelerate as the held link does. Four controllers are compared for each held link: the printed
+law and the consistent law, which includes the terms of velocity and gravity that the printed law leaves out, each
+without and with penalties along the directions in which the linkage blocks the hand.
 
-THESIS says that penalties reduce the drift substantially. Read here as: they leave at most half of it.
+THESIS says that penalties reduce the drift substantially. Here this means: to at most half.
 """
 
 from __future__ import annotations

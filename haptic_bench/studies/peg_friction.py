@@ -1,6 +1,6 @@
 """A peg that sticks and slips in a slot (THESIS 4.3.1): metrics, published claims, and figures beside 4.7 to 4.10.
 
-Each friction model runs in both forms: what is published is judged of the printed one, what we claim of the consistent.
+Each friction model runs in both forms: published claims are judged on the printed form, our own on the consistent one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A sphere that rolls on another (YUN V-A): is contact found, and found again after a displacement?
+"""A sphere that rolls on another (YUN V-A): does it reach contact, and again after a displacement?
 
 The motion is compared with independent equations: see `rolling_motion`.
 """

@@ -1,4 +1,4 @@
-"""A stack of boxes that nothing pushes: how far it creeps, and whether it gains energy."""
+"""A stack of boxes without external force: how far it creeps, and whether it gains energy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all studies offer, with what serves where an experiment has nothing of its own."""
+"""The interface of all studies, with defaults for experiments that have nothing of their own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Any trial: what is felt, how deep bodies overlap, how contacts stick and slip, and what the hand does.
+"""The study of any trial: forces, depths of overlap, sticking and sliding of contacts, and the work of the hand.
 
-All metrics are of every tick. Depths are found again from the recorded configurations and cost a trial nothing.
+All metrics cover every tick. Depths are computed from the recorded configurations and take no time during a trial.
 """
 
 from __future__ import annotations

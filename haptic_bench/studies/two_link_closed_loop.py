@@ -1,4 +1,4 @@
-"""Two links whose joint and circle are constraints (YUN V-B): do they come together, and swing as one pendulum?"""
+"""Two links whose joint and circle are constraints (YUN V-B): does the loop close, and swing as one pendulum?"""
 
 from __future__ import annotations
 

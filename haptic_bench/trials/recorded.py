@@ -1,4 +1,4 @@
-"""Trials for programs: run one, or load one that was run, and have its samples as arrays."""
+"""Trials for programs: run a trial, or load a recorded one, with its samples as arrays."""
 
 from __future__ import annotations
 

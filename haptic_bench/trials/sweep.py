@@ -1,7 +1,7 @@
-"""Sweeps: the trials of an experiment over lists of values, one after the other or side by side on workers.
+"""Sweeps: the trials of an experiment over lists of values, one after the other or in parallel on workers.
 
-A sweep's directory holds a directory a run, `summary.json`, `sweep.csv` and a page over all. Summary and table are
-written anew whenever a run has ended, so that a sweep that is killed can be resumed.
+The directory of a sweep holds a directory for each run, `summary.json`, `sweep.csv` and one report over all runs.
+Summary and table are written again after every run, so that an interrupted sweep can be resumed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Trials side by side on Dask workers: processes of this machine, or those of any scheduler.
+"""Trials in parallel on Dask workers: processes of this machine, or those of any scheduler.
 
-A trial computes the same bits wherever it runs; what a worker must have is the same code and the same versions, which
-is checked, and the files that a world names at the same paths. The experiment itself comes from the scheduler. A worker
-that sees the sweep's directory writes into it; from one that does not, what it recorded comes back over the scheduler.
+A trial computes the same bits wherever it runs. A worker must have the same code and the same versions, which is
+checked, and the files that a world names at the same paths. The experiment itself comes from the scheduler. A worker
+that sees the sweep's directory writes into it; the recording of another worker is sent back over the scheduler.
 """
 
 from __future__ import annotations

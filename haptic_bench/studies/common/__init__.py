@@ -1,1 +1,1 @@
-"""What several studies share."""
+"""Parts that several studies share."""

@@ -1,9 +1,9 @@
-"""What the studies of exactly constrained tools share: columns, references, metrics, and figures of integration.
+"""Common parts of the studies of exactly constrained tools: columns, references, metrics, and figures of integration.
 
-Where a device renders the tool, it is what a person feels: claims are decided on the device, and the tool is shown
-beside it. FAULRING reports the errors of its device in figures 9, 11 and 12 alone, and calls them negligible and of the
-order of its resolution of position. What is allowed here is chosen, for that contrast with impedance displays of "a few
-kN/m": DEVICE_POSITION is a tenth of what 10 kN/m gives way to 10 N, DEVICE_ANGLE the same at a lever of 0.1 m.
+Where a device renders the tool, a person feels the device: claims are decided on the device, and the tool is shown
+beside it. FAULRING reports the errors of its device only in figures 9, 11 and 12, and calls them negligible and of the
+order of its position resolution. The tolerances here are chosen, in contrast to impedance displays of "a few kN/m":
+DEVICE_POSITION is a tenth of the deflection of 10 kN/m under 10 N, DEVICE_ANGLE the same at a lever of 0.1 m.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Ticks in which a solver could not meet the constraints of a tool and kept it where it was, as the samples tell.
+"""Ticks in which a solver could not meet the constraints and kept the tool where it was, found in the samples.
 
-Such a tool meets its constraints, so residuals do not show it. It is seen from its motion: the configuration is the
-same, bit for bit, though the velocity leads away from it; or the tool rests though its equations say that what acts on
-it accelerates it.
+Such a tool meets its constraints, so residuals do not show these ticks. They are found from the motion: the
+configuration does not change in any bit, although the velocity is not zero; or the tool rests, although its equations
+of motion give an acceleration under the acting wrench.
 """
 
 from __future__ import annotations

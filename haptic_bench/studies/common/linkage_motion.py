@@ -1,11 +1,12 @@
-"""What a held linkage does to the hand in the course of a trial: what the studies of linkages share.
+"""Common parts of the studies of held linkages: the action of the linkage on the hand during a trial.
 
-The wrench that the hand feels is parted, in every tick, by the linkage as it is then: what F = J^#T J^T F leaves of it
-moves the tool (`along`), the rest lies in directions of topological constraint (`across`): it moves nothing, and does
-no work on a hand that follows the tool.
+In every tick the wrench that the hand feels is divided by the present configuration of the linkage: the part
+F = J^#T J^T F moves the tool (`along`). The rest lies in directions of topological constraint (`across`): it moves
+nothing, and does no work on a hand that follows the tool.
 
-What a person feels is the device. Claims of where the linkage lets the hand go are decided on it where there is one,
-with the tool beside; laws of mechanics (accelerations, energy) are of the tool. What is allowed to a device is chosen.
+A person feels the device. Claims on where the linkage lets the hand move are decided on the device, where there is one,
+with the tool beside it. Laws of mechanics (accelerations, energy) are tested on the tool. The tolerances of a device
+are chosen.
 """
 
 from __future__ import annotations
