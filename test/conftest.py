@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent  # the checkout
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
 PROCESS_GRAPHS = {"test_full_disk.py", "test_graph.py", "test_nodes.py", "test_launch.py", "test_realtime.py"}
+LONG = re.compile(r"^\s*(from|import) (subprocess|haptic_bench\.(studies|report)|haptic_bench import .*report)\b", re.M)
 DEADLINE = 400.0  # [s] for anything that is waited for; long, because it decides nothing but a hang, and kernels that
 # were never compiled may have to be
 
@@ -37,13 +39,17 @@ os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that start processes of the graph or of the command line, which --fast leaves out.
+    """Mark the tests that --fast leaves out: `graph` starts processes of the graph or of the command line, `long` other
+    programs, or analyses trials of a study.
 
     Discovery may lose a race once on a machine that stalls: such a test has failed when it fails twice in a row, and
     one that needed its second run is listed.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
+    long = {path for path in {item.path for item in items} if LONG.search(path.read_text(encoding="utf-8"))}
     for item in items:
+        if item.path in long:
+            item.add_marker("long")
         if "haptics" in getattr(item, "fixturenames", ()) or item.path.name in PROCESS_GRAPHS:
             item.add_marker("graph")
             if again:

@@ -366,3 +366,13 @@ def test_three_limits_of_a_device_in_space_bound_all_directions() -> None:
     assert device.bound.rate == (1, 2, 1, 3, 3, 3)
     (trial,) = load("corner_peg", changes)
     assert trial.experiment.device.wrench_limit == (4, 3, 0.5), "in the plane they are x, y and rotation about z"
+
+
+def test_coefficients_of_friction_without_a_model_are_said_to_be_unused() -> None:
+    (trial,) = load("corner_peg", ["contact.friction.static=0.5", "contact.friction.kinetic=0.4"])
+    assert trial.notes == (
+        "contact.friction.static, contact.friction.kinetic: not used, as contact.friction.model = none; name a model "
+        "for friction",
+    )
+    for used in (["contact.friction.static=0.5", "contact.friction.model=coulomb"], ["contact.friction.static=0.25"]):
+        assert load("corner_peg", used)[0].notes == ()

@@ -276,7 +276,9 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command="haptic_bench.commands.shell:shell")
 
     commands.add_parser(
-        "test", help="run the test suite; --fast: without process graphs; arguments are pytest's", add_help=False
+        "test",
+        help="run the test suite; --fast: without graphs, programs and studies; arguments are pytest's",
+        add_help=False,
     )
 
 

@@ -78,8 +78,13 @@ class Trial:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said at the start (`World.notes`)."""
-        return self.start.notes if isinstance(self.start, World) else ()
+        """What of files and keys is not simulated, to be said at the start."""
+        of_files = self.start.notes if isinstance(self.start, World) else ()
+        unused = [f"contact.friction.{name}" for name in self.experiment.contact.friction.unused]
+        if not unused:
+            return of_files
+        why = "not used, as contact.friction.model = none; name a model for friction"
+        return (*of_files, f"{', '.join(unused)}: {why}")
 
     @property
     def tool_sizes(self) -> ToolSizes:
