@@ -8,11 +8,11 @@ The wrench that the device senses acts on the virtual tool, and the device is mo
              + Kp e(k) + z(k) + Kd (v_tool(k) - v_device(k))                  feedback: e, both states at t_k
         z(k) = z(k-1) + Ki e(k) T, within +- integral_limit                   of the integral, as an acceleration
 
-Every signal is of the time that it says: the tool answers tick k with its state at t_(k+1), and the feedforward of
-tick k acts during tick k, so a device that accelerates as it is told has the tool's velocity at t_(k+1), not a tick
-later. FAULRING's Algorithm 1 compares the tool at t_(k+1) with the device at t_k (lines 3, 12, 13), which takes the way
-of one tick, v T, for an error; here both are at t_k. Where the tool's state is late (in realtime), it is carried on by
-its twist to the time of the device's.
+The tool answers tick k with its state at t_(k+1), and the feedforward of tick k acts during tick k. So a device that
+follows the commanded acceleration has the tool's velocity at t_(k+1), not a tick later. FAULRING's Algorithm 1 compares
+the tool at t_(k+1) with the device at t_k (lines 3, 12, 13), so that the displacement of one tick, v T, counts as an
+error; here both are at t_k. Where the tool's state is late (in realtime), it is extrapolated by its twist to the time
+of the device's state.
 
 e is the difference of positions, and of orientations the logarithm of the rotation from the device to the tool, in
 world axes: no coordinates that could become singular (FAULRING feeds back Euler angles, or joints).

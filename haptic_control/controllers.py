@@ -1,4 +1,4 @@
-"""The controllers that an experiment can name."""
+"""The controllers that an experiment can name, as one union of parameters, and how each is built."""
 
 from __future__ import annotations
 

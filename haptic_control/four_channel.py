@@ -11,8 +11,8 @@ Both states are those at t_k; the same Fc acts on both sides, so the coupling ad
 the logarithm of the rotation between them. THESIS (D.6) gives a damping of 35, Table 4.1 one of 70 (errata 11): the
 default is Table 4.1.
 
-The gains must suit what they couple: see `haptic_control.stability`. The force channels and the operator are no part
-of that loop.
+The gains must suit the coupled inertias: see `haptic_control.stability`. The force channels and the operator are not
+part of that loop.
 """
 
 from __future__ import annotations

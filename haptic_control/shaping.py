@@ -5,7 +5,7 @@
     a(k) = J D^-1 J^T (F_operator(k) + Fenv(k) + Fc(k) - b_d v_device - k_d (x_device - x_rest)) [+ drift] + topology
     DeviceCommand(k) = M_d a(k) + C_d v_device - F_operator(k)
 
-(5.14), (5.15), (5.21) to (5.24), whose parts and corrections `haptic_sim.hand.rendering` tells. J D^-1 J^T, the drift
+This is (5.14), (5.15), (5.21) to (5.24), derived and corrected in `haptic_sim.hand.rendering`. J D^-1 J^T, the drift
 dJ/dt v - J D^-1 B and the directions of topological constraint are those of the tool at t_k; Fenv is that of the tick.
 The other controllers leave the device's own inertia to the hand; here M_d and C_d have to be known.
 """

@@ -21,8 +21,8 @@ kappa = x^* T^2 A^1/2 K A^1/2 x and beta likewise: no root is outside the unit c
 x. If it is more for some x, the symmetric matrix of the polynomial has a negative eigenvalue at z = -1; at
 z -> -infinity it has none; so it is singular somewhere between, at a root that diverges.
 
-The controllers build the map of their own loop (a matrix whose first states are r); here is what is common to them. A
-spring without a damper between two inertias is a loop that neither grows nor decays: it is not refused.
+The controllers build the map of their own loop (a matrix whose first states are r); this module has the common part.
+The oscillation of a spring without a damper between two inertias neither grows nor decays: it is not refused.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@
     ToolCommand(k) = s F_operator(k) - Fc(k)
     DeviceCommand(k) = Fc(k) if the tool was in contact during the tick, else 0
 
-The god-object of Zilles and Salisbury and the virtual proxy of Ruspini, for a tool with a mass. THESIS 4.5 has it
-inactive in free motion, where the tool moves by forward dynamics: with s = 1, and a tool that has the device's inertia,
-hand and tool move alike there, and the spring is at rest whenever a contact arises. With s = 0 the coupling alone moves
-the tool, as where the hand's force is not measured: the tool lags behind by its mass times the hand's acceleration over
-K, and while it is in contact the hand feels its inertia in every direction.
+This is the god-object of Zilles and Salisbury and the virtual proxy of Ruspini, for a tool with a mass. In THESIS 4.5
+it is inactive in free motion, where the tool moves by forward dynamics: with s = 1, and a tool that has the device's
+inertia, hand and tool move alike there, and the spring is unstrained when a contact begins. With s = 0 the coupling
+alone moves the tool, as where the hand's force is not measured: the tool lags behind by its mass times the hand's
+acceleration over K, and while it is in contact the hand feels its inertia in every direction.
 
-In equilibrium the hand is F / K beyond the tool, however rigid the wall. The coupling is not passive: what it does to
+In equilibrium the hand is F / K beyond the tool, however rigid the wall is. The coupling is not passive: its work on
 the tool in free motion is not taken from the hand, and the spring may be strained when the tool leaves a wall.
 """
 

@@ -1,30 +1,31 @@
 """A simulated admittance-type device: moved by command, with a force sensor between its drive and its handle.
 
-A rigid body in space, heavy and with friction, as the reduction of its drive makes it feel (FAULRING I). Its apparent
+It is a rigid body in space, heavy and with friction because of the reduction of its drive (FAULRING I). Its apparent
 inertia is the same in all directions, so world axes decouple:
 
-    M a = u + F - f(v)        u of the drive, F of the operator, friction f = b v + c v / |v|, or what holds it at rest
+    M a = u + F - f(v)        u of the drive, F of the operator, friction f = b v + c v / |v|, or stiction at rest
 
-An inner servo turns a commanded acceleration into u with what it knows of the device, which may be wrong:
+An inner servo computes u from a commanded acceleration, with a model of the device that may have errors:
 
     u = M' a_c - F_sensed + f'(v + T a_c)               M' = (1 + inertia_error) M, f' = (1 + friction_error) f
 
 so a device without errors moves exactly as commanded, whatever the operator does. In f', |v| is at least
-`friction_speed`: the sensor's noise moves a tool that rests to and fro, and a compensation of friction would push so.
+`friction_speed`: the sensor's noise makes the velocity of a resting tool alternate, and full compensation of friction
+would push with it.
 
-The sensor feels the handle beside the hand: with gravity g, and the handle's mass m at r from the hand point, where the
-acceleration is a_h,
+The sensor measures the handle's weight and inertia beside the hand's force. With gravity g, and the handle's mass m at
+r from the hand point, where the acceleration is a_h,
 
     F_measured = F + (w, r x w - I alpha) + bias + noise            w = m (g - a_h)
     F_sensed = F_measured - (1 + handle_error) (w, r x w - I alpha)
 
-that is, weight and inertia of the handle, as they are believed to be, are taken off (FAULRING II-H). The acceleration
-is that of the tick before, as a sensor of acceleration in the handle tells it.
+that is, the modelled weight and inertia of the handle are subtracted (FAULRING II-H). The acceleration is that of the
+tick before, as measured by an accelerometer in the handle.
 
-Without a command the drive brakes: u = -braking M' v takes energy from the device whatever the operator does. It uses
-neither sensor nor compensation, whose errors could push.
+Without a command the drive brakes: u = -braking M' v takes energy from the device whatever the operator does. Braking
+uses neither sensor nor compensation, whose errors could push.
 
-Integration is semi-implicit Euler, friction implicit: it never turns a velocity round, and dissipates in every step.
+Integration is semi-implicit Euler with implicit friction, which never reverses a velocity and dissipates in every step.
 """
 
 from __future__ import annotations

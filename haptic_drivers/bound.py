@@ -1,8 +1,8 @@
-"""The last bound of what a device renders: nothing passes it, whatever was commanded.
+"""The final bound of the force that a device renders, whatever was commanded.
 
-It acts after everything else, on what the drive is about to give: a soft start scales it, a wrench and a rate of change
-bound it. What is not finite becomes zero. Zero force (or brakes) for want of a command comes at once: the rate of
-change does not delay it.
+It acts after all other stages, on the wrench of the drive: a soft start scales it, and limits bound the wrench and its
+rate of change. A value that is not finite becomes zero. The change to zero force (or to braking) without a command is
+immediate: the bound of the rate of change does not delay it.
 """
 
 from __future__ import annotations

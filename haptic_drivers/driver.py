@@ -1,4 +1,4 @@
-"""The driver of a device: reads its state, enforces its limits, applies what is asked of it."""
+"""The driver of a device: reads its state, enforces its limits, applies commands."""
 
 from __future__ import annotations
 

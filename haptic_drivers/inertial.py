@@ -1,7 +1,7 @@
 """A simulated impedance device with purely inertial dynamics, in the plane (THESIS 4.5, 5.4) or in space.
 
 Its hand point has the same inertia in all directions, M_d = diag(m, m, m, I, I, I), so that C_d v = 0 in (5.20). The
-local device controller is not modelled; what it is told to render, it renders.
+local controller of the device is not modelled: the commanded wrench is rendered exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is random about a device and a hand: noise of sensors and tremor (`haptic_sim.random_numbers`)."""
+"""Random parts of a device and a hand: sensor noise and tremor, from the numbers of `haptic_sim.random_numbers`."""
 
 from __future__ import annotations
 

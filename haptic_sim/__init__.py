@@ -1,6 +1,6 @@
-"""Worlds: scenes, articulated dynamics, contact, the local model; pure cores that know nothing of ROS.
+"""Simulated worlds: scenes, articulated dynamics, contact, the local model; pure cores that know nothing of ROS.
 
-For programs: `World` is a world that is advanced step by step. It is imported when it is first used.
+For programs: `World` is a world that is advanced step by step. It is imported at its first use.
 """
 
 from __future__ import annotations

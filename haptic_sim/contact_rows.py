@@ -1,8 +1,8 @@
-"""Contact rows: the only form in which contact forces see the world.
+"""Contact rows: the only description of the world that contact methods get.
 
 A row is one point at which two bodies touch or nearly touch. Kernels take rows, never bodies or worlds, so that the
-environment and the local model run the very same ones. A body is known by the number of its Pinocchio joint, 0 is
-what does not move.
+environment and the local model run the same kernels. A body is given by the number of its Pinocchio joint; 0 is a fixed
+body.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The one way in for what others wrote: files, documents, numbers and texts are bounded and checked here.
+"""Input of files, documents, numbers and texts: all are bounded and checked here.
 
-Behind it every document is a tree of a few types and limited depth, every number is finite and not denormal, every
-text can be printed. Needs the standard library, and PyYAML for YAML alone.
+Behind this module every document is a tree of a few types and limited depth, every number is finite and not denormal,
+and every text can be printed. It needs the standard library, and PyYAML for YAML only.
 """
 
 from __future__ import annotations

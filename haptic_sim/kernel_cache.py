@@ -1,29 +1,30 @@
 """Compiled kernels are kept on disk, each under a digest of all that it was compiled from.
 
-Numba's own cache looks at the file of a kernel only. But a kernel has compiled into it the kernels that it calls, the
-constants that it names, from whichever file, and the places of the fields of the records that it is given. Here the
-name of a kept kernel is made from
+Numba's own cache depends on the file of a kernel only. But compiled code also contains the kernels that it calls, the
+constants that it names, from any file, and the offsets of the fields of its records. Here the name of a kept kernel is
+a digest of
 
  - its bytecode, options and defaults, the values of the globals that it names, and the same of all kernels and
    functions that it reaches through them;
  - the types of its arguments, with the names of the fields of records (NamedTuple);
  - Python, Numba, llvmlite and the processor.
 
-So what is found was compiled from the same, wherever it lies, whatever has changed, and however the program was
-started; after a change that only is compiled again which depends on it.
+So a kernel that is found was compiled from the same source, wherever it is and however the program was started; after a
+change only the kernels that depend on it are compiled again.
 
-Numba copies into a kernel the optimised code of all kernels that it calls, and optimises it again: the time that this
-takes grows with the square of the depth of calls. So a kernel whose code is longer than COPIED is not copied: its
-callers hold its symbol only, as objects of a C program do. A kept kernel names those that it calls in this way
-(`Link`), which are loaded before it. None of this changes a bit of what kernels compute, as the compiler may not
-reorder arithmetic.
+Numba copies into a kernel the optimised code of all kernels that it calls, and optimises it again: the time for this
+grows with the square of the depth of calls. So a kernel whose code is longer than COPIED is not copied: its callers
+have only its symbol, as objects of a C program do. A kept kernel names those that it calls in this way (`Link`), which
+are loaded before it. This does not change the results of kernels in any bit, because the compiler may not reorder
+arithmetic.
 
 So one folder serves all checkouts and installations of a user: `kernels` in HAPTICS_CACHE_DIR, which is `haptics` in
-the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, or names a class that has gone, is
-forgotten.
+the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, or names a class that no longer
+exists, is ignored.
 
-This is imported with Numba (haptic_sim/__init__.py), so before any kernel is defined, and takes effect then. Kernels of
-other packages are Numba's own affair: one that calls a kernel of ours has to be declared without `cache=True`.
+This module is imported with Numba (haptic_sim/__init__.py), before any kernel is defined, and takes effect then.
+Kernels of other packages use Numba's own cache: one that calls a kernel of ours has to be declared without
+`cache=True`.
 """
 
 from __future__ import annotations

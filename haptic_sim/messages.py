@@ -1,7 +1,7 @@
-"""What travels between the cores, in the very bytes in which it travels between the nodes.
+"""Messages between the cores, in the same bytes as between the nodes.
 
 A message is one preallocated buffer that holds its CDR serialisation; its values are NumPy views into that
-buffer. A core fills the views, a node publishes the buffer; received bytes are copied into the buffer and read
+buffer. A core fills the views, and a node publishes the buffer; received bytes are copied into the buffer and read
 through the same views. So every mode passes the same representation, and nothing is allocated or converted in
 a servo step. The layouts are those of `msg/*.msg`, flattened: a pose is 7 numbers (position, quaternion
 x y z w), a twist and a wrench are 6 ([linear, angular], [force, torque]).

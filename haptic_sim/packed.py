@@ -14,9 +14,9 @@ handing it over takes 0.4 us whatever is in it. A kernel reads it as `packed.arr
     def kernel(packed, count):
         x, y = packed.arrays.x, packed.arrays.y
 
-`packed.arrays` and the tuples in it are references too: a kernel that hands one on hands on an address, and reads of it
-what it names. Arrays are borrowed: no references to them are counted, which took most of the time of small kernels (a
-tuple of a hundred arrays is 0.5 us, each time that it is touched). A kernel must not return one.
+`packed.arrays` and the tuples in it are references too: a kernel that passes one to another passes an address, and only
+the named fields are read. Arrays are borrowed: their references are not counted, which took most of the time of small
+kernels (0.5 us for each access to a tuple of a hundred arrays). A kernel must not return one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Random numbers of a trial, all from its seed: a stream for each source, and in it by number.
+"""Random numbers of a trial, all from its seed: one stream for each source, and in a stream one number for each index.
 
-A number is the same in every mode, in every process, and when it is asked for twice.
+A number is the same in every mode, in every process, and at every request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rotations where no servo step is: of parameters, reports and programs. Quaternions are x y z w.
+"""Rotations outside servo steps: for parameters, reports and programs. Quaternions are x y z w.
 
-By tf_transformations, or where that is not installed by the functions of transforms3d that it calls: the same numbers.
-What a servo step needs are the kernels of `spatial`.
+The functions are those of tf_transformations, or where that is not installed those of transforms3d that it calls: the
+results are the same numbers. Servo steps use the kernels of `spatial`.
 """
 
 from __future__ import annotations

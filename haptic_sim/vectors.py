@@ -1,4 +1,4 @@
-"""Vectors of three numbers as tuples: kernels need no memory for them."""
+"""Vectors of three numbers as tuples, for which kernels allocate no memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Controller node: couples device and virtual tool.
 
-device_state of tick k is answered by tool_command k, tool_state k by device_command k. A repeated message gets the
-same answer.
+It answers device_state of tick k with tool_command k, and tool_state k with device_command k. A repeated message gets
+the same answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Driver node: owns the device and leads the trial.
+"""Driver node: has the device, and leads the trial.
 
-Asks again where an answer is late, and renders what is commanded.
+In each tick it publishes the state of the device, requests a late answer again, and renders the command.
 """
 
 from __future__ import annotations

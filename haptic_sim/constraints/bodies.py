@@ -2,17 +2,17 @@
 
 With Q, an orthonormal basis of the constraints' rows in scaled coordinates, and P = 1 - Q^T Q:
 
- - velocities are kept in the range of P; what external forces do to u, and the rows of contacts and of the hand, are
-   projected by P. So every contact method resolves contacts under the constraints without knowing of them, and the
-   hand feels a constraint as it feels the topology of a linkage (`haptic_sim.hand`). Forces of constraint do no work.
+ - velocities are kept in the range of P; the changes of u by external forces, and the rows of contacts and of the hand,
+   are projected by P. So every contact method works unchanged under constraints, and the hand feels a constraint as it
+   feels the topology of a linkage (`haptic_sim.hand`). Constraint forces do no work.
  - a step is that of SHAKE and RATTLE (Ryckaert, Ciccotti and Berendsen 1977; Andersen 1983) around the semi-implicit
    step of `Multibody`: the velocity that moves q is u + Q^T z, with z such that positions meet the constraints after
-   the step and velocities in the middle of it (rows of velocities); then the part along the new Q is taken out. On a
-   circle both changes cancel, so that the speed stays; a step that only projected would lose half of |du|^2 each time.
- - the projection never adds energy: were more added by z than is taken out afterwards, u is made shorter by as much.
+   the step, and nonholonomic rows are satisfied in the middle of it; then the part along the new Q is removed. On a
+   circle both changes cancel, so that the speed is constant; a step that only projected would lose half of |du|^2.
+ - the projection never adds energy: if z adds more energy than is removed afterwards, u is shortened accordingly.
 
-The error of a step is that of semi-implicit Euler, of second order in the period, in which constraints add a term of
-third order. What they take from the energy is booked as `numerical`, where the rest of discrete time is.
+The error of a step is that of semi-implicit Euler, of second order in the period; constraints add a term of third
+order. The energy that they remove is counted as `numerical`, with the other discretisation errors.
 
 Where positions cannot meet the constraints (a linkage at the end of its reach), the bodies stop where they are: no
 NaN, no jump. `held` counts such steps.

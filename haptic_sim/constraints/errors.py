@@ -1,4 +1,4 @@
-"""What is wrong with a constraint, with its name, its residual and the rule."""
+"""The error of a constraint that cannot be used, with its name, its residual and the rule."""
 
 from __future__ import annotations
 

@@ -3,18 +3,18 @@
 A constraint binds a body B to a body A (or to the world). It depends on their relative pose alone, so that the rate of
 each of its rows is
     rate = f . (v_B(x) - v_A(x)) + m . (w_B - w_A) = w . (V_B - V_A),    w = (f, x x f + m):
-a wrench w about the world's origin meets the difference of the bodies' twists there, which are columns of Pinocchio's
+a wrench w about the world's origin times the difference of the bodies' twists there, which are columns of Pinocchio's
 joint Jacobians J_W. So a row of A is w . J_W over the coordinates that move B, less that over those that move A, and
-only w is particular to a kind of constraint. What the velocity adds to the rate's change,
+only w depends on the kind of constraint. The part of the rate's change that depends on the velocity,
     gamma = df/dt . (v_B - v_A)(x) + f . (b_B(x) - b_A(x) + (w_B - w_A) x dx/dt)
             + dm/dt . (w_B - w_A) + m . (e_B - e_A),
 with the spatial accelerations (b, e) of the bodies at constant generalised velocity v, is dA/dt v.
 
 In scaled coordinates (u = L^T v, see `haptic_sim.dynamics.scaled`) the rows are W = A L^-T. Their span has the
-orthonormal basis Q, W = T Q, by Gram-Schmidt with pivoting, each row done twice; rows are first scaled to length 1. A
-row of which less than `linalg.RANK_TOLERANCE` is left beside those before it depends on them: it takes no part.
-P = 1 - Q^T Q projects on velocities that satisfy all constraints; the forces of constraint are in the span of Q and do
-no work there.
+orthonormal basis Q, W = T Q, by Gram-Schmidt with pivoting, each row orthogonalised twice; rows are first scaled to
+length 1. A row whose remainder is less than `linalg.RANK_TOLERANCE` after projection on the rows before it depends on
+them: it is left out. P = 1 - Q^T Q projects on velocities that satisfy all constraints; the constraint forces are in
+the span of Q and do no work there.
 
 Residuals are in m or rad; of circle and sphere (d^2 - r^2) / (2 r), the distance to first order. Those of `axis_along`
 are sines: it can be switched on from less than 90 degrees. Those of `frame_on_frame` are a rotation vector, in whose

@@ -4,8 +4,8 @@ Fields that span the null space of A(q) are expanded as truncated Taylor series 
 function of q built from arithmetic and NumPy functions, evaluated on series instead of numbers. Brackets of the
 fields are added until their span does not grow (each takes one order of the series, and at most m steps can grow).
 n - dim(closure) combinations of the rows are integrable: those coefficients x for which x^T A annihilates the
-closure. It is decided at a regular point; a few points near the given one are tried, and the largest closure counts,
-as brackets may vanish on thin sets.
+closure. This holds at a regular point: a few points near the given one are tried, and the largest closure counts,
+because brackets may vanish on sets of measure zero.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Constraints ready to use, a user's own, and the model that holds them together with a system.
+"""Constraints ready to use, constraints of a user, and the model that connects them with a system.
 
-Each gives its residual c(q) or its row A(q) qd = b, with the exact A and Adot. Lengths of rows: residuals are in m or
-rad, also of the circle and the sphere, whose (d^2 - r^2) / (2 r) is the distance to first order; FAULRING (38) is
-2 r times that row, and its multiplier 1 / (2 r) times ours, which is the force in N.
+Each has a residual c(q) or a row A(q) qd = b, with the exact A and Adot. Residuals are in m or rad. This also holds for
+the circle and the sphere, whose residual (d^2 - r^2) / (2 r) is the distance to first order; FAULRING (38) is 2 r times
+that row, and its multiplier is 1 / (2 r) times ours, which is the force in N.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 With M = L L^T and y = L^T qd the rows become W = A L^-T, whose lengths and angles do not depend on the units of
 coordinates or rows. W, each row scaled to unit length, is factored as W = T Q by Gram-Schmidt with pivoting, each
-row done twice. A row of which less than `linalg.RANK_TOLERANCE` is left beside those before it depends on them: it
-takes no part, and is reported. The correction of least kinetic energy that makes W y = r is Q^T z with T z = r.
+row orthogonalised twice. A row whose remainder is less than `linalg.RANK_TOLERANCE` after projection on the rows before
+it depends on them: it is left out, and is reported. The correction of least kinetic energy that makes W y = r is Q^T z
+with T z = r.
 """
 
 from __future__ import annotations

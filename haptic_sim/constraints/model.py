@@ -1,7 +1,7 @@
 """A constrained system as flat arrays for the kernels: M(q) qdd + bias(q, qd) = tau + A(q)^T lambda, A(q) qd = b(q).
 
 The rows of A are those of the holonomic constraints, c(q) = 0 with A = dc/dq and b = 0, and then the nonholonomic
-ones. `evaluate` fills a workspace; the solvers see nothing else of a system.
+ones. `evaluate` fills a workspace, which is all that the solvers use of a system.
 """
 
 from __future__ import annotations

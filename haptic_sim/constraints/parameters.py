@@ -1,4 +1,4 @@
-"""Parameters of exact constraints in worlds: what of a body is bound to what, and when."""
+"""Parameters of exact constraints in worlds: the constrained bodies, the geometry, and the times of switching."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ the velocity on A qd = b, so nothing drifts. The projection of the velocity neve
     explicit  FAULRING's algorithm 1, for comparison: Euler's step with h^2/2 qdd. Through a parametrisation x = psi(z)
               it integrates z; z are independent coordinates, or the angle on the circle of `two_link`
 
-Where the position does not return (a constraint that cannot be met from there, a singular configuration), the tool
-stays at the last configuration with the velocity it had, projected: finite, without a jump. `status` says so.
+Where the position does not return (a constraint that cannot be satisfied from there, a singular configuration), the
+tool stays at the last configuration with its projected velocity: finite, without a jump. `status` says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""FAULRING's three tools in independent coordinates: references for the solvers, which share nothing with them.
+"""FAULRING's three tools in independent coordinates: references that share no code with the constraint solvers.
 
 Each has its own equations of motion, without multipliers, and is advanced by Runge-Kutta steps that are `parts` times
-as short as the servo's, the operator's wrench being held over a servo period as it is for the tool. They know nothing
-of Euler angles' inertia matrices, constraint rows or projections.
+as short as the servo's. The operator's wrench is held over a servo period as it is for the tool. The equations use no
+constraint rows, no projections, and no inertia matrices of Euler angles.
 """
 
 from __future__ import annotations

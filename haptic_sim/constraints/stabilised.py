@@ -6,14 +6,14 @@ state is (q, eta, S):
     qdd   = S w + A^+ (adot - Adot qd),  S^T M qdd = S^T (tau - C qd),     w = S^T qdd
     Sdot  = -A^+ Adot S                  (then A S = 0 and S^T Sdot = 0 hold along the motion)
     etadot = w - S^T xidot,              S^T xidot = S^T Adot^T (A A^T)^+ a
-YUN (39) leaves out -S^T xidot (errata 3): the constraints still decay, the motion is another. The first S is from a
-singular value decomposition. After each Runge-Kutta step the transported S is replaced by the orthonormal basis of
-the null space that is nearest to it (the polar factor of its projection, which is what a new decomposition turned by
-the orthogonal Procrustes problem gives); that keeps sign and basis continuous (errata 4). eta is the orthogonal
-projection of the velocity on it, unweighted, as is YUN's step 3 for the first one. If the rank changes, a new
-decomposition is turned likewise, as far as the two spaces have directions in common.
+YUN (39) leaves out -S^T xidot (errata 3): the constraints still decay, but the motion differs. The first S is from a
+singular value decomposition. After each Runge-Kutta step the transported S is replaced by the nearest orthonormal basis
+of the null space (the polar factor of its projection, which equals a new decomposition rotated by the orthogonal
+Procrustes problem); this keeps sign and basis continuous (errata 4). eta is the unweighted orthogonal projection of the
+velocity on it, as in YUN's step 3 for the first one. If the rank changes, a new decomposition is rotated in the same
+way, as far as the two spaces have directions in common.
 
-A^+ is by the factors W = T Q of `linear` in the plain metric of the coordinates, which leave out dependent rows.
+A^+ is computed from the factors W = T Q of `linear` in the Euclidean metric of the coordinates, without dependent rows.
 """
 
 from __future__ import annotations

@@ -1,50 +1,54 @@
-"""Constraints that are switched on and off without a jump in force, and without energy of their own.
+"""Constraints that are switched on and off without a jump of the force and, where satisfied, without adding energy.
 
-A constraint is off, engaging, rigid or releasing. While it changes, a virtual mass mu = w / (1 - w) times the mass that
-it feels hangs on the body along its rows (s: their rates, in coordinates in which that mass is 1). It has no weight,
-and is at rest where the constraint is met: w = 0 is a free body, w = 1 a rigid constraint.
+A constraint is off, engaging, rigid or releasing. During a transition the body has an additional virtual mass along the
+rows of the constraint. It is mu = w / (1 - w) times the effective mass along these rows (s: their rates, in coordinates
+in which the effective mass is 1). The virtual mass has no weight, and is at rest where the constraint is satisfied.
+With w = 0 the body is free, with w = 1 the constraint is rigid.
 
- - **engaging**: the mass grows, and what it grows by has to be brought up from the rate of a carriage,
+ - **engaging**: the virtual mass grows, and the added mass has to be accelerated from a prescribed rate s_c,
        (1 + mu) ds/dt = a - dmu/dt (s - s_c),   s_c = -2 c / (time left),
-   for the acceleration a that everything else gives the body. With 1 - w = W(r) = r^6 (7 - 6 r) in the part r of `fade`
-   that is left, the force on the body is
+   with the acceleration a of the body by all other forces. With 1 - w = W(r) = r^6 (7 - 6 r), where r is the remaining
+   part of `fade`, the force on the body is
        y = -w a - d (s + 2 c / (r fade)),   d = (dmu/dt) / (1 + mu) = 42 (1 - r) / (r fade (7 - 6 r)),
-   the rigid constraint's force faded in, a damper and a spring. It is 0 in the beginning (w = d = 0). In the end
+   the sum of the rigid constraint's force times w, a damper and a spring. It is 0 at the start (w = d = 0). At the end
    d -> 6 / (time left), and c falls as its third and fourth powers do, the solutions of
        d2c/dt2 = -(6 / t) (dc/dt + 2 c / t),   t: time left;
-   so c, s and ds/dt end at 0 and y at -a: at the force of the rigid constraint, whatever pushes.
- - **releasing**: the mass is shed, at the body's own velocity: (1 + mu) ds/dt = a, y = -w a. The force fades from that
-   of the rigid constraint to 0. What was left of damper and spring where the constraint was not rigid yet fades, too.
+   so c, s and ds/dt end at 0 and y at -a: at the force of the rigid constraint, for any load.
+ - **releasing**: the virtual mass decreases at the body's own velocity: (1 + mu) ds/dt = a, y = -w a. The force fades
+   from that of the rigid constraint to 0. If the constraint was not rigid yet, the forces of damper and spring fade
+   too.
 
 **Continuity.** y is a continuous function of time if a, the load, is; so is the acceleration of the body.
 
 **Energy.** With the energy mu s^2 / 2 of the virtual mass the power of the force on the body is
     y s = -d(mu s^2 / 2)/dt - |dmu/dt| s^2 / 2 + dmu/dt s s_c:
-picked up at rest or shed, mass only takes energy. So a constraint that is met when it is switched on (s_c = 0), one of
-velocities, and every one that is switched off give the body no energy at any time, for any load: the sum of y s never
-is above 0. Where c != 0 the body has to be moved, which takes energy that the body does not have, and which is booked:
-1.85 c^2 / fade^2 times the mass for a body at rest without load, and what it takes to move c against a load.
+mass that is added at rest or removed only dissipates energy. So a constraint that is satisfied when it is switched on
+(s_c = 0), a nonholonomic one, and every one that is switched off add no energy to the body at any time, for any load:
+the sum of y s is never above 0. Where c != 0 the body has to be moved, which takes energy. This energy is in the
+balance: 1.85 c^2 / fade^2 times the mass for a body at rest without load, and the work of moving c against a load.
 
-**Contacts and the hand** meet the body with the virtual mass on it: each row of theirs loses the part 1 - sqrt(1 - w)
-of what is along Q, in coordinates u' = s / sqrt(1 - w), of which the square is (1 + mu) s^2. So they are resolved as
-without the constraint in the beginning, as under the rigid one in the end, and continuously between. Constraints that
-switch at the same time each hang their mass on the body itself, (1 + sum mu_k Q_k^T Q_k) du/dt = a - sum dmu_k/dt ...:
-in its principal axes the mass of one is mu_k times the mobility that those before leave (`stage`), so that their order
-is of no consequence, the nearly rigid ones prevail, and a constraint that others imply finds no load. The force on the
-body is continuous; only how redundant rows share it is not determined.
+**Contacts and the hand** act on the body with its virtual mass: each of their rows loses the part 1 - sqrt(1 - w) of
+its component along Q, in coordinates u' = s / sqrt(1 - w), of which the square is (1 + mu) s^2. So they are resolved as
+without the constraint at the start, as under the rigid constraint at the end, and continuously between. Of constraints
+that switch at the same time each adds its virtual mass to the body itself,
+(1 + sum mu_k Q_k^T Q_k) du/dt = a - sum dmu_k/dt ...:
+in principal axes the mass of one is mu_k times the mobility that those before leave (`stage`). So their order has no
+influence, nearly rigid constraints dominate, and a constraint that others imply carries no load. The force on the body
+is continuous; only its distribution over redundant rows is not determined.
 
-**What is in the way.** Left alone, c falls at 3 to 4 c / (time left). Where a contact pushes against the carriage, or
-rigid constraints take a row, and c does not fall at a third of that, the clock slows down and turns back (`_pace`), to
-a time left of 0.6 `fade`, where a body that is held up is pushed with 172 c / fade^2 times its mass. Once the way is
-free the clock goes on, and the constraint becomes rigid later. The clock is no part of the force: this has no jumps
-either; and mass that is shed or grows more slowly than damper and spring reckon with only takes more energy.
+**Obstacles.** Without an obstacle, c falls at 3 to 4 c / (time left). Where a contact opposes the prescribed rate, or
+rigid constraints remove a row, and c does not fall at a third of that, the clock of the transition slows down and runs
+back (`_pace`), to a remaining time of 0.6 `fade`, where a blocked body is pushed with 172 c / fade^2 times its mass.
+When the obstacle is gone the clock runs forward again, and the constraint becomes rigid later. The clock does not enter
+the force, so this causes no jump. Mass that is removed, or grows more slowly than damper and spring assume, only
+dissipates more energy.
 
 **Discrete time.** Over a step from w to w+ with impulses I: s+ = (1 - h) s + h s_c + (1 - w+) I with
 1 - h = (1 - w+) / (1 - w), which is the growing mass's balance of momentum; released, h = 0. With n steps of length T
 left, r^6 is n (n + 1)^2 (n + 2)^2 (n + 3) and s_c = -2 c / ((n + 1) T): then n (n + 1) (n + 2), and that times n + 3,
-are solutions for c in the end, which meet 0 exactly while y goes to the rigid constraint's force in a straight line.
-The last step is already the rigid constraint's. s is the rate in the middle of steps: rows turn by gamma = dA/dt v a
-second, by half of that in half a step.
+are solutions for c at the end, which reach 0 exactly while y tends linearly to the rigid constraint's force. The last
+step is already that of the rigid constraint. s is the rate in the middle of steps: rows change by gamma = dA/dt v per
+second, and by half of the change of a step in half a step.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Contact: rows of contacts, penalties during contact, impulses upon contact, and when which of them acts."""
+"""Contact: parameters, penalties during contact, impulses upon contact, rigid contact, and the choice between them."""

@@ -1,15 +1,15 @@
 """Contacts with penalties and friction while they last, and with impulses when they begin (THESIS 4.1-4.4).
 
-`penalty`: penalties only. `impulse_augmented`: the contacts of a *group* - bodies that hang together by overlapping
-contacts - collide when one of them is new (it overlaps, did not in the step before, and its points approach), or when
-impulses of the step before had to be scaled and shall be spread. While a group collides, impulses act at all its
-contacts whose points approach or are at rest, so that a body struck against a wall does not go into it, and no
-penalties; while it rests, penalties and friction act. `frictional_impulses`: the same with impulses that obey Coulomb's
-law (beyond THESIS, which names it in 7.2).
+`penalty`: penalties only. `impulse_augmented`: the contacts of a *group* (bodies connected by overlapping contacts)
+collide when one of them is new (it overlaps, did not in the step before, and its points approach), or when impulses of
+the step before were scaled and are to be spread. While a group collides, impulses and no penalties act at all its
+contacts whose points approach or are at rest, so that a body struck against a wall does not enter it. While the group
+rests, penalties and friction act. `frictional_impulses`: the same with impulses that obey Coulomb's law (beyond THESIS,
+which names it in 7.2).
 
-The parts: `groups`; `impacts` resolves those that collide; `spread` is about impulses that a device cannot render
-(THESIS 4.5.2); `friction` and `penalties` have laws and limits. This module says which contacts collide, and applies
-penalties and friction.
+The parts: `groups` finds the groups; `impacts` resolves those that collide; `spread` handles impulses that a device
+cannot render (THESIS 4.5.2); `friction` and `penalties` have laws and limits. This module decides which contacts
+collide, and applies penalties and friction.
 """
 
 from __future__ import annotations

@@ -2,20 +2,20 @@
 
 Four models share one kernel over contact rows, `friction_forces`. It sees the sliding velocity v (of B relative to A,
 in the tangent plane), the normal force N and the coefficients, and gives the force on B; A gets the opposite. All
-vectors are in world axes and laid into the tangent plane of their row, so no tangent basis exists and nothing depends
-on one. What is viscous it only names, as a coefficient for each row: `damp` then does that for all contacts together.
-Each model has two forms, consistent (the default) and printed.
+vectors are in world axes and projected on the tangent plane of their row, so that no tangent basis is needed. A viscous
+part is only returned as a coefficient for each row: `damp` then applies it to all contacts together. Each model has two
+forms, consistent (the default) and printed.
 
 A *bond* is a spring from A to B with the strain z, stretched by v. It breaks at the breakaway distance z0, where it
 carries the static friction, so its stiffness is K = mu_s N / z0. Sliding, it carries the kinetic friction mu_k N,
 that is the strain z_k = z0 mu_k / mu_s. THESIS (4.6) writes the same as (1 + a) K_r for sticking and K_r for sliding,
-with K_r = mu_k N / z0 and a = mu_s / mu_k - 1, but lets z stay where it is when a contact begins to stick, so that
-the force jumps. In the *consistent* form the force stays where it is:
+with K_r = mu_k N / z0 and a = mu_s / mu_k - 1, but keeps z when a contact begins to stick, so that the force jumps. In
+the *consistent* form the force is continuous:
 
-- `reset_integrator` (Haessig and Friedland; THESIS 4.6-4.8). Sticking: dz/dt = v, f = -(K z + beta v). Sliding: z is
-  dragged along at the length z_k, f = -K z. Slides when |z| passes z0; sticks again when the speed falls below the
-  dead band or v turns against z. So the dead band makes a contact stick earlier; in (4.8) it makes it stick later: the
-  bond pushes a point back until it is as fast as v_min, without becoming shorter.
+- `reset_integrator` (Haessig and Friedland; THESIS 4.6-4.8). Sticking: dz/dt = v, f = -(K z + beta v). Sliding: z
+  follows the motion with the length z_k, f = -K z. Slides when |z| passes z0; sticks again when the speed falls below
+  the dead band or v turns against z. So the dead band makes a contact stick earlier; in (4.8) it makes it stick later:
+  the bond pushes a point back until it is as fast as v_min, without becoming shorter.
 - `karnopp` (Nahvi's finger pad; 4.9-4.10). Sticking: f = -K z. Sliding: f = -mu_k N v/|v|, and the centre of the
   bond follows so that sticking begins with that force: (4.10) with mu_d |n| / k_f for its radius, k_f = K. Sticks when
   the speed falls below the dead band or, so that a step across the dead band does not miss it, v turns against z.
@@ -26,37 +26,38 @@ the force jumps. In the *consistent* form the force stays where it is:
 - `coulomb` (classical; figure 4.8). f = -mu_k N v/|v| outside the dead band, viscous inside it, where it rises to the
   static friction: f = -mu_s N v / v_min. Has no memory and creeps under any load F below mu_s N, at v_min F / (mu_s N).
 
-**Printed** (`form`): the laws of THESIS themselves, at the velocity before the step, without caps, and with nothing
-corrected but what they cannot be run without (errata 6): the force opposes the motion; (4.8) has v < v_min and
+**Printed** (`form`): the laws of THESIS themselves, at the velocity before the step, without caps, and with only those
+corrections without which they cannot be simulated (errata 6): the force opposes the motion; (4.8) has v < v_min and
 z <= -z0 as its second condition; (4.10) has mu_d |n| / k_f; z of (4.11) is signed, or a vector.
 
 - `reset_integrator`: f = -((1 + a) K_r z + beta v) while it sticks and -K_r z while it slips, of z before the step, and
-  then z += h v while it sticks (4.6); slips by (4.8). Where it sticks again the force jumps from mu_k N to mu_s N, and
-  1/2 a K_r z0^2 comes from nowhere. Undamped, the oscillation of stiction grows by (1 + h^2 w^2)^(1/2) a step until
-  the bond breaks; beta is stable up to about m / h for the two contacts of figure 4.6: 1024 N s/m, not 1180.
+  then z += h v while it sticks (4.6); slips by (4.8). Where it sticks again the force jumps from mu_k N to mu_s N,
+  which adds the energy 1/2 a K_r z0^2. Undamped, the oscillation of stiction grows by (1 + h^2 w^2)^(1/2) in each step
+  until the bond breaks; beta is stable up to about m / h for the two contacts of figure 4.6: 1024 N s/m, not 1180.
 - `karnopp`: k_f = mu_s N / z0, so that the spring's rupture limit mu_s |n| is reached at z0 (the text also has it slip
   at mu_d / k_f, which is where it begins to stick). Each step: a contact that sticks slips once |z| > z0;
   one that slips sticks where the speed is below v_min, with the centre of (4.10). A speed that passes the dead band
-  within a step is missed, and friction drives the point to and fro: with 2 kg at 512 Hz, from forces of 0.2 N on.
+  within a step is missed, and friction makes the point oscillate: with 2 kg at 512 Hz, from forces of 0.2 N on.
 - `dahl`: (4.11) with z of before the step, z_max = z0, so that the force is mu_k N at most, and bonds are softer by
   mu_k / mu_s; (4.12) by forward Euler, and never beyond z_max, "the maximum value of this distance": without that it
   oscillates at h |v| > 2 z_max, 10 mm/s here.
 - `coulomb`: as above, explicit.
 
-In the plane of a contact, of which (4.6) to (4.12) know one direction, z of a slipping `reset_integrator` is dragged
-along at its length. What such a law adds to the energy is numerical in the balance of a trial, as what sampling does.
+(4.6) to (4.12) have one direction; in the plane of a contact, z of a slipping `reset_integrator` follows the motion
+with constant length. Energy that such a law adds is numerical in the balance of a trial, like energy that sampling
+adds.
 
 **Guarantees** of the consistent form, for coefficients 0 <= mu_k <= mu_s: |f| <= mu_s N, f . n = 0; a row with N = 0
-has no force and no bond; sliding steadily, |f| = mu_k N against v. What is not a finite number in
-velocity or normal force counts as N = 0.
+has no force and no bond; sliding steadily, |f| = mu_k N against v. A velocity or normal force that is not finite
+counts as N = 0.
 The viscous force is at most mu_s N by itself and acts only while a contact sticks; it is not counted towards breakaway
 (4.6 limits the strain). Were the sum limited, a load put on at once would break bonds well below the static friction,
 as nothing could catch the mass before the bond is at its end.
 
-**Energy.** A bond stores 1/2 K |z|^2 (`bond_energy`); what friction takes beyond is dissipated. No bond gains energy
-other than by being stretched: as its normal force grows, the bond keeps its force and gets shorter (new asperities
-touch unstrained); as it falls, the bond keeps its strain. Thus friction under a load that changes is passive too, at
-the price of a creep by a part of z0 for each cycle of the normal force.
+**Energy.** A bond stores 1/2 K |z|^2 (`bond_energy`); the rest of the work of friction is dissipated. A bond gains
+energy only by being stretched: as its normal force grows, the bond keeps its force and gets shorter (new asperities
+touch unstrained); as it falls, the bond keeps its strain. Thus friction under a changing load is passive too, but
+creeps by a part of z0 in each cycle of the normal force.
 
 **Sampling.** The caller steps by semi-implicit Euler: the velocity given is the one that moved the bodies in the step
 before, so z follows their displacement exactly (forward Euler for z, as in 4.12, amplifies the stiction oscillation).
@@ -68,7 +69,7 @@ h^2 K w <= 4; the kernel takes a bound of w for each row, its *mobility*, and ke
 the dead band of `coulomb` so wide that friction alone cannot carry a point through it in a step. Mobility 0: no caps.
 
 Limits: bonds are kept in world axes and do not turn with bodies that turn together about the normal. In a step in
-which N grows faster than the bond is dragged along, `reset_integrator` and `dahl` slide with less than mu_k N.
+which N grows faster than the bond is stretched, `reset_integrator` and `dahl` slide with less than mu_k N.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups of contacts: bodies that hang together by contacts that overlap, as a forest of their kinematic trees."""
+"""Groups of contacts: sets of bodies connected by overlapping contacts, as a forest over their kinematic trees."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Colliding bodies that obey the law of restitution alone, as THESIS (4.22, 4.23) print it.
+"""Colliding bodies that obey the law of restitution each by itself, as THESIS (4.22, 4.23) print it.
 
-The source demands that in a self-collision, of bodies i and j, both obey n^T J qd = -e n^T J qd0, each by itself, which
-stands for two impulses that need not be opposite. It is passive, and the relative velocity obeys (4.21) too. But what
-one body gets the other does not give, so that no momentum is kept: a body at rest stays at rest, whatever strikes it
-(errata 3). `contact.self_collision: printed` does so; the default is the relative velocity (4.21) alone.
+The source demands that in a self-collision of bodies i and j both obey n^T J qd = -e n^T J qd0, each by itself. This
+needs two impulses, which need not be opposite. It is passive, and the relative velocity obeys (4.21) too. But the
+impulse on one body is not the opposite of that on the other, so that momentum is not conserved: a body at rest stays at
+rest, whatever strikes it (errata 3). `contact.self_collision: printed` selects this law; the default is (4.21) for the
+relative velocity alone.
 
-Here each contact of two bodies that move has two rows more, its halves: a half is a contact of one body with what does
-not move. Impulses act at the halves instead of the contact, penalties at the contact alone. A half never pulls: a body
-that moves away from the other, which the law as printed would turn back, goes on.
+Here each contact of two moving bodies gets two more rows, its halves: a half is a contact of one body with a fixed one.
+Impulses act at the halves instead of the contact, penalties at the contact alone. A half never pulls: a body that moves
+away from the other, which the law as printed would turn back, continues to move away.
 """
 
 from __future__ import annotations

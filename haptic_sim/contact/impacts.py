@@ -1,7 +1,7 @@
-"""Impulses of groups of contacts that collide (THESIS 4.4): without friction, and with (beyond THESIS, 7.2).
+"""Impulses of groups of colliding contacts (THESIS 4.4): without friction, and with friction (beyond THESIS, 7.2).
 
-Two groups that share no moving body do not feel each other's impulses, so that each is resolved alone. Kernels take
-what `compliant` has packed, and fill its impulses.
+Two groups that share no moving body do not influence each other's impulses, so each is resolved alone. The kernels take
+the arrays that `compliant` has packed, and fill its impulses.
 """
 
 from __future__ import annotations

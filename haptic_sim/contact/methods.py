@@ -1,4 +1,4 @@
-"""Which contact method is made of what."""
+"""The contact methods by name, and how the response of each is built."""
 
 from __future__ import annotations
 

@@ -5,23 +5,23 @@ v' after it, separations s < 0, and for each contact a spring k, a damper b and 
 
 **Explicit** (THESIS 4.5): p = max(0, -h (k s + b v)). The part of the dampers d = -h b v alone changes the kinetic
 energy by d.v + 1/2 |W^T d|^2, which is negative where the Rayleigh quotient of h b W W^T in the present velocities is
-at most 2. The springs have a limit of their own, and both together one in common. Centred in time the step is a
-leapfrog,
+at most 2. The springs have their own limit, and springs and dampers together a common one. Centred in time the step is
+a leapfrog,
     (1 - h/2 W^T b W) (u' - u) = -h W^T (k s + b W (u + u') / 2),
 which conserves, up to what the dampers take, an energy that is positive definite while
     1 - h/2 W^T b W - h^2/4 W^T k W > 0:
 for one mode with x = h b a and y = h^2 k a, that is 2 x + y < 4, which is the stability limit of the map too. So the
 quotient of a group, with g = h (b + h k / 2) v over its contacts,
     ratio = |W^T g|^2 / g.v,
-is at most 2 where the step is stable whatever the velocities. It is taken of the group's present velocities: no bound
-of an eigenvalue that is too large sends a step that is fine the other way, and it costs what applying impulses costs.
+is at most 2 where the step is stable for any velocities. It is computed from the group's present velocities. So no
+overestimated bound of an eigenvalue makes a stable step implicit, and the cost is that of applying impulses.
 
 **Beyond** (ratio > 2) the part 1 - theta = 2 / ratio of the damping stays explicit and the rest is implicit, with the
 springs' force at the end of the step in the same proportion:
     p = max(0, p0 - h c v'),   p0 = -h k s - (1 - theta) h b v,   c = theta (b + h k).
-At ratio = 2 this is the explicit step, so that nothing jumps; one mode is multiplied by -1 / (x - 1), which tends to
-0 as the damping grows: a contact too stiff for the rate stops a body, it does not throw it. Of a contact that the
-explicit law lets go (p = 0, where its damper would pull) the damper counts as what cancels the spring:
+At ratio = 2 this is the explicit step, so that the law is continuous; one mode is multiplied by -1 / (x - 1), which
+tends to 0 as the damping grows: a contact too stiff for the rate stops a body without a rebound. For a contact that the
+explicit law releases (p = 0, where its damper would pull) the damper is reduced until it cancels the spring:
 p0 = -theta h k s.
 
 **Energy.** The explicit part (1 - theta) d takes energy from u by itself, because (1 - theta) ratio <= 2. After it and
@@ -30,8 +30,8 @@ all other forces, springs and implicit part change 1/2 |u|^2 + sum 1/2 k s^2, on
 as a contact that pushes does p.v' - 1/2 p.A.p of work and its spring takes h k s v' + 1/2 h^2 k v'^2, and one that
 does not push stretches no spring. A contact that begins between two steps brings up to 1/2 k (h v')^2. So a step adds
 no more than **1/2 h^2 sum k v'^2**, the energy of springs as long as the step's motion; from theta = 1/2 on contacts
-that last add nothing at all. With h^2 k a <= 1 (a the largest eigenvalue of W W^T) that is at most the kinetic energy
-that there is.
+that last add nothing at all. With h^2 k a <= 1 (a the largest eigenvalue of W W^T) that is at most the present kinetic
+energy.
 
 The impulses are the only minimum of the strictly convex, piecewise quadratic
     f(u') = 1/2 |u' - u_free|^2 + sum max(0, p0 - h c v')^2 / (2 h c),

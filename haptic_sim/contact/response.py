@@ -1,9 +1,9 @@
-"""What contacts do to the bodies during a step: the frame that all contact methods share.
+"""The contact response of a step: the frame that all contact methods share.
 
 A method turns the rows of a step into impulses p along (normal, tangent 1, tangent 2) of each contact. This module
-sets up the contacts in scaled coordinates, adds up what the impulses do to the bodies and to the hand, and says who
-dissipated what. The methods are in `compliant` (penalties, with or without collision impulses) and `rigid`
-(complementarity); `methods` chooses.
+sets up the contacts in scaled coordinates, adds the effects of the impulses on the bodies and on the hand, and divides
+the dissipated energy between damping, friction and impact. The methods are in `compliant` (penalties, with or without
+collision impulses) and `rigid` (complementarity); `methods` chooses.
 
 A step is one call from Python: each method has a kernel that begins with `begin_step`, finds its impulses between
 `set_up` and `add_up`, and ends with `end_step`.

@@ -10,12 +10,12 @@ has the static coefficient of friction until it slides, then the kinetic one unt
 
 **Passive.** With u after the impacts, du of the other forces and u' after the step, the complementarity gives
     1/2 |u'|^2 - du . u' - 1/2 |u|^2 = p . c - 1/2 |u' - u|^2 <= 0:
-no step adds energy but by the work of these forces (at the new velocity, by which the step moves). What the tolerance
-of a solver leaves of energy is taken back from the impulses.
+a step adds energy only by the work of these forces (at the new velocity, by which the step moves). Energy that is added
+within the tolerance of a solver is removed by reducing the impulses.
 
-**Drift.** Linear in a step, s >= 0 is kept; where bodies turn, it is missed by what the turning bends in a step. What
-overlaps then may separate with part of its depth a step, but only in steps in which the sum above stays negative: drift
-is corrected out of what the step dissipates, never by adding energy. At rest nothing drifts.
+**Drift.** To first order in a step, s >= 0 is kept; where bodies turn, there is an error of second order. Bodies that
+overlap then may separate by a part of the depth in each step, but only in steps in which the sum above stays negative:
+drift is corrected with energy that the step dissipates, never by adding energy. At rest nothing drifts.
 """
 
 from __future__ import annotations

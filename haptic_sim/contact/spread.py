@@ -4,10 +4,10 @@ All impulses of the hand's group are scaled by one part c in [0, 1], and with `s
 next step, until c = 1.
 
 *Printed*: in these steps impulses replace the penalties (4.45), as they do in any step with impulses. Overlaps grow
-meanwhile by h v' a step without a spring that resists, and store h k v' (s + h v' / 2) each that nobody has paid for: a
-push as strong as the limit drives a body in without end, and a lighter one hops on what the springs give back. With a
-restitution e the impulses are solved anew each step from what is left of the approach, so that the rebound is that of
-the last step, some e F h / (m (1 + e)) (errata 14).
+meanwhile by h v' in each step without a spring that resists, and store h k v' (s + h v' / 2) each, energy that no work
+supplied. A push as strong as the limit makes a body enter without bound, and with a weaker push the body hops on the
+energy of the springs. With a restitution e the impulses are solved again in each step from the remaining velocity of
+approach, so that the rebound is that of the last step, some e F h / (m (1 + e)) (errata 14).
 
 *Consistent* (device.spread, the default): the impulses act first, then all other forces, then the springs of all
 contacts of the group, and no dampers, as the impulses are the dampers. A spring pushes with its force in the middle of

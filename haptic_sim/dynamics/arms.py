@@ -1,4 +1,4 @@
-"""Arms that the sources use, as Pinocchio models with a hold."""
+"""Arms of the sources, as Pinocchio models with a hold point."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""Where the energy of a simulated world is, where it went, and whether discrete time has added too much of it.
+"""The energy balance of a simulated world, and the test whether discretisation has added too much energy.
 
-*Supplied* are kinetic and elastic energy of the start, what gravity's potential has released at its lowest so far, and
-the work of the hand and of moving surroundings wherever it was positive. *Left* is what of it can still be there:
-start, work and released potential together, at most so far, less what was dissipated. A trial is *unstable* when the
-numerical energy exceeds what is left, and SHARE of what was supplied: then most of what moves is numerical, as in a
-world that hops for ever under a hand that gives and takes. The share is there because a world that has come to rest
-has dissipated all, and its small numerical energy is no instability. It must do so in two successive steps, as a
-spring that a body enters within a step stores energy before its force has acted once; and by FLOOR and what rounding
-leaves of the energies, so that a world at rest is never judged. Free fall, a lift by the hand and semi-implicit Euler
-on springs that last stay far below: over a whole flight the potential of gravity adds at most 1/2 m g T v.
+The *supplied* energy is the initial kinetic and elastic energy, the largest potential energy of gravity released so
+far, and the positive work of the hand and of moving surroundings. The *remaining* energy is the maximum so far of
+initial energy, work and released potential together, minus the dissipated energy. A trial is *unstable* when the
+numerical energy exceeds both the remaining energy and SHARE of the supplied energy: then most of the motion is
+numerical, as in a world that hops for ever under a hand whose work alternates in sign. SHARE is needed because a world
+that has come to rest has dissipated all, and its small numerical energy is no instability. The condition must hold in
+two successive steps, because a spring that a body enters within a step stores energy before its force has acted once.
+It must be exceeded by FLOOR and the rounding errors of the energies, so that a world at rest is never judged. Free
+fall, a lift by the hand and semi-implicit Euler on lasting springs stay far below: over a whole flight gravity adds at
+most 1/2 m g T v.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""What joints do to a linkage: limits of position and speed, damping, dry friction and springs.
+"""The laws of joints: limits of position and speed, damping, dry friction and springs.
 
 Each is the law of one coordinate q_j with the velocity v_j; together they make one problem in the velocities after a
-step, which every contact method ends with. With the inertia D, the period T and the momentum that everything else
-gives (v_free: the velocity without these laws),
+step, which is the last part of every contact method. With the inertia D, the period T and the velocity v_free without
+these laws,
 
     D (v - v_free) = p_damping + p_spring + p,   p_j in -d(T F_j |v_j|) - N(v_j; low_j, high_j)
 
  - Damping b_j is implicit, p = -T b_j v_j: it dissipates for any b_j and any T. With D + T b on the diagonal and -T b v
-   among the forces, nothing else has to know of it. (Todorov, Erez and Tassa, MuJoCo, 2012, treat it alike.)
+   among the forces, the other laws need no change. (Todorov, Erez and Tassa, MuJoCo, 2012, do the same.)
  - A spring k_j (q_j - r_j) is taken at the middle of the step: D + T^2 k / 4 on the diagonal makes the semi-implicit
    step the average-acceleration method of Newmark (1959), without dissipation. Its amplitude is 1 / cos(w T / 2) times
-   the true one; so a spring with w T > STIFF is taken at the end of the step, as if it had the damping T k besides:
-   what the period cannot show is damped.
+   the true one; so a spring with w T > STIFF is taken at the end of the step, as if it had the damping T k in addition:
+   an oscillation too fast for the period is damped.
  - Dry friction F_j holds the joint, or opposes its motion with F_j: |p_j| <= T F_j, and = -T F_j sign(v_j) in motion.
  - Limits bound v_j so that q_j stays in its range after the step: low_j = -(q_j - lower) / T, likewise high_j. N is
-   what they push with, only inwards. A joint that arrives faster than `BOUNCE` with a restitution e leaves with at
-   least e times its velocity of arrival, if its range is wide enough for that in one step. A limit of speed bounds v_j
-   by itself; what it takes is dissipated.
+   their normal cone: they push inwards only. A joint that arrives faster than `BOUNCE` with a restitution e leaves with
+   at least e times its velocity of arrival, if its range is wide enough for that in one step. A limit of speed bounds
+   v_j itself; the removed energy is dissipated.
 
 The last two are min over v of 1/2 |v - v_free|^2_D + sum_j T F_j |v_j| in a box that holds 0: the solution is never
 faster, in the metric D, than v_free. In scaled coordinates (`haptic_sim.dynamics.scaled`) it is found over the impulses

@@ -1,7 +1,7 @@
 """Articulated bodies as a Pinocchio model: configuration-space dynamics and the hand.
 
 Notation: W world, H the hand frame with its axes turned to the world's. D is the inertia in configuration space. It is
-block diagonal over the trees of the model (a tree hangs together by joints; a free body is one of its own), and so is
+block diagonal over the trees of the model (a tree is a set of bodies connected by joints, or one free body), and so is
 its Cholesky factor L. Contacts and forces act on the scaled velocity u = L^T v, whose square is twice the kinetic
 energy (`haptic_sim.dynamics.scaled`).
 

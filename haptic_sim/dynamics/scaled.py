@@ -3,8 +3,8 @@
 With the inertia D = L L^T and the scaled velocity u = L^T v, the kinetic energy is 1/2 |u|^2, the velocity at a
 contact is W u with W = J L^-T, and an impulse p there changes u by W^T p: no solver needs a mass matrix.
 
-D is block diagonal over the trees of the model (a tree hangs together by joints; a free body is one of its own), so L
-and W are kept by trees: a contact has two sides, each of which belongs to one tree or to none.
+D is block diagonal over the trees of the model (a tree is a set of bodies connected by joints, or one free body), so L
+and W are stored by trees: a contact has two sides, each of which belongs to one tree or to none.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What bodies look like: shapes and meshes as parameters; collision detection in `collision`."""
+"""Geometry of bodies: shapes and meshes as parameters; collision detection in `collision`."""

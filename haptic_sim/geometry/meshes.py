@@ -1,6 +1,6 @@
-"""Meshes: read, checked, and taken as convex pieces, since collision detection knows only convex shapes.
+"""Meshes: read, checked, and split into convex pieces, because collision detection takes only convex shapes.
 
-trimesh and scipy.spatial take a third of a second to import, so that only those do who have meshes.
+trimesh and scipy.spatial take a third of a second to import, so they are imported only for worlds with meshes.
 """
 
 from __future__ import annotations

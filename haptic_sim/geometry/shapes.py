@@ -1,4 +1,4 @@
-"""Shapes of bodies as parameters, with what they are for collision detection and what they weigh."""
+"""Shapes of bodies as parameters, with their collision geometry and their inertia."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The hand on an articulated tool: its inertia, the directions that are blocked, what it feels, how devices render it.
+"""The hand on an articulated tool: its inertia, blocked directions, the felt wrench, and rendering on a device.
 
-`held` refreshes all of it for a `Multibody`; `mobility` holds the theory and the kernels, `rendering` the device's
-control laws.
+`held` computes all of it for a `Multibody` in every step; `mobility` has the theory and the kernels, `rendering` the
+control laws of the device.
 """
 
 from haptic_sim.hand.held import Hand

@@ -1,4 +1,4 @@
-"""The hand of a `Multibody`, in every step."""
+"""The hand of a `Multibody`: its quantities (`mobility`), computed in every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the hand can move, what it weighs there, and in which directions the linkage holds it (THESIS 5.2 to 5.4).
+"""Directions in which the hand can move, its inertia in them, and directions that the linkage blocks (THESIS 5.2-5.4).
 
 J (6, nv) maps velocities of the configuration to twists of the hand, D = L L^T is the inertia, W = J L^-T, and
 W W^T = J D^-1 J^T the inverse inertia at the hand (5.16), which exists at any rank of J.
@@ -17,33 +17,33 @@ the largest.
 and C = Y J (r, nv), Y B = 1. With the metrics D and M of kinetic energy (5.7; appendix B, its B.17 corrected, errata 5)
     J^# = D^-1 C^T (C D^-1 C^T)^-1 (B^T M B)^-1 B^T M = D^-1 J^T H^T,
     H = M B (B^T M B)^-1 (Y W W^T Y^T)^-1 Y.
-It does not depend on the choice of coordinates for the joints, the hand or on units as long as the rank does not. What
-contacts do to the scaled velocity, du, is at the hand (5.12)
+It does not depend on units or on the coordinates of the joints or the hand, as long as the rank does not. The change du
+of the scaled velocity by contacts is at the hand (5.12) the wrench
     F = J^#T tau = H W du / T,
-since tau = L du / T. J_r D^-1 J_r^T F = J_r D^-1 tau: it does to the hand what the contacts do, up to the tolerance.
-F = M B (...), so it has no part (in the metric M^-1 of wrenches) along the directions of topological constraint.
+since tau = L du / T. J_r D^-1 J_r^T F = J_r D^-1 tau: F accelerates the hand as the contacts do, up to the tolerance.
+F = M B (...), so it has no component (in the metric M^-1 of wrenches) along the directions of topological constraint.
 H ~ 1 / s^2 where a singular value s becomes small: wrenches grow without bound towards a singularity, and end where the
 rank drops.
 
 Where all directions are free nothing needs to be decomposed: H is then (J D^-1 J^T)^-1 in the hand's space, whatever M
-is. That all singular values are above a threshold t, A - t^2 tells for the Gram matrix A by having a Cholesky factor.
-The decomposition waits until somebody asks for singular values or H.
+is. All singular values are above a threshold t exactly if A - t^2, with the Gram matrix A, has a Cholesky factor. The
+decomposition is done only when singular values or H are requested.
 
 **Directions of topological constraint**: a basis n_i of the wrenches that move nothing, J^T n_i = 0 (and so
 J D^-1 J^T n_i = 0: x^T J D^-1 J^T x = |L^-1 J^T x|^2, which corrects the argument of appendix C, errata 5),
 orthonormal with torques divided by l. Their number is the dimension of the hand's space, 6 or 3 in the plane, less the
 rank (errata 8). From step to step a basis follows the one before it:
-  - As many directions: the basis nearest to the one before (orthogonal Procrustes problem, by a polar decomposition);
-    one that has no part in the new space gives its place to a new one.
-  - More: the ones before are followed so; new ones come after them.
-  - Fewer: of those before, the ones with the least part in the new space go, and the others are followed in order.
-  - New ones, and all at first, are the parts of coordinate axes in the space: each time of the axis with the greatest
-    part that the others leave of it.
+  - As many directions as before: the basis nearest to the one before (orthogonal Procrustes problem, by a polar
+    decomposition); a direction without a component in the new space is replaced by a new one.
+  - More: the directions before are followed in this way; new ones are appended.
+  - Fewer: the directions with the least component in the new space are dropped, and the others are followed in order.
+  - New directions, and all at the first step, are projections of coordinate axes on the space: each time of the axis
+    with the largest component orthogonal to the directions already chosen.
 
 **Fading.** The rank jumps, and with it H and the directions. With fade > 0 there is no jump: for singular values
-between the threshold t and (1 + fade) t, H goes over from the inverse of one rank to that of the other (a convex
-combination), and the direction is there with a strength f that goes from 1 to 0, f^(1/2) n_i being listed. What the
-laws make of it, the sum of n_i n_i^T, is continuous then. With fade = 0 (as in the source) all have the length 1.
+between the threshold t and (1 + fade) t, H is a convex combination of the inverses of both ranks, and the direction has
+a strength f that decreases from 1 to 0 and is listed as f^(1/2) n_i. The control laws use the sum of n_i n_i^T, which
+is then continuous. With fade = 0 (the default, as in the source) all have the length 1.
 """
 
 from __future__ import annotations

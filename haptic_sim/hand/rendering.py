@@ -12,13 +12,13 @@ and (5.21), with C_d v kept and F_h taken off, f = M_d a + C_d v - F_h          
     even from a common start (errata 9). It is zero for a tool that is a free body, held at its centre of mass and
     without gravity in the plane.
 
-J D^-1 J^T loses rank in directions of topological constraint, where the device then is without acceleration, but not
-where the tool is. Penalties along these directions n_i (5.23, 5.24) add
+J D^-1 J^T loses rank in directions of topological constraint. There the device has no acceleration, but its position
+may differ from that of the tool. Penalties along these directions n_i (5.23, 5.24) add
     a_add = sum of (k n_i . (x_tool - x_device) + b n_i . (v_tool - v_device)) n_i,               `add_topology`
 k [1/s^2], b [1/s]. The n_i are wrenches (`haptic_sim.hand.mobility`), orthonormal with torques divided by a length l;
 so the acceleration along n_i has the angular part n_i / l^2, and a_add does not depend on the unit of length; with
-l = 1 m it is as printed. It depends on the sum of n_i n_i^T only, not on the choice of a basis, and leaves the other
-directions alone: a difference that is a motion of the linkage strains nothing (n_i . J dq = 0), and a_add is orthogonal
+l = 1 m it is as printed. It depends on the sum of n_i n_i^T only, not on the choice of a basis, and does not act in
+other directions: a difference that is a motion of the linkage causes no force (n_i . J dq = 0), and a_add is orthogonal
 to such motions in the metric diag(1, 1, 1, l^2, l^2, l^2).
 
 Orientations differ by the logarithm of the rotation between them, about world axes, not by angles.

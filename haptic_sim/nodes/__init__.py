@@ -1,1 +1,1 @@
-"""ROS 2 nodes of the world."""
+"""ROS 2 nodes of the tool's side: environment and local model."""

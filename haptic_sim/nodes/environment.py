@@ -1,7 +1,7 @@
-"""Environment node: answers the controller, or surveys for a local model.
+"""Environment node: answers the controller, or surveys the surroundings for a local model.
 
-Synchronous: subscribes tool_command, publishes tool_state and world_state. Asynchronous (a local model is among the
-trial's nodes): subscribes tool_state, publishes local_geometry.
+Synchronous: subscribes to tool_command, publishes tool_state and world_state. Asynchronous (a local model is among the
+trial's nodes): subscribes to tool_state, publishes local_geometry.
 """
 
 from __future__ import annotations

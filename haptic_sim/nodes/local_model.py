@@ -1,4 +1,4 @@
-"""Local model node: answers the controller at the servo rate, fed by the environment."""
+"""Local model node: answers the controller at the servo rate, with the contact geometry that the environment sends."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What answers the controller at the servo rate: the environment or the local model, with the virtual tool in it."""
+"""The tool's side, which answers the controller at the servo rate: environment or local model, and the virtual tool."""

@@ -1,7 +1,7 @@
-"""The environment: the full world, answering the controller itself or surveying for a local model.
+"""The environment: the full world, which answers the controller itself or surveys for a local model.
 
 THESIS figure 3.2. *Synchronous*: it runs at the servo rate and answers each ToolCommand with a ToolState.
-*Asynchronous*: a local model answers, and the environment, slower and late, feeds it LocalGeometry.
+*Asynchronous*: a local model answers, and the environment, slower and delayed, sends it LocalGeometry.
 """
 
 from __future__ import annotations

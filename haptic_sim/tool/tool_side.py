@@ -1,4 +1,4 @@
-"""What answers the controller: the environment itself, the local model that it feeds, or a constrained tool."""
+"""The tool's side of a trial, built from its sections: environment, local model, or a constrained tool alone."""
 
 from __future__ import annotations
 

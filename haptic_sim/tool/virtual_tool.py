@@ -1,4 +1,4 @@
-"""The virtual tool during a servo step: contact response, integration, and what it tells the controller."""
+"""The virtual tool during a servo step: contact response, integration, and its ToolState for the controller."""
 
 from __future__ import annotations
 

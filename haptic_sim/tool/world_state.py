@@ -1,7 +1,7 @@
-"""What the simulated world looks like: WorldState messages, filled beside the steps that they are about.
+"""The state of the simulated world: WorldState messages, filled outside the steps that they describe.
 
-The state at t_k is taken when tick k-1 has been answered, the contacts of tick k when that has been: neither takes the
-servo path's time.
+The state at t_k is taken when tick k-1 has been answered, the contacts of tick k when tick k has been answered: neither
+delays the servo path.
 """
 
 from __future__ import annotations

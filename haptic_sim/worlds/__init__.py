@@ -1,1 +1,1 @@
-"""Worlds as parameters, and as what is simulated: bodies, linkages, files of robots, constraints; scenes."""
+"""Worlds: parameters of bodies, linkages, robot files, constraints and scenes, and the models built from them."""

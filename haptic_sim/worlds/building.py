@@ -9,10 +9,10 @@ joint for each body that moves:
  - planar: x, y and the angle about z in world axes, its frame at the centre of mass.
  - revolute and prismatic: the body's axes, turned or moved along an axis of the parent.
 
-Fixed bodies belong to joint 0. A tree is what hangs on the world by one joint; it has consecutive coordinates, and the
-inertia matrix is block diagonal over trees. Friction and restitution belong to pairs of bodies: a value that only one
-body has of its own counts, where neither has one that of the experiment; of two, the greater restitution and the
-geometric mean of the friction coefficients.
+Fixed bodies belong to joint 0. A tree is the set of all bodies connected to the world by one joint; it has consecutive
+coordinates, and the inertia matrix is block diagonal over trees. Friction and restitution belong to pairs of bodies: if
+neither body has its own value, that of the experiment is used; if one has, its value; if both have, the greater
+restitution and the geometric mean of the friction coefficients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact constraints of a world, from their parameters."""
+"""Exact constraints of a world, built from their parameters."""
 
 from __future__ import annotations
 

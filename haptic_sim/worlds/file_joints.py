@@ -1,7 +1,7 @@
-"""What URDF and MJCF files say of their joints, and what they say that is not simulated.
+"""Joint properties in URDF and MJCF files, and the content of these files that is not simulated.
 
 Pinocchio reads limits, damping and friction too, but of MJCF not all as MuJoCo does (4.1 takes the range of a slide for
-degrees, and counts one that `limited` switches off), and springs not at all: they are read here.
+degrees, and uses one that `limited` switches off), and it does not read springs. So they are read here.
 """
 
 from __future__ import annotations

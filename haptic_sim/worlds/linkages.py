@@ -1,4 +1,4 @@
-"""Scenes of linkages that are held: a door, a crank, a tool through a fixed entry point, and the arm of a robot."""
+"""Scenes of held linkages: a door, a crank, an instrument through a fixed entry point, and the arm of a robot."""
 
 from __future__ import annotations
 

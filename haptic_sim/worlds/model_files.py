@@ -1,9 +1,9 @@
 """Linkages from URDF and MJCF files, by Pinocchio's loaders.
 
-Pinocchio 4.1 reads of an MJCF file only the first body of the world, forgets the pose of one without joints, and
-misplaces one with a free joint and a rotated pose. Each body of the world is therefore handed to it in a document of
-its own, inside an empty one and without its free joint: it then hangs on the world by a fixed pose, which Pinocchio
-gets right, and is set free afterwards.
+Pinocchio 4.1 reads of an MJCF file only the first body of the world, ignores the pose of a body without joints, and
+misplaces a body with a free joint and a rotated pose. Each body of the world is therefore loaded from a document of its
+own, inside an empty body and without its free joint. It then has a fixed pose in the world, which Pinocchio reads
+correctly, and gets its free joint afterwards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters of worlds: bodies, linkages and files by name, what is held and what collides."""
+"""Parameters of worlds: bodies, linkages and files by name, the held body, and the pairs that collide."""
 
 from __future__ import annotations
 

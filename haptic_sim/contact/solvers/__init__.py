@@ -1,1 +1,1 @@
-"""Solvers of impulses, for normal contact and with friction: in mass-scaled coordinates, without state."""
+"""Solvers of contact impulses, with and without friction: in mass-scaled coordinates, without state between steps."""

@@ -30,10 +30,10 @@ offset = 0, and that as seen from the walls otherwise. E is convex in p.
 The friction cones are convex, so that sums with weights, and further increments, stay within.
 Hence p_n >= 0, |p_t| <= mu p_n and E(p) <= 0 (to rounding) whatever the contacts and however few the sweeps.
 
-What it does not do: where sliding presses a contact deeper (alpha < 0, a jam) the step that contains the jam skips it
-and counts less compression than there is, so the rebound is lower than Stronge's. Impulses spread at once and evenly
-over all contacts: of Newton's cradle with touching balls, given as colliding all, the first ball rebounds at 1/3 of
-its velocity and the others leave together at 2/3. One contact at a time, the last leaves alone (mirtich.py).
+Limits: where sliding presses a contact deeper (alpha < 0, a jam) the step that contains the jam skips it and counts
+less compression than there is, so the rebound is lower than Stronge's. Impulses spread at once and evenly over all
+contacts: in Newton's cradle with touching balls that all collide, the first ball rebounds at 1/3 of its velocity and
+the others leave together at 2/3. Resolved one contact at a time, the last ball leaves alone (mirtich.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a solver ended, for all solvers of this folder: what it returns, and what that means."""
+"""How a solver of this folder ended: the status that it returns, and its meaning."""
 
 from __future__ import annotations
 

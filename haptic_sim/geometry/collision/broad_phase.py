@@ -1,8 +1,8 @@
-"""Broad phase: which pairs of shapes may have a contact within the margin.
+"""Broad phase: pairs of shapes that may have a contact within the margin.
 
-Boxes aligned with the world around all shapes, and every pair of the list tested: at 1 ns a pair, below some
-hundred shapes that costs less than keeping axes sorted. (coal's own broad-phase managers hand each pair to a
-callback, in Python a microsecond each, or answer only whether anything collides.)
+Each shape has a bounding box aligned with the world, and every pair of the list is tested. At 1 ns a pair, this is
+cheaper than sorted axes below some hundred shapes. (coal's own broad-phase managers call a callback for each pair, in
+Python a microsecond each, or only answer whether anything collides.)
 """
 
 from __future__ import annotations

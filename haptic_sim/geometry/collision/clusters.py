@@ -1,13 +1,13 @@
 """Contact clustering (THESIS 6.2.4): one contact for several that lie close together.
 
 A shape in convex pieces has many contacts around a concavity, whose stiffnesses add up and make penalties unstable.
-A cluster are contacts of one pair of bodies of which each is within a distance of all others (6.8). It is one
-contact with the least separation (6.9) and the mean direction of the normals (6.10). What the text leaves open:
- - its point is the mean of the points, so that it moves little when another contact becomes the deepest;
- - the mean of opposite normals is no direction, so contacts of a cluster agree in direction as well;
- - (6.8) can be met by several partitions: contacts are taken in the order of their identities, each joins the first
-   cluster it fits. So the partition depends on nothing that changes as the world is turned, and
-   the cluster has its first contact's identity and material.
+A cluster is a set of contacts of one pair of bodies, each of which is within a distance of all others (6.8). It becomes
+one contact with the least separation (6.9) and the mean direction of the normals (6.10). The text leaves open:
+ - the point: here the mean of the points, so that it moves little when another contact becomes the deepest;
+ - opposite normals, whose mean has no direction: here contacts of a cluster must also agree in direction;
+ - the partition, as (6.8) allows several: here contacts are taken in the order of their identities, and each joins the
+   first cluster that it fits. So the partition does not change when the world is turned, and the cluster has its first
+   contact's identity and material.
 """
 
 from __future__ import annotations

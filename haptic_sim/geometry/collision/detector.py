@@ -1,4 +1,4 @@
-"""The collision detector: from the pose of a model to rows of contacts."""
+"""The collision detector: from the pose of a model to contact rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Features of the shapes: what kernels know of coal's objects, as flat arrays.
+"""Features of the shapes: the geometry of coal's objects as flat arrays for kernels.
 
-A polytope (box or convex mesh) has vertices, faces and edges, each with a number that never changes; coplanar
-triangles of a mesh are one face. Spheres, capsules and cylinders are a kind, a radius and half a length along z.
+A polytope (box or convex mesh) has vertices, faces and edges, each with a constant number; coplanar triangles of a mesh
+are one face. Spheres, capsules and cylinders are given by their kind, a radius and half a length along z.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Contact manifolds: from coal's normal and nearest points to the points at which two shapes touch.
+"""Contact manifolds: all points at which two shapes touch, from coal's normal and nearest points.
 
  - Half-space: the normal is known, and every vertex, end or rim point within the margin is a contact.
  - A face or cap within SNAP of coal's normal: it is the reference, its normal the contact normal (coal's own is
-   right to its tolerance, 1e-6 m; the face's to rounding), and `regions` says what lies above it. If that misses
-   where coal finds the shapes deepest in each other, coal's nearest points are a contact as well. Where shapes just
-   touch, coal's normal may be any (the corner of a cube on an equal one is out soonest sideways): then a face that
-   is as good a separating plane to within 1e-3 of the shapes is the reference.
- - Two parallel lines (axes of capsules, sides of cylinders, edges): both ends of where they lie side by side.
- - All else, spheres among them: one contact at coal's nearest points.
+   accurate to its tolerance, 1e-6 m; the face's to rounding), and `regions` finds the contacts above it. If these do
+   not include the deepest point that coal finds, coal's nearest points are a contact as well. Where shapes just touch,
+   coal's normal may have any direction (for the corner of a cube on an equal cube the shortest way out is sideways):
+   then a face that is as good a separating plane to within 1e-3 of the shapes is the reference.
+ - Two parallel lines (axes of capsules, sides of cylinders, edges): both ends of their common part.
+ - All other pairs, spheres among them: one contact at coal's nearest points.
 
-Where both shapes have a face along the normal, that of the larger shape is the reference (of equal ones that with
-the lower number), unless the other one is aligned better by more than about 0.1 degree: which does not change from
-step to step, nor with the order of the pair. Where coal has no answer, as for two spheres about one centre, the
+Where both shapes have a face along the normal, that of the larger shape is the reference (of equal shapes that with the
+lower number), unless the other face is aligned better by more than about 0.1 degree. This choice does not change from
+step to step, nor with the order of the pair. Where coal gives no normal, as for two spheres about one centre, the
 normal is an axis of the first shape.
 """
 

@@ -1,4 +1,4 @@
-"""Planar worlds: shapes that never part across the plane."""
+"""Shapes for planar worlds: boxes deep along z, so that contact normals stay in the plane."""
 
 from __future__ import annotations
 

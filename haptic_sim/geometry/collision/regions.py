@@ -1,12 +1,12 @@
-"""Flat regions of a reference shape, and what of an incident shape lies above them.
+"""Flat regions of a reference shape, and the parts of an incident shape that lie above them.
 
 A contact manifold has a reference: a flat piece of one shape (a face, the cap of a cylinder, a half-space) whose
 normal is the contact normal. Above it lies the incident shape: a face clipped against the planes through the
-reference's edges (Sutherland and Hodgman 1974), the axis of a capsule, the lowest points of a cylinder. What is left
-of the incident shape and is nearer to the reference plane than the margin are contacts.
+reference's edges (Sutherland and Hodgman 1974), the axis of a capsule, the lowest points of a cylinder. The points of
+this part that are nearer to the reference plane than the margin are contacts.
 
-Features on the border are told apart with a tolerance, within which an incident vertex counts as above the region:
-equal boxes on top of each other keep the identities of their corners, whatever rounding does to them.
+An incident vertex within a tolerance of the border counts as above the region, so that equal boxes on top of each other
+keep the identities of their corners despite rounding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where contacts go: a compact list, the deepest of them when there are more than it has room for, and then rows."""
+"""Output of the collision detection: a list of contacts of limited size, which keeps the deepest, and their rows."""
 
 from __future__ import annotations
 
