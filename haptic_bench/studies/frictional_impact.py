@@ -1,11 +1,11 @@
 """Impacts with friction: a ball with back-spin and a rod on the floor, beside the equations of Routh.
 
-During an impact the velocity (c_n, c_t) of the contact changes with the normal impulse p_n (Routh; Keller 1986): dc /
-    dp_n = A (1, s),   s = -mu sign(c_t) while it slides. Once slip has stopped, the contact sticks with s = -A_nt /
-    A_tt if that is within the cone of friction; otherwise it slides on in the direction in which slip grows, s = -mu
-    sign(A_nt). A is the mobility of the contact. Compression ends where c_n = 0, the impact where the normal work has
-    risen from its least value W_c to (1 - e^2) W_c (Stronge 1990). In the plane every phase is linear in p_n, so that
-    the solution has a closed form.
+During an impact the velocity (c_n, c_t) of the contact changes with the normal impulse p_n (Routh; Keller 1986):
+    dc / dp_n = A (1, s),   s = -mu sign(c_t) while it slides.
+Once slip has stopped, the contact sticks with s = -A_nt / A_tt if that is within the cone of friction; otherwise it
+slides on in the direction in which slip grows, s = -mu sign(A_nt). A is the mobility of the contact. Compression ends
+where c_n = 0, the impact where the normal work has risen from its least value W_c to (1 - e^2) W_c (Stronge 1990). In
+the plane every phase is linear in p_n, so that the solution has a closed form.
 
 For a ball A_nt = 0 and A_tt = 7 / (2 m): it rolls after the impact if mu (1 + e) |c_n| >= 2/7 |c_t|, else it slides on.
 """

@@ -10,8 +10,8 @@ energy of the springs. With a restitution e the impulses are solved again in eac
 approach, so that the rebound is that of the last step, some e F h / (m (1 + e)) (errata 14).
 
 *Consistent* (device.spread, the default): the impulses act first, then all other forces, then the springs of all
-contacts of the group, and no dampers, as the impulses are the dampers. A spring pushes with its force in the middle of
-the step's motion, so that it never gives more than it has stored:
+contacts of the group. Dampers do not act, because the impulses dissipate in their place. A spring pushes with its force
+in the middle of the step's motion, so that it never returns more energy than it has stored:
     u1 = u + c W^T p,   u' = u1 + external + W^T q,   0 <= q = max(0, -h k (s + h v' / 2)),   v' = W u'.
 c is the largest part for which impulses and springs together are within the limit, so that the device can render their
 sum; 0 where the springs leave nothing.
@@ -19,13 +19,13 @@ sum; 0 where the springs leave nothing.
     x the path of the step and f the other forces, held over it (W u and s on straight paths),
         change of (1/2 |u|^2 + sum 1/2 k s^2) - f.x = -E(c) - 1/2 |external + W^T q|^2 <= 0:
     for q.v' + h k s v' + 1/2 h^2 k v'^2 = 0 for each contact that pushes, and those that do not push stretch nothing
-    (their terms are not positive, as then s + h v' / 2 >= 0 and s < 0). So whatever masses, stiffness, period and part,
-    such a step adds nothing; what a contact that begins has entered, 1/2 k (h v')^2, is all there is.
-  - Restitution. A contact that begins to collide owes its body the velocity e |v|, and takes part in the spread as long
-    as it is slower: it collides without restitution with a wall that recedes at this velocity. Impulses that speed
-    bodies up give energy, E < 0: at most what earlier ones of the spread have taken beyond what the whole impulses
-    take (4.40). So the sum of E over a spread is never negative, and where nothing else acts it becomes that of the
-    whole impulses while the springs still hold a part of the rebound, which they give back without dampers: the body
+    (their terms are not positive, as then s + h v' / 2 >= 0 and s < 0). So for any masses, stiffness, period and part c
+    such a step adds no energy, except 1/2 k (h v')^2 for a contact that begins within the step.
+  - Restitution. A contact that begins to collide has to reach the velocity e |v|, and takes part in the spread as long
+    as it is slower: it collides without restitution with a wall that recedes at this velocity. Impulses that accelerate
+    bodies give energy, E < 0: at most the energy that earlier impulses of the spread have dissipated in excess of the
+    whole impulses (4.40). So the sum of E over a spread is never negative. Where nothing else acts it becomes that of
+    the whole impulses while the springs still store a part of the rebound, which they return without dampers: the body
     leaves with e |v|.
 """
 

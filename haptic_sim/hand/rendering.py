@@ -5,7 +5,7 @@ Impedance shaping has it accelerate as the tool's hand does under the same wrenc
 a = J vdot + dJ/dt v for the tool,
     a = J D^-1 J^T F + (dJ/dt v - J D^-1 B),                                                     `hand_acceleration`
     F = F_h + F_env + F_pc - b_d v - k_d x,                                                       `total_wrench`
-and (5.21), with C_d v kept and F_h taken off, f = M_d a + C_d v - F_h                            `shaping_wrench`
+and (5.21), with C_d v kept and F_h subtracted, f = M_d a + C_d v - F_h                           `shaping_wrench`
 
   - `consistent`: this law. F_env = J^#T tau stands for the contacts' tau exactly: J D^-1 J^T J^#T tau = J D^-1 tau.
   - `printed`: (5.15), (5.21) and (5.23) leave out the `drift` in brackets; with it missing the device leaves the tool

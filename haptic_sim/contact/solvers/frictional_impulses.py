@@ -20,8 +20,8 @@ Levinson 1985), Stronge's does not at one contact (Stronge 1990).
 
 Energy. For relative velocities c = W u + offset before, the energy changes by
     E(p) = p . c + 1/2 |W^T p|^2 = 1/2 p . (c + c'),
-to which walls that move (offset) add the work they do: it is the kinetic energy that changes by E(p) where
-offset = 0, and that as seen from the walls otherwise. E is convex in p.
+to which moving walls (offset) add their work: E(p) is the change of the kinetic energy where offset = 0, and otherwise
+of the kinetic energy in the frame of the walls. E is convex in p.
   1. E(p_0) <= 0 for the impulses p_0 that dissipate most: they are sought by descent of E within the cones, contact
      by contact, from p = 0, where E = 0, with steps that cannot raise E.
   2. If E(p) <= 0, p is taken. Otherwise p_0 + theta (p - p_0) with the largest theta in [0, 1] at which E <= 0:

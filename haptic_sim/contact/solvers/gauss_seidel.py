@@ -15,11 +15,11 @@ others are held. For one contact, with q its velocity without its impulse and A 
     mu q_n / A_nn < 0: there always is a root, whatever A and mu (compare Bonnefon and Daviet 2011, a quartic).
 Tangents are first turned to the principal axes of A_tt - A_tn A_nt / A_nn, in which all this is diagonal.
 
-Sweeps alone are slow where contacts hang together, as in a stack. So after a few pairs of sweeps each pair is
-followed by a step for all pushing contacts at once, with the sets that stick and slide as the sweeps left them: a
-linear system in the coordinates, as sparse as the trees that touch (see _solve_together). It is cut short where that
-brings the residual further down, the sweeps that follow correct the sets, and what has not helped after some tries is
-undone. Near the solution this is Newton's method, and converges as fast.
+Sweeps alone converge slowly where contacts are strongly coupled, as in a stack. So after a few pairs of sweeps each
+pair is followed by a step for all pushing contacts at once, with the sets of sticking and sliding contacts of the last
+sweep: a linear system in the coordinates, with the sparsity of the touching trees (see _solve_together). The step is
+shortened where that reduces the residual further, the following sweeps correct the sets, and steps without progress
+after some tries are undone. Near the solution this is Newton's method, and converges as fast.
 
 Guarantees, converged or not: p lies in the cones, u = u_free + W^T p, both are finite if the input is, and contacts
 add no energy: the work p . (offset + b n + W (u_free + u) / 2) <= 0. So with offset = 0 and b >= 0 the kinetic energy

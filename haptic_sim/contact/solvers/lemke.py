@@ -4,7 +4,7 @@ Find z with
     w = M z + q,  w >= 0,  z >= 0,  z^T w = 0.
 Lemke (1965) adds one variable z0 to all rows, w = M z + q + z0 >= 0, which has an obvious solution when z0 is large,
 and follows the path of solutions along which z0 falls: each time a variable reaches zero, its complement enters. At
-z0 = 0 the problem is solved. If z0 stops falling for ever, the path is a ray, and no solution was found.
+z0 = 0 the problem is solved. If no variable reaches zero any more, the path is a ray, and no solution was found.
 
 Guarantees (Cottle, Pang and Stone 1992, section 4.4), with exact numbers: the path never returns to a basis, whatever
 the degeneracy, because ties are broken by the lexicographic order (q + (eps, eps^2, ...) in place of q). If M is

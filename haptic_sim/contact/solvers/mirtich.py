@@ -16,7 +16,7 @@ then W, as the clock; c_n fails as one in a jam.) The classical fourth-order met
 turns or changes by _STEP at most; where slip keeps its direction, as in the plane, at a sphere, and after a stop,
 c is linear in p_n and the end is found in closed form. All increments lie in the friction cone. The work of the
 tangential impulse is never positive, and that of the normal one is (1 - e^2) W_c <= 0: the energy, as seen from the
-wall if that moves, never grows. What the integration errs is taken back: the energy changes by
+wall if that moves, never grows. The integration error is corrected: the energy changes by
 E(p) = p . c + 1/2 p . A p, convex and 0 at p = 0, so that it is enough to shrink a p with E(p) > 0 by a little.
 
 `resolve_one_at_a_time` treats the contact that approaches fastest until none does: Newton's cradle passes the

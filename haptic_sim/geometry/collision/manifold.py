@@ -1,4 +1,4 @@
-"""Contact manifolds: all points at which two shapes touch, from coal's normal and nearest points.
+"""Contact manifolds: the points at which two shapes touch, from coal's normal and nearest points.
 
  - Half-space: the normal is known, and every vertex, end or rim point within the margin is a contact.
  - A face or cap within SNAP of coal's normal: it is the reference, its normal the contact normal (coal's own is
