@@ -344,6 +344,7 @@ def test_shapes_are_checked() -> None:
 
 def test_the_kernel_is_its_python_and_compiles_once() -> None:
     rng = np.random.default_rng(20330)
+    lemke(np.eye(5), np.ones(5))
     count = len(solve_lcp.signatures)
     for _ in range(5):
         F = rng.normal(size=(5, 5))
