@@ -319,6 +319,7 @@ class Preparation:
         pip = [self.python, "-m", "pip", "install", *options]
         itself = [pin for pin in self.pins() if pin.startswith("uv==")]
         uv = [self.python, "-m", "uv", "pip", "install", "--no-deps", "--python", self.python, "-r", lock_file]
+        uv.append("--compile-bytecode")  # as pip does: where Python may not keep it, each start would make it anew
         try:  # takes seconds, where pip alone takes a minute
             self._run("installation of uv", [*pip, *itself], variables, lock)
             self._run("uv pip install", uv, variables, lock)
