@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 class TrialBag:
-    """Writes the bag of a trial into its directory, whichever way the messages come.
+    """Writes the bag of a trial into its directory, from messages of the graph or of an offline run.
 
     Args:
         directory: of the trial; holds `experiment.yaml`, receives `bag/`.

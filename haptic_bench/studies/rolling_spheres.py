@@ -31,7 +31,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, rotations
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common import exact_tools
 from haptic_bench.studies.common.exact_tools import ANGLE, DEVICE_POSITION, POSITION, has_device
 from haptic_bench.studies.common.held_ticks import ticks_held
@@ -313,10 +312,8 @@ class RollingSpheres(Study):
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study. References: without stabilisation, from contact; and the rolling that the trial does not use."""
-        references = {}
-        for label, variant in _variants(trial, samples).items() if compare else ():
-            run = simulated(variant)
-            references[label] = run.with_columns(self.columns(variant, run))
+        variants = _variants(trial, samples) if compare else {}
+        references = {label: self.run_unrecorded(variant) for label, variant in variants.items()}
         contact = Contact.of(trial, samples)
         metrics = _metrics(trial, samples, contact)
         return Analysis(metrics, _claims(trial, samples, contact, metrics, references), references)

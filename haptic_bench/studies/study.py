@@ -36,7 +36,7 @@ class Study:
     """What all studies have: no metrics, no claims, the figures of any trial."""
 
     METRICS: ClassVar[Mapping[str, Quantity]] = {}
-    CLAIMS: ClassVar[Mapping[str, Quantity] | Sequence[Statement]] = ()
+    CLAIMS: ClassVar[Sequence[Statement]] = ()
     OFFLINE_ONLY: ClassVar[bool] = False
     SCENES: ClassVar[tuple[str, ...]] = ()
     """Types of the scenes that it is about; empty: any."""
@@ -121,8 +121,6 @@ class Study:
 
     def claimed(self, name: str) -> Quantity | None:
         """What the numbers are that decide a claim; None if it is none of this study."""
-        if isinstance(self.CLAIMS, Mapping):
-            return self.CLAIMS.get(name)
         return next((statement.measured for statement in self.CLAIMS if statement.name == name), None)
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:

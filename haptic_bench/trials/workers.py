@@ -101,7 +101,7 @@ class _Asked(Interruption):
             self._at = time.monotonic()
             try:
                 self.count = int(self._event.is_set())
-            except Exception:  # the scheduler is gone, in whichever way
+            except Exception:  # the scheduler is gone: Dask raises errors of many kinds
                 self.count = 1
         return self.count > 0
 

@@ -28,7 +28,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common import tracking
 from haptic_bench.studies.common.held_ticks import ticks_held, tool_wrenches
 from haptic_bench.studies.study import Study
@@ -167,8 +166,7 @@ class ConstrainedStudy(Study):
         lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
         if compare and not has_device(samples) and lasted <= HORIZON:
             for label, variant in self._variants(trial, lasted).items():
-                run = simulated(variant)
-                references[label] = run.with_columns(self.columns(variant, run))
+                references[label] = self.run_unrecorded(variant)
         deviation = self.deviation(trial, samples)
         metrics: dict[str, float | None] = {
             "residual_holonomic": float(samples["residual_holonomic"].max()),
