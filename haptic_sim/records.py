@@ -1,0 +1,103 @@
+"""Records of arrays: the name, shape, unit and meaning of a field are written once, where the field is declared.
+
+A record is a NamedTuple, which Numba's kernels take as it is. Each field has a declaration as its default:
+
+    @record
+    class Impulses(NamedTuple):
+        \"\"\"Impulses at contacts.\"\"\"
+
+        p: np.ndarray = array("impulse in the axes of the contact", "contacts", 3, unit="N s")
+        slides: np.ndarray = array("whether the contact slides", "contacts", dtype=np.bool_)
+        memory: GaussSeidelMemory = part(GaussSeidelMemory, "memory of the solver")
+        period: float = value("time step", unit="s")
+
+    impulses = allocate(Impulses, {"contacts": 128}, period=1e-3)
+
+A dimension is a number or the name of a size. `allocate` makes the arrays and, with the same sizes, the parts; a field
+that is given is taken as it is, and a `value` has to be given. `help(Impulses)` shows the declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+Record = TypeVar("Record", bound=tuple)
+
+
+class Field(NamedTuple):
+    """Declaration of one field; it is made by `array`, `part` or `value`."""
+
+    meaning: str
+    shape: tuple[int | str, ...] = ()  # of an array
+    unit: str = ""
+    dtype: Any = None  # of an array
+    fill: Any = 0  # what an array holds at first
+    kind: Any = None  # of a part: its record
+
+    @property
+    def text(self) -> str:
+        """The declaration in one line, as help() shows it."""
+        shape = f"({', '.join(map(str, self.shape))}{',' if len(self.shape) == 1 else ''})" if self.dtype else ""
+        dtype = "" if self.dtype in (None, np.float64) else np.dtype(self.dtype).name
+        notes = " ".join(filter(None, (shape, dtype, f"[{self.unit}]" if self.unit else "")))
+        return f"{self.meaning}, {notes}" if notes else self.meaning
+
+
+def array(meaning: str, *shape: int | str, unit: str = "", dtype: Any = np.float64, fill: Any = 0) -> Any:
+    """Declare an array; `allocate` makes it, filled with `fill`."""
+    return Field(meaning, shape, unit, dtype, fill)
+
+
+def part(kind: type[tuple], meaning: str) -> Any:
+    """Declare a record within a record; `allocate` makes it with the same sizes."""
+    return Field(meaning, kind=kind)
+
+
+def value(meaning: str, unit: str = "") -> Any:
+    """Declare a number, or an array or record that belongs to someone else; it is given to `allocate`."""
+    return Field(meaning, unit=unit)
+
+
+def record(kind: type[Record]) -> type[Record]:
+    """Decorate a NamedTuple whose fields all have declarations: they become the fields' docstrings.
+
+    Raises:
+        TypeError: a field has none.
+    """
+    for name in kind._fields:  # type: ignore[attr-defined]
+        field = kind._field_defaults.get(name)  # type: ignore[attr-defined]
+        if not isinstance(field, Field):
+            raise TypeError(f"{kind.__name__}.{name}: must be declared with array(), part() or value()")
+        getattr(kind, name).__doc__ = field.text
+    return kind
+
+
+def allocate(kind: type[Record], sizes: Mapping[str, int] | None = None, **given: Any) -> Record:
+    """Make a record.
+
+    Args:
+        sizes: of the dimensions that have names.
+        given: fields that exist already.
+
+    Raises:
+        TypeError: a size or a value is missing, or a given field is not one of the record's.
+    """
+    declared: dict[str, Field] = kind._field_defaults  # type: ignore[attr-defined]
+    if unknown := sorted(set(given) - set(declared)):
+        raise TypeError(f"{kind.__name__}: {', '.join(unknown)}: must be of {', '.join(declared)}")
+    return kind(*(given[name] if name in given else _make(kind, name, sizes or {}) for name in declared))
+
+
+def _make(kind: Any, name: str, sizes: Mapping[str, int]) -> Any:
+    """The array or part that a field declares."""
+    field = kind._field_defaults[name]
+    if field.kind is not None:
+        return allocate(field.kind, sizes)
+    if field.dtype is None:
+        raise TypeError(f"{kind.__name__}.{name}: must be given")
+    if missing := [size for size in field.shape if isinstance(size, str) and size not in sizes]:
+        raise TypeError(f"{kind.__name__}.{name}: size {missing[0]} is missing")
+    return np.full([sizes[size] if isinstance(size, str) else size for size in field.shape], field.fill, field.dtype)
