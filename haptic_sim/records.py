@@ -9,12 +9,14 @@ A record is a NamedTuple, which Numba's kernels take as it is. Each field has a 
         p: np.ndarray = array("impulse in the axes of the contact", "contacts", 3, unit="N s")
         slides: np.ndarray = array("whether the contact slides", "contacts", dtype=np.bool_)
         memory: GaussSeidelMemory = part(GaussSeidelMemory, "memory of the solver")
+        u: np.ndarray = shared("scaled velocity of the bodies", "nv")
         period: float = value("time step", unit="s")
 
-    impulses = allocate(Impulses, {"contacts": 128}, period=1e-3)
+    impulses = allocate(Impulses, {"contacts": 128}, u=bodies.u, period=1e-3)
 
 A dimension is a number or the name of a size. `allocate` makes the arrays and, with the same sizes, the parts; a field
-that is given is taken as it is, and a `value` has to be given. `help(Impulses)` shows the declarations.
+that is given is taken as it is, and a `shared` array or a `value` has to be given. `help(Impulses)` shows the
+declarations.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ Record = TypeVar("Record", bound=tuple)
 
 
 class Field(NamedTuple):
-    """Declaration of one field; it is made by `array`, `part` or `value`."""
+    """Declaration of one field; it is made by `array`, `shared`, `part` or `value`."""
 
     meaning: str
     shape: tuple[int | str, ...] = ()  # of an array
     unit: str = ""
     dtype: Any = None  # of an array
-    fill: Any = 0  # what an array holds at first
+    fill: Any = None  # what an array holds at first; None: the field has to be given
     kind: Any = None  # of a part: its record
 
     @property
@@ -51,13 +53,18 @@ def array(meaning: str, *shape: int | str, unit: str = "", dtype: Any = np.float
     return Field(meaning, shape, unit, dtype, fill)
 
 
+def shared(meaning: str, *shape: int | str, unit: str = "", dtype: Any = np.float64) -> Any:
+    """Declare an array that belongs to another object; it is given to `allocate`."""
+    return Field(meaning, shape, unit, dtype)
+
+
 def part(kind: type[tuple], meaning: str) -> Any:
     """Declare a record within a record; `allocate` makes it with the same sizes."""
     return Field(meaning, kind=kind)
 
 
 def value(meaning: str, unit: str = "") -> Any:
-    """Declare a number, or an array or record that belongs to someone else; it is given to `allocate`."""
+    """Declare a number, or a record that belongs to another object; it is given to `allocate`."""
     return Field(meaning, unit=unit)
 
 
@@ -70,7 +77,7 @@ def record(kind: type[Record]) -> type[Record]:
     for name in kind._fields:  # type: ignore[attr-defined]
         field = kind._field_defaults.get(name)  # type: ignore[attr-defined]
         if not isinstance(field, Field):
-            raise TypeError(f"{kind.__name__}.{name}: must be declared with array(), part() or value()")
+            raise TypeError(f"{kind.__name__}.{name}: must be declared with array(), shared(), part() or value()")
         getattr(kind, name).__doc__ = field.text
     return kind
 
@@ -96,7 +103,7 @@ def _make(kind: Any, name: str, sizes: Mapping[str, int]) -> Any:
     field = kind._field_defaults[name]
     if field.kind is not None:
         return allocate(field.kind, sizes)
-    if field.dtype is None:
+    if field.fill is None:
         raise TypeError(f"{kind.__name__}.{name}: must be given")
     if missing := [size for size in field.shape if isinstance(size, str) and size not in sizes]:
         raise TypeError(f"{kind.__name__}.{name}: size {missing[0]} is missing")

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from haptic_sim.records import allocate, array, part, record, value
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 
 @record
@@ -23,14 +23,16 @@ class Outer(NamedTuple):
     p: np.ndarray = array("impulse", "contacts", 3, unit="N s")
     id: np.ndarray = array("identity", "contacts", dtype=np.int64, fill=-1)
     inner: Inner = part(Inner, "memory")
+    u: np.ndarray = shared("scaled velocity", "nv", unit="m/s")
     period: float = value("time step", unit="s")
 
 
 SIZES = {"contacts": 4, "coordinates": 2}
+U = np.ones(3)
 
 
 def test_a_record_has_the_arrays_that_it_declares():
-    made = allocate(Outer, SIZES, period=0.5)
+    made = allocate(Outer, SIZES, u=U, period=0.5)
     assert made.p.shape == (4, 3) and made.p.dtype == np.float64 and not made.p.any()
     assert made.id.tolist() == [-1] * 4 and made.id.dtype == np.int64
     assert made.inner.x.shape == (2,) and made.period == 0.5
@@ -38,8 +40,8 @@ def test_a_record_has_the_arrays_that_it_declares():
 
 def test_a_field_that_is_given_is_taken_as_it_is():
     p, inner = np.ones((2, 3)), Inner(np.ones(7))
-    made = allocate(Outer, SIZES, p=p, inner=inner, period=1.0)
-    assert made.p is p and made.inner is inner
+    made = allocate(Outer, SIZES, p=p, inner=inner, u=U, period=1.0)
+    assert made.p is p and made.inner is inner and made.u is U
 
 
 def test_kernels_take_a_record():
@@ -48,15 +50,16 @@ def test_kernels_take_a_record():
         outer.p[:] += outer.period
         return outer.p.sum() + outer.inner.x.size
 
-    assert total(allocate(Outer, SIZES, period=0.5)) == 4 * 3 * 0.5 + 2
+    assert total(allocate(Outer, SIZES, u=U, period=0.5)) == 4 * 3 * 0.5 + 2
 
 
 @pytest.mark.parametrize(
     ("sizes", "given", "message"),
     [
-        (SIZES, {}, r"Outer.period: must be given"),
-        ({"contacts": 4}, {"period": 1.0}, r"Inner.x: size coordinates is missing"),
-        (SIZES, {"perod": 1.0}, r"Outer: perod: must be of p, id, inner, period"),
+        (SIZES, {"u": U}, r"Outer.period: must be given"),
+        (SIZES, {"period": 1.0}, r"Outer.u: must be given"),
+        ({"contacts": 4}, {"u": U, "period": 1.0}, r"Inner.x: size coordinates is missing"),
+        (SIZES, {"perod": 1.0}, r"Outer: perod: must be of p, id, inner, u, period"),
     ],
 )
 def test_what_is_missing_is_named(sizes, given, message):
@@ -67,6 +70,7 @@ def test_what_is_missing_is_named(sizes, given, message):
 def test_help_shows_shape_unit_and_meaning():
     assert Outer.p.__doc__ == "impulse, (contacts, 3) [N s]"
     assert Outer.id.__doc__ == "identity, (contacts,) int64"
+    assert Outer.u.__doc__ == "scaled velocity, (nv,) [m/s]"
     assert Outer.period.__doc__ == "time step, [s]"
 
 
