@@ -14,9 +14,9 @@ A record is a NamedTuple, which Numba's kernels take as it is. Each field has a 
 
     impulses = allocate(Impulses, {"contacts": 128}, u=bodies.u, period=1e-3)
 
-A dimension is a number or the name of a size. `allocate` makes the arrays and, with the same sizes, the parts; a field
-that is given is taken as it is, and a `shared` array or a `value` has to be given. `help(Impulses)` shows the
-declarations.
+A dimension is a number, the name of a size, or an expression of such names ("2 * rows + 1"). `allocate` makes the
+arrays and, with the same sizes, the parts; a field that is given is taken as it is, and a `shared` array or a `value`
+has to be given. `help(Impulses)` shows the declarations.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Field(NamedTuple):
     dtype: Any = None  # of an array
     fill: Any = None  # what an array holds at first; None: the field has to be given
     kind: Any = None  # of a part: its record
+    copies: int = 0  # of a part: how many in a tuple, 0: one alone
 
     @property
     def text(self) -> str:
@@ -58,9 +59,9 @@ def shared(meaning: str, *shape: int | str, unit: str = "", dtype: Any = np.floa
     return Field(meaning, shape, unit, dtype)
 
 
-def part(kind: type[tuple], meaning: str) -> Any:
-    """Declare a record within a record; `allocate` makes it with the same sizes."""
-    return Field(meaning, kind=kind)
+def part(kind: type[tuple], meaning: str, copies: int = 0) -> Any:
+    """Declare a record within a record, or a tuple of so many; `allocate` makes it with the same sizes."""
+    return Field(meaning, kind=kind, copies=copies)
 
 
 def value(meaning: str, unit: str = "") -> Any:
@@ -102,9 +103,13 @@ def _make(kind: Any, name: str, sizes: Mapping[str, int]) -> Any:
     """The array or part that a field declares."""
     field = kind._field_defaults[name]
     if field.kind is not None:
+        if field.copies:
+            return tuple(allocate(field.kind, sizes) for _ in range(field.copies))
         return allocate(field.kind, sizes)
     if field.fill is None:
         raise TypeError(f"{kind.__name__}.{name}: must be given")
-    if missing := [size for size in field.shape if isinstance(size, str) and size not in sizes]:
-        raise TypeError(f"{kind.__name__}.{name}: size {missing[0]} is missing")
-    return np.full([sizes[size] if isinstance(size, str) else size for size in field.shape], field.fill, field.dtype)
+    try:
+        shape = [eval(size, {}, dict(sizes)) if isinstance(size, str) else size for size in field.shape]
+    except NameError as error:
+        raise TypeError(f"{kind.__name__}.{name}: size {error.name} is missing") from None
+    return np.full(shape, field.fill, field.dtype)

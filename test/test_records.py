@@ -38,6 +38,18 @@ def test_a_record_has_the_arrays_that_it_declares():
     assert made.inner.x.shape == (2,) and made.period == 0.5
 
 
+def test_a_dimension_may_be_an_expression_and_a_part_may_have_copies():
+    @record
+    class Tableau(NamedTuple):
+        T: np.ndarray = array("tableau", "rows", "2 * rows + 1")
+        steps: tuple[Inner, Inner] = part(Inner, "of this step and of the one before", copies=2)
+
+    made = allocate(Tableau, {"rows": 3, "coordinates": 2})
+    assert made.T.shape == (3, 7)
+    assert [step.x.shape for step in made.steps] == [(2,), (2,)] and made.steps[0].x is not made.steps[1].x
+    assert Tableau.T.__doc__ == "tableau, (rows, 2 * rows + 1)"
+
+
 def test_a_field_that_is_given_is_taken_as_it_is():
     p, inner = np.ones((2, 3)), Inner(np.ones(7))
     made = allocate(Outer, SIZES, p=p, inner=inner, u=U, period=1.0)
@@ -59,6 +71,7 @@ def test_kernels_take_a_record():
         (SIZES, {"u": U}, r"Outer.period: must be given"),
         (SIZES, {"period": 1.0}, r"Outer.u: must be given"),
         ({"contacts": 4}, {"u": U, "period": 1.0}, r"Inner.x: size coordinates is missing"),
+        ({"rows": 4}, {"inner": None, "u": U, "id": U, "period": 1.0}, r"Outer.p: size contacts is missing"),
         (SIZES, {"perod": 1.0}, r"Outer: perod: must be of p, id, inner, u, period"),
     ],
 )
