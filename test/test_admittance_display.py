@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from offline_runs import run_unrecorded
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_bench.replay.resimulation import resimulate
-from haptic_bench.running.offline import simulate, simulated
+from haptic_bench.running.offline import simulate
 from haptic_bench.studies.common import tracking
 from haptic_control.admittance import AdmittanceParameters
 from haptic_sim.parameters import ParameterError
@@ -94,7 +95,7 @@ def test_errors_are_those_of_scipy() -> None:
 def test_a_disk_is_tracked_and_its_sensor_noisy() -> None:
     """The device starts where the tool is, stays within micrometres, and senses what is applied but for the noise."""
     trial = disk(duration=1.0)
-    samples = simulated(trial)
+    samples = run_unrecorded(trial)
     np.testing.assert_array_equal(samples.pose("hand")[0], samples.pose("tool")[0])
     position, rotation = tracking.errors(samples)
     assert np.abs(samples.twist("tool")[:, :3]).max() > 0.02
@@ -114,34 +115,34 @@ def test_a_disk_is_tracked_and_its_sensor_noisy() -> None:
 
 
 def test_noise_is_of_the_seed() -> None:
-    first, again, other = (simulated(disk(f"seed={seed}", duration=0.02)).wrench("operator") for seed in (1, 1, 2))
+    first, again, other = (run_unrecorded(disk(f"seed={seed}", duration=0.02)).wrench("operator") for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).all()
 
 
 def test_a_saturated_drive_falls_behind_and_says_so() -> None:
     trial = disk("device.drive_limit=[2,2,2,0.1,0.1,0.1]", duration=1.0)
-    found = tracking.metrics(trial, simulated(trial))
+    found = tracking.metrics(trial, run_unrecorded(trial))
     assert found["drive_limited"] > 0.1 and found["tracking_error"] > 1e-4
-    assert not tracking.claims(trial, simulated(trial), found)[0].holds
+    assert not tracking.claims(trial, run_unrecorded(trial), found)[0].holds
 
 
 def test_a_world_of_contacts_is_rendered() -> None:
     """Without its feedback a device without errors moves as the peg does, to rounding; with errors, in micrometres."""
     (trial,) = experiment.load("corner_peg", IN_CONTACT, 0.6)  # the first wall is met after 0.612 s
-    position, rotation = tracking.errors(simulated(trial))
+    position, rotation = tracking.errors(run_unrecorded(trial))
     assert np.abs(position).max() < 5e-5 and np.abs(rotation).max() < 1e-4
     perfect = ["inertia_error=0", "friction_error=0", "friction_speed=[0,0]", "noise=[0,0]"]
     gains = [f"controller.{name}=[0,0,0]" for name in ("proportional", "integral", "derivative")]
     (trial,) = experiment.load("corner_peg", [*IN_CONTACT, *gains, *(f"device.{key}" for key in perfect)], 0.6)
-    position, rotation = tracking.errors(simulated(trial))
+    position, rotation = tracking.errors(run_unrecorded(trial))
     assert np.abs(position).max() < 1e-14 and np.abs(rotation).max() < 1e-13
 
 
 def test_an_impact_is_rendered_as_fast_as_the_drive_can() -> None:
     """The peg stops in a tick, the device needs M v / limit; later it is with the peg again, at the wall."""
     (trial,) = experiment.load("corner_peg", [*IN_CONTACT, "device.drive_limit=[200,200,20]"], 2.0)
-    samples = simulated(trial)
+    samples = run_unrecorded(trial)
     position, _ = tracking.errors(samples)
     after = samples["time"] > 0.62
     assert 1e-4 < np.abs(position[:, 0]).max() < 0.02

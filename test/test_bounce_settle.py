@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import bounce_settle
 from haptic_bench.studies.bounce_settle import Bounces, Motion
 from haptic_sim.parameters import ParameterError
@@ -23,7 +23,7 @@ def trial(*settings):
 
 def analysed(*settings):
     chosen = trial(*settings)
-    return STUDY.analyse(chosen, simulated(chosen), compare=False)
+    return STUDY.analyse(chosen, run_unrecorded(chosen), compare=False)
 
 
 def holds(analysis):
@@ -33,7 +33,7 @@ def holds(analysis):
 @pytest.fixture(scope="module")
 def default():
     chosen = trial("duration=1.65")  # twice the time that the ball takes by theory, and a little
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     return chosen, samples, STUDY.analyse(chosen, samples)
 
 
@@ -138,14 +138,14 @@ def test_what_still_bounces_is_undecided():
 
 def test_trial_that_ends_in_the_air():
     chosen = trial("duration=0.01")
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     analysis = STUDY.analyse(chosen, samples)
     assert analysis.metrics["bounces"] == 0
     decided = {"energy_never_grows", "printed_wall_pulls"}  # the latter has runs of its own
     assert {name for name, held in holds(analysis).items() if held is not None} == decided
     assert STUDY.figures(chosen, samples, analysis)
     one = trial("duration=1e-6")
-    assert STUDY.analyse(one, simulated(one).until(0.0)).metrics["switch_time"] is None
+    assert STUDY.analyse(one, run_unrecorded(one).until(0.0)).metrics["switch_time"] is None
 
 
 def test_apex_of_a_small_hop_is_not_rest():

@@ -9,12 +9,12 @@ import graph_checks as graph
 import numpy as np
 import pytest
 from conftest import Haptics
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import constrained_contact as study
 from haptic_sim.parameters import ParameterError
 
@@ -27,7 +27,7 @@ def trial(*settings: str) -> Trial:
 @pytest.fixture(scope="module")
 def default() -> tuple[Trial, Samples, Analysis]:
     chosen = trial()
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     return chosen, samples, study.STUDY.analyse(chosen, samples)
 
 
@@ -72,7 +72,7 @@ def test_forces_begin_and_end_at_zero(default: tuple[Trial, Samples, Analysis]) 
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "hybrid"])
 def test_constraints_hold_with_every_method(method: str) -> None:
     chosen = trial(f"environment.method={method}", "duration=3.5")
-    found = study.STUDY.analyse(chosen, simulated(chosen), compare=False)
+    found = study.STUDY.analyse(chosen, run_unrecorded(chosen), compare=False)
     assert found.metrics["residual"] < study.RESIDUAL
     assert {claim.name: claim.holds for claim in found.claims}["no_jump"] is None
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import Analysis, corner_peg
 from haptic_sim.parameters import ParameterError
 
@@ -69,7 +69,7 @@ def claims(analysis: Analysis):
 @pytest.fixture(scope="module")
 def default():
     chosen = trial()
-    return chosen, STUDY.analyse(chosen, simulated(chosen))
+    return chosen, STUDY.analyse(chosen, run_unrecorded(chosen))
 
 
 def test_names_are_those_of_the_contract(default):
@@ -207,7 +207,7 @@ def test_default_metrics_are_near_the_ideal(default):
 
 def test_own_samples_stand_for_their_variant():
     chosen = trial("device.impulse_rendering=spread")
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     analysis = STUDY.analyse(chosen, samples)
     assert "spread" not in analysis.references
     shifted = dict(zip(samples.names, (samples[name] for name in samples.names), strict=True))
@@ -245,9 +245,9 @@ def test_rigid_contact_has_a_variant_for_each_controller():
 def test_references_have_the_gains_of_table_4_1(default):
     """Those of the other controller; the trial's own apply to variants that have its controller."""
     coupled = default[1].references["coupled"]
-    np.testing.assert_array_equal(coupled["hand_px"], simulated(trial(*COUPLED))["hand_px"])
+    np.testing.assert_array_equal(coupled["hand_px"], run_unrecorded(trial(*COUPLED))["hand_px"])
     chosen = trial(*COUPLED, "controller.force_scale=0", "duration=0.8")
-    analysis = STUDY.analyse(chosen, simulated(chosen))
+    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
     short, whole = analysis.references["penalty"]["hand_px"], default[1].references["penalty"]["hand_px"]
     np.testing.assert_array_equal(short, whole[: short.size])
     assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"coupled"}
@@ -282,7 +282,7 @@ def test_another_experiment_is_refused():
 
 def test_impacts_of_rigid_contact_are_impulses():
     """Up to the wall in the tick that would cross it, the rest in the next: m v in all, at a wall never crossed."""
-    samples = simulated(trial("environment.method=constraint"))
+    samples = run_unrecorded(trial("environment.method=constraint"))
     mass = 2.0
     for force, speed, gap, push in (("env_fx", "tool_vx", 0.03, 0.32), ("env_fy", "tool_vy", -0.06, -0.4)):
         struck = int(np.argmax(np.abs(samples[force])))
@@ -302,7 +302,7 @@ def test_impacts_of_rigid_contact_are_impulses():
 
 def test_without_comparison_claims_are_undecided(default):
     chosen = default[0]
-    analysis = STUDY.analyse(chosen, simulated(chosen), compare=False)
+    analysis = STUDY.analyse(chosen, run_unrecorded(chosen), compare=False)
     assert list(analysis.references) == ["ideal"]
     holds = {claim.name: claim.holds for claim in analysis.claims}
     assert holds.pop("impacts_passive") is True  # the trial's own impacts decide
@@ -311,7 +311,7 @@ def test_without_comparison_claims_are_undecided(default):
 
 def test_a_run_that_ends_before_contact_decides_nothing():
     chosen = trial("duration=0.2")
-    analysis = STUDY.analyse(chosen, simulated(chosen))
+    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
     assert all(claim.holds is None for claim in analysis.claims)
     assert analysis.metrics["max_penetration_x"] == 0.0
     assert analysis.metrics["settling_time"] is None
@@ -319,7 +319,7 @@ def test_a_run_that_ends_before_contact_decides_nothing():
 
 def test_an_interrupted_run_is_compared_over_the_time_it_lasted():
     chosen = trial()
-    whole = simulated(chosen)
+    whole = run_unrecorded(chosen)
     short = Samples({name: whole[name][:320] for name in whole.names})  # ends in the first contact
     analysis = STUDY.analyse(chosen, short)
     assert len(analysis.references["penalty"]) == 320
@@ -342,14 +342,14 @@ def test_impacts_are_passive_whatever_the_method_and_restitution(method, restitu
         "operator.wrench=[0.32, -0.4, 0, 0, 0, 0.004]",
         "duration=2",
     )
-    claim = claims(STUDY.analyse(chosen, simulated(chosen), compare=False))["impacts_passive"]
+    claim = claims(STUDY.analyse(chosen, run_unrecorded(chosen), compare=False))["impacts_passive"]
     assert claim.holds is True
     assert claim.measured["full" if method == "impulse_augmented" else "this run"] is not None
 
 
 def test_an_energy_increase_is_caught():
     chosen = trial()
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     table = {name: samples[name] for name in samples.names}
     tick = int(np.flatnonzero(table["colliding"])[0])
     speed, force = table["tool_vx"][tick], table["env_fx"][tick]
@@ -364,7 +364,7 @@ def test_an_energy_increase_is_caught():
 def test_an_energy_increase_of_a_rigid_contact_is_caught():
     """A tool that leaves the wall faster than it came."""
     chosen = trial("environment.method=constraint")
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     tick = int(np.argmax(samples["contacts"] > 0))
     speed = samples["tool_vx"][tick]
     mass, free = 2.0, 0.32 / 2.0 / RATE  # what the operator adds to the speed in a tick [m/s]
@@ -385,7 +385,7 @@ def test_an_energy_increase_of_a_rigid_contact_is_caught():
 
 def test_the_asynchronous_architecture_is_compared_with_itself():
     chosen = trial("local_model.type=full", "environment.rate=64", "duration=1.0")
-    analysis = STUDY.analyse(chosen, simulated(chosen))
+    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
     assert set(analysis.references) == {"ideal", *corner_peg.VARIANTS} - {"full"}
     assert analysis.metrics["max_penetration_x"] > 0.0
 
@@ -393,4 +393,4 @@ def test_the_asynchronous_architecture_is_compared_with_itself():
 def test_analysis_does_not_depend_on_a_label(default):
     chosen, analysis = default
     labelled = replace(chosen, varied=(("seed", "0"),))
-    assert STUDY.analyse(labelled, simulated(labelled)).summary() == analysis.summary()
+    assert STUDY.analyse(labelled, run_unrecorded(labelled)).summary() == analysis.summary()

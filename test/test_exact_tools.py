@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.analysis.figures import Curve, Style
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import Analysis, study_of
 from haptic_bench.studies.common import exact_tools
 from haptic_sim.parameters import ParameterError
@@ -23,8 +23,7 @@ LOCAL = {"rolling_disk": "parallel_parking", "disk_on_sphere": "radial_error", "
 def run(name: str, *settings: str, compare: bool = False) -> tuple[Any, Samples, Analysis]:
     (trial,) = experiment.load(name, settings)
     study = study_of(trial.experiment)
-    samples = simulated(trial)
-    samples = samples.with_columns(study.columns(trial, samples))
+    samples = run_unrecorded(trial)
     return trial, samples, study.analyse(trial, samples, compare=compare)
 
 

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.analysis.figures import Curve, style_of
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import incline
 from haptic_sim.contact.response import RIGID
 
@@ -30,8 +30,7 @@ def trial(*settings):
 def run(*settings):
     """A trial and its samples, with the columns of the study."""
     chosen = trial(*settings)
-    samples = simulated(chosen)
-    return chosen, samples.with_columns(STUDY.columns(chosen, samples))
+    return chosen, run_unrecorded(chosen)
 
 
 def hand_made(ticks=100, sliding=0, speed=0.0, angle=12.0):
@@ -49,7 +48,7 @@ def hand_made(ticks=100, sliding=0, speed=0.0, angle=12.0):
 
 
 def metrics(samples, *settings):
-    return incline.analyse(trial(*settings), samples, compare=False).metrics
+    return STUDY.analyse(trial(*settings), samples, compare=False).metrics
 
 
 def holds(analysis):
@@ -63,7 +62,7 @@ def law(angle, kinetic=0.2):
 @pytest.fixture(scope="module")
 def default():
     chosen, samples = run("duration=0.4")
-    return chosen, samples, incline.analyse(chosen, samples)
+    return chosen, samples, STUDY.analyse(chosen, samples)
 
 
 @pytest.mark.parametrize("angle", [0.0, 12.0, 40.0])
@@ -169,7 +168,7 @@ def test_all_claims_hold_on_the_default_experiment(default):
 @pytest.mark.parametrize("method", ["penalty", "constraint", "hybrid"])
 def test_all_claims_hold_above_the_angle_of_friction(method):
     chosen, samples = run("scene.angle=20", f"environment.method={method}", "duration=0.3")
-    analysis = incline.analyse(chosen, samples)
+    analysis = STUDY.analyse(chosen, samples)
     assert holds(analysis) == DECIDED
     assert analysis.metrics["acceleration"] == pytest.approx(law(20.0), rel=1e-6)
     theory = STUDY.expected(chosen, analysis)
@@ -181,7 +180,7 @@ def test_all_claims_hold_above_the_angle_of_friction(method):
 def test_a_block_that_should_stick_and_slides_is_caught():
     chosen, samples = run("contact.friction.damping=0", "duration=0.3")  # undamped bonds overshoot and break
     assert samples["sliding"].any()
-    found = holds(incline.analyse(chosen, samples))
+    found = holds(STUDY.analyse(chosen, samples))
     assert found["sticks_below"] is False
     assert found["method_independent"] is False
 
@@ -189,14 +188,14 @@ def test_a_block_that_should_stick_and_slides_is_caught():
 def test_a_wrong_acceleration_is_caught():
     chosen, samples = run("scene.angle=20", "duration=0.3")
     faster = samples.with_columns({"speed": 1.01 * samples["speed"]})
-    found = holds(incline.analyse(chosen, faster))
+    found = holds(STUDY.analyse(chosen, faster))
     assert found == {**DECIDED, "slides_above": False, "method_independent": False}
 
 
 @pytest.mark.parametrize("duration", [0.001, 0.02])
 def test_a_short_run_decides_nothing(duration):
     chosen, samples = run(f"duration={duration}")
-    analysis = incline.analyse(chosen, samples)
+    analysis = STUDY.analyse(chosen, samples)
     found = holds(analysis)
     assert found["sticks_below"] is None
     assert found["slides_above"] is None
@@ -206,20 +205,20 @@ def test_a_short_run_decides_nothing(duration):
 
 def test_without_comparison_claims_are_undecided(default):
     chosen, samples, _ = default
-    analysis = incline.analyse(chosen, samples, compare=False)
+    analysis = STUDY.analyse(chosen, samples, compare=False)
     assert analysis.references == {}
     assert set(holds(analysis).values()) == {None}
     assert STUDY.figures(chosen, samples, analysis)
 
 
 def test_no_samples_give_no_metrics_but_theory():
-    found = incline.analyse(trial(), hand_made(0)).metrics
+    found = STUDY.analyse(trial(), hand_made(0)).metrics
     assert {name for name, value in found.items() if value is not None} == {"friction_angle"}
 
 
 def test_coulombs_law_is_of_the_weight_alone():
     chosen, samples = run("operator.wrench=[0, 0, -20, 0, 0, 0]", "duration=0.25")
-    analysis = incline.analyse(chosen, samples)
+    analysis = STUDY.analyse(chosen, samples)
     assert set(holds(analysis).values()) == {None}
     assert analysis.references == {}
 
@@ -238,7 +237,7 @@ def test_coulombs_law_is_of_the_weight_alone():
 )
 def test_hostile_values_are_reported(settings):
     chosen, samples = run("duration=0.05", *settings)
-    analysis = incline.analyse(chosen, samples)
+    analysis = STUDY.analyse(chosen, samples)
     numbers = [*analysis.metrics.values(), *(v for claim in analysis.claims for v in claim.measured.values())]
     assert all(value is None or math.isfinite(value) for value in numbers)
     assert STUDY.figures(chosen, samples, analysis)

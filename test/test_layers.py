@@ -171,8 +171,9 @@ def test_cores_run_where_ros_is_not_installed() -> None:
         "import sys\n"
         "sys.modules['rclpy'] = None  # any import of it fails\n"
         "from haptic_bench.experiment import load\n"
-        "from haptic_bench.running.offline import simulated\n"
-        "print(len(simulated(load('corner_peg', duration=0.1)[0])))"
+        "from haptic_bench.studies import study_of\n"
+        "trial = load('corner_peg', duration=0.1)[0]\n"
+        "print(len(study_of(trial.experiment).run_unrecorded(trial)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "52"

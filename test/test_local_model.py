@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.running.offline import simulated
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
 from haptic_sim.tool.local_model import LocalModel
@@ -109,9 +109,9 @@ def right(separation: float, velocity: float = 0.0, id: int = 1) -> Plane:
 def test_with_walls_in_sight_it_is_the_synchronous_world(keys: tuple[str, ...], method: str, rendering: str) -> None:
     """Fixed walls, and an epsilon beyond all travel between updates: the same planes, but for rounding."""
     settings = [f"environment.method={method}", f"device.impulse_rendering={rendering}"]
-    expected = simulated(experiment.load("corner_peg", settings)[0])
+    expected = run_unrecorded(experiment.load("corner_peg", settings)[0])
     settings += ["local_model.type=full", "local_model.epsilon=0.5", *keys]
-    found = simulated(experiment.load("corner_peg", settings)[0])
+    found = run_unrecorded(experiment.load("corner_peg", settings)[0])
     assert found.names == expected.names
     assert expected["contacts"].max() == 4
     for name in found.names:
@@ -342,7 +342,7 @@ def test_an_arm_among_walls_moves_as_in_a_synchronous_environment_of_the_same_ra
                 "device.mass=1", "device.inertia=1", "scene.gap=[0.005,0.005]", "environment.method=penalty",
                 "operator.wrench=[2,-1,0,0,0,0]", "duration=1"]  # fmt: skip
     local = ["local_model.type=full", "local_model.epsilon=0.01", "environment.rate=512", "environment.delay=0"]
-    whole, proxy = (simulated(experiment.load("corner_peg", settings + more)[0]) for more in ([], local))
+    whole, proxy = (run_unrecorded(experiment.load("corner_peg", settings + more)[0]) for more in ([], local))
     assert whole["contacts"].max() > 0
     for name in ("q0", "q1", "q2"):
         assert np.isfinite(proxy[name]).all()

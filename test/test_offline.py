@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
+from offline_runs import run_unrecorded
 from scipy.optimize import nnls
 
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, of_trial
-from haptic_bench.running.offline import simulate, simulated
+from haptic_bench.running.offline import simulate
 from haptic_bench.studies import study_of
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, WorldState
 from haptic_sim.spatial import planar_angle
@@ -119,7 +120,7 @@ def test_corner_peg_is_the_tick_written_out(settings: tuple[str, ...]) -> None:
         )
     else:
         reference = Reference(one)
-    expected, samples = reference.run(), simulated(one)
+    expected, samples = reference.run(), run_unrecorded(one)
     assert len(samples) == round(one.experiment.duration * one.experiment.rate) + 1
     assert samples["contacts"].max() >= 2
     np.testing.assert_array_equal(samples["contacts"], expected["contacts"])
@@ -248,7 +249,7 @@ def test_a_stopped_run_is_the_beginning_of_the_whole() -> None:
 def test_peg_and_hand_collide_and_come_to_rest_in_the_corner() -> None:
     """At rest each wall has two springs that carry the push: 0.32 N / 8000 N/m and 0.4 N / 8000 N/m deep."""
     one = trial()
-    samples = simulated(one)
+    samples = run_unrecorded(one)
     np.testing.assert_allclose(samples.pose("tool")[-1][:2], [0.03 + 4e-5, -0.06 - 5e-5], rtol=0, atol=1e-6)
     np.testing.assert_allclose(samples.pose("hand")[-1], samples.pose("tool")[-1], rtol=0, atol=1e-5)
     np.testing.assert_allclose(samples.wrench("env")[-1], [-0.32, 0.4, 0, 0, 0, 0], rtol=0, atol=1e-2)

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
+from haptic_bench.analysis.claims import Analysis
 from haptic_bench.analysis.figures import Curve, style_of
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import peg_friction
 
 STUDY = peg_friction.STUDY
@@ -43,7 +44,7 @@ def hand_made(ticks, sliding=(), force=0.0, velocity=0.0, position=0.0, friction
 
 
 def metrics(samples, *settings):
-    return peg_friction.analyse(trial(*settings), samples, compare=False).metrics
+    return STUDY.analyse(trial(*settings), samples, compare=False).metrics
 
 
 def holds(analysis):
@@ -58,8 +59,8 @@ def measured(analysis, name):
 def default():
     """The force passes the static friction both ways within 4 s; the rest repeats that."""
     chosen = trial("duration=4")
-    samples = simulated(chosen)
-    return chosen, samples, peg_friction.analyse(chosen, samples)
+    samples = run_unrecorded(chosen)
+    return chosen, samples, STUDY.analyse(chosen, samples)
 
 
 def test_names_are_those_of_the_contract(default):
@@ -127,9 +128,9 @@ def test_what_the_default_experiment_decides(default):
 
 def test_the_printed_form_can_be_the_trials_own(default):
     chosen = trial("contact.friction.form=printed", "duration=4")
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     assert peg_friction.variant(chosen.experiment) == "printed critical"
-    analysis = peg_friction.analyse(chosen, samples)
+    analysis = STUDY.analyse(chosen, samples)
     assert holds(analysis) == holds(default[2])
     assert "critical" in analysis.references
     assert "printed critical" not in analysis.references
@@ -141,7 +142,7 @@ def test_the_printed_form_can_be_the_trials_own(default):
 
 def test_default_metrics_are_near_theory(default):
     chosen, _, analysis = default
-    found, theory = analysis.metrics, peg_friction.expected(chosen)
+    found, theory = analysis.metrics, STUDY.expected(chosen, Analysis({}))
     reached = math.asin(STATIC / 0.1) / (2 * math.pi * 0.2)
     assert theory["first_slip_time"][0] == pytest.approx(reached, abs=1 / RATE)
     # a damping in parallel carries a part of the load; bonds break later, by less than a period
@@ -158,15 +159,15 @@ def test_the_classical_model_creeps_at_the_speed_of_theory(default):
     creep = 1e-4 * 0.05 / STATIC * 8.0  # [m] v_min F / (mu_s N) for 8 s
     assert measured(default[2], "no_creep")["printed coulomb"] == pytest.approx(creep, rel=1e-6)
     assert measured(default[2], "no_creep_consistent")["coulomb"] == pytest.approx(creep, rel=1e-6)
-    assert peg_friction.expected(trial("contact.friction.model=coulomb"))["drift_under_static_load"][0] == creep
+    assert STUDY.expected(trial("contact.friction.model=coulomb"), Analysis({}))["drift_under_static_load"][0] == creep
 
 
 def test_the_dead_band_of_the_classical_model_is_what_friction_does_in_a_step():
     chosen = trial("contact.friction.model=coulomb", "contact.friction.deadband=0", "duration=0.01")
-    theory = peg_friction.expected(chosen)["drift_under_static_load"][0]
+    theory = STUDY.expected(chosen, Analysis({}))["drift_under_static_load"][0]
     assert theory == pytest.approx(KINETIC / (2.0 * RATE) * 0.05 / STATIC * 8.0)
-    loaded = simulated(peg_friction.under_static_load(chosen))
-    assert peg_friction.analyse(chosen, loaded).metrics["drift_under_static_load"] == pytest.approx(theory, rel=1e-6)
+    loaded = run_unrecorded(peg_friction.under_static_load(chosen))
+    assert STUDY.analyse(chosen, loaded).metrics["drift_under_static_load"] == pytest.approx(theory, rel=1e-6)
 
 
 def test_the_undamped_oscillation_has_the_energy_that_sticking_leaves(default):
@@ -180,7 +181,7 @@ def test_the_undamped_oscillation_has_the_energy_that_sticking_leaves(default):
 
 
 def test_the_static_load_is_a_ramp_that_is_held():
-    loaded = simulated(peg_friction.under_static_load(trial("rate=100", "operator.amplitude=[9, 9, 0, 0, 0, 0]")))
+    loaded = run_unrecorded(peg_friction.under_static_load(trial("rate=100", "operator.amplitude=[9, 9, 0, 0, 0, 0]")))
     np.testing.assert_allclose(loaded["operator_fx"], 0.05 * np.minimum(loaded["time"], 1.0), rtol=1e-12)
     assert loaded["time"][-1] == 10.0
     assert not loaded["operator_fy"].any()
@@ -205,8 +206,8 @@ def test_variants(settings, name):
 
 def test_a_setting_between_the_variants_is_compared_with_all_of_them():
     chosen = trial("contact.friction.damping=50", "duration=0.1", "rate=128")
-    samples = simulated(chosen)
-    analysis = peg_friction.analyse(chosen, samples)
+    samples = run_unrecorded(chosen)
+    analysis = STUDY.analyse(chosen, samples)
     assert set(peg_friction.VARIANTS) < set(analysis.references)
     assert {"loaded this run", "loaded critical"} < set(analysis.references)
     titles = [figure.title for figure in STUDY.figures(chosen, samples, analysis)]
@@ -217,8 +218,8 @@ def test_a_setting_between_the_variants_is_compared_with_all_of_them():
 @pytest.mark.parametrize("duration", [0.005, 0.1])
 def test_a_short_run_decides_nothing_of_its_own(duration):
     chosen = trial(f"duration={duration}", "rate=128")
-    samples = simulated(chosen)
-    analysis = peg_friction.analyse(chosen, samples)
+    samples = run_unrecorded(chosen)
+    analysis = STUDY.analyse(chosen, samples)
     assert analysis.metrics["first_slip_time"] is None
     assert analysis.metrics["oscillation_energy"] is None
     found = holds(analysis)
@@ -233,7 +234,7 @@ def test_a_short_run_decides_nothing_of_its_own(duration):
 
 def test_without_comparison_claims_are_undecided(default):
     chosen, samples, _ = default
-    analysis = peg_friction.analyse(chosen, samples, compare=False)
+    analysis = STUDY.analyse(chosen, samples, compare=False)
     assert analysis.references == {}
     assert set(holds(analysis).values()) == {None}
     assert analysis.metrics["drift_under_static_load"] is None
@@ -241,7 +242,7 @@ def test_without_comparison_claims_are_undecided(default):
 
 
 def test_no_samples_give_no_metrics():
-    analysis = peg_friction.analyse(trial(), hand_made(0))
+    analysis = STUDY.analyse(trial(), hand_made(0))
     assert set(analysis.metrics.values()) == {None}
     assert set(holds(analysis).values()) == {None}
 
@@ -256,8 +257,8 @@ def test_no_samples_give_no_metrics():
 )
 def test_without_friction_of_bonds_there_is_nothing_to_say(settings):
     chosen = trial("duration=0.1", *settings)
-    samples = simulated(chosen)
-    analysis = peg_friction.analyse(chosen, samples)
+    samples = run_unrecorded(chosen)
+    analysis = STUDY.analyse(chosen, samples)
     assert set(analysis.metrics.values()) == {None}
     assert set(holds(analysis).values()) == {None}
     assert analysis.references == {}
@@ -267,9 +268,9 @@ def test_without_friction_of_bonds_there_is_nothing_to_say(settings):
 
 def test_a_load_above_the_static_friction_is_no_static_load():
     chosen = trial("duration=0.05", "rate=128", "contact.friction.static=0.1", "contact.friction.kinetic=0.1")
-    analysis = peg_friction.analyse(chosen, simulated(chosen))
+    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
     assert holds(analysis)["no_creep"] is None
-    assert "drift_under_static_load" not in peg_friction.expected(chosen)
+    assert "drift_under_static_load" not in STUDY.expected(chosen, Analysis({}))
 
 
 @pytest.mark.parametrize(
@@ -285,8 +286,8 @@ def test_a_load_above_the_static_friction_is_no_static_load():
 )
 def test_hostile_values_are_reported(settings):
     chosen = trial("duration=0.4", "rate=100", *settings)
-    samples = simulated(chosen)
-    analysis = peg_friction.analyse(chosen, samples)
+    samples = run_unrecorded(chosen)
+    analysis = STUDY.analyse(chosen, samples)
     numbers = [*analysis.metrics.values(), *(v for claim in analysis.claims for v in claim.measured.values())]
     assert all(value is None or math.isfinite(value) for value in numbers)
     assert STUDY.figures(chosen, samples, analysis)
@@ -295,7 +296,7 @@ def test_hostile_values_are_reported(settings):
 def test_a_force_that_never_lets_the_peg_rest_does_not_make_it_stick():
     """As the force of the experiment behind figure 4.10: far larger than friction."""
     chosen = trial("duration=2", "rate=256", "operator.amplitude=[1, 0, 0, 0, 0, 0]", "operator.frequency=1")
-    assert holds(peg_friction.analyse(chosen, simulated(chosen)))["slip_and_stick"] is False
+    assert holds(STUDY.analyse(chosen, run_unrecorded(chosen)))["slip_and_stick"] is False
 
 
 def test_figures_and_their_captions(default):

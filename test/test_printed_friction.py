@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 from test_dissipation import watch
 from test_friction import (
     BREAKAWAY,
@@ -33,7 +34,7 @@ from world_builder import G, Simulation, box, plane
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import MessageStore, Samples
-from haptic_bench.running.offline import simulate, simulated
+from haptic_bench.running.offline import simulate
 from haptic_sim.contact import friction
 from haptic_sim.contact.friction import COULOMB, DAHL, KARNOPP, RESET_INTEGRATOR, SLIDES, STICKS, friction_forces
 from haptic_sim.dynamics.energy import UnstableError
@@ -82,7 +83,7 @@ def integrate(model: int, duration: float, damping: float = 0.0, form: str = "pr
 
 def peg(*settings: str) -> Samples:
     (trial,) = experiment.load("peg_friction", ["contact.friction.form=printed", *settings])
-    return simulated(trial)
+    return run_unrecorded(trial)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.analysis import figures
 from haptic_bench.recording.samples import Samples
 from haptic_bench.report import pages
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import study_of
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.parameters import ParameterError
@@ -29,7 +29,7 @@ def run(directory, *settings, rows=None, name="corner_peg", **summary):
     (trial,) = experiment.load(name, ["duration=0.9", *settings])
     directory.mkdir(parents=True, exist_ok=True)
     experiment.write_resolved(trial, directory)
-    samples = simulated(trial)
+    samples = run_unrecorded(trial)
     samples = Samples({name: samples[name][:rows] for name in samples.names})
     samples.write_csv(directory / "samples.csv")
     found = study_of(trial.experiment).analyse(trial, samples, compare=summary.get("status", "done") == "done")

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 from scipy.integrate import solve_ivp
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import rolling_spheres as spheres
 from haptic_sim.constraints.scenes import build_setup
 from haptic_sim.parameters import ParameterError
@@ -36,8 +36,7 @@ def trial(*settings):
 
 def run(*settings, compare=False):
     chosen = trial(*settings)
-    samples = simulated(chosen)
-    samples = samples.with_columns(STUDY.columns(chosen, samples))
+    samples = run_unrecorded(chosen)
     assert {"distance", "latitude", "longitude", "psi", "theta", "phi", "slip", "energy"} <= set(samples.names)
     return chosen, samples, STUDY.analyse(chosen, samples, compare=compare)
 

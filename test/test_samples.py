@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import MessageStore, Samples, join, of_trial
-from haptic_bench.running.offline import simulated
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import COLLIDING, RESTING, DeviceCommand, DeviceState, ToolSizes, ToolState
 
@@ -79,7 +79,7 @@ def header(nq: int, nv: int) -> list[str]:
 
 def test_columns_are_those_of_the_contract_in_their_order() -> None:
     assert Trial().samples().names == header(NQ, NV)
-    assert simulated(experiment.load("corner_peg", duration=0.1)[0]).names == header(3, 3)
+    assert run_unrecorded(experiment.load("corner_peg", duration=0.1)[0]).names == header(3, 3)
 
 
 def test_a_row_holds_the_states_at_its_time_and_the_wrenches_of_its_tick() -> None:
@@ -181,7 +181,7 @@ def test_a_file_gives_back_the_same_bits(tmp_path: Path) -> None:
 
 
 def test_a_simulated_trial_survives_its_file(tmp_path: Path) -> None:
-    samples = simulated(experiment.load("corner_peg", duration=0.7)[0])
+    samples = run_unrecorded(experiment.load("corner_peg", duration=0.7)[0])
     samples.write_csv(tmp_path / "samples.csv")
     read = Samples.read_csv(tmp_path / "samples.csv")
     assert len(read) == len(samples) == 359  # ticks 0 to round(0.7 * 512)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 import pytest
+from offline_runs import run_unrecorded
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
-from haptic_bench.running.offline import simulated
 from haptic_control import shaping
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters
@@ -378,7 +378,7 @@ def test_there_is_no_force_jump_in_a_singularity_with_fading() -> None:
 def test_a_free_body_under_a_device_of_its_own_inertia_is_coupled_by_four_channels() -> None:
     """J D^-1 J^T = M_d^-1 then, and M_d a - F_h = Fenv + Fc: impedance shaping changes nothing."""
     shaped, coupled = (
-        simulated(experiment.load("corner_peg", [f"controller.type={kind}", "analysis=trial"])[0])
+        run_unrecorded(experiment.load("corner_peg", [f"controller.type={kind}", "analysis=trial"])[0])
         for kind in ("impedance_shaping", "four_channel")
     )
     for column in ("hand_px", "hand_py", "tool_px", "tool_py", "hand_qz"):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.experiment import resolution
-from haptic_bench.running.offline import simulated
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
 from haptic_control.controllers import build_controller, stability_problem
 from haptic_control.four_channel import FourChannelParameters, coupling_problem, inverse_inertia
@@ -423,7 +423,7 @@ def test_a_trial_runs_with_the_gains_that_its_refusal_suggests(
     found = suggestion(problem)
     settings = [f"controller.{key}={list(gains)}" for key, gains in found.items()]
     (trial,) = experiment.load(file, settings)
-    samples = simulated(trial)
+    samples = run_unrecorded(trial)
     assert samples["contacts"].any()
     assert np.abs(samples.twist("tool")).max() < 1.0
     assert np.abs(samples.pose("tool")[:, :3] - samples.pose("hand")[:, :3]).max() < 0.01

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import stack
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import GRAVITY
@@ -44,7 +44,7 @@ def holds(analysis):
 @pytest.fixture(scope="module")
 def default():
     chosen = trial("duration=0.5")
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     return chosen, samples, STUDY.analyse(chosen, samples)
 
 
@@ -103,7 +103,7 @@ def test_twenty_boxes_stand(default):
 @pytest.mark.parametrize("method", ["hybrid", "impulse_augmented"])
 def test_fewer_boxes_by_other_methods(method):
     chosen = trial("scene.boxes=3", "duration=2", f"environment.method={method}", "contact.stiffness=20000")
-    analysis = STUDY.analyse(chosen, simulated(chosen))
+    analysis = STUDY.analyse(chosen, run_unrecorded(chosen))
     if method == "hybrid":
         assert holds(analysis) == dict.fromkeys(NAMES, True)
     else:
@@ -115,7 +115,7 @@ def test_fewer_boxes_by_other_methods(method):
 
 def test_one_box_and_one_row():
     chosen = trial("scene.boxes=1", "duration=0.1")
-    samples = simulated(chosen)
+    samples = run_unrecorded(chosen)
     assert holds(STUDY.analyse(chosen, samples)) == dict.fromkeys(NAMES, True)
     one = STUDY.analyse(chosen, samples.until(0.0))
     assert one.metrics["energy_gain"] is None

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 from scipy.integrate import solve_ivp
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies import two_link_closed_loop as loop
 from haptic_sim.parameters import ParameterError
 
@@ -35,8 +35,7 @@ def trial(*settings):
 
 def run(*settings):
     chosen = trial(*settings)
-    samples = simulated(chosen)
-    samples = samples.with_columns(STUDY.columns(chosen, samples))
+    samples = run_unrecorded(chosen)
     assert {"c1", "c2", "c3", "lambda3", "residual_holonomic", "energy"} <= set(samples.names)
     return chosen, samples, STUDY.analyse(chosen, samples)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from offline_runs import run_unrecorded
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_control.unilateral import UnilateralCoupling, UnilateralParameters
 from haptic_sim.messages import COLLIDING, FORCE, FREE, RESTING, DeviceCommand, DeviceState, ToolCommand, ToolState
 
@@ -67,7 +67,7 @@ def trial(*settings: str) -> experiment.Trial:
 
 @pytest.fixture(scope="module")
 def whole() -> Samples:
-    return simulated(trial())
+    return run_unrecorded(trial())
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -131,7 +131,7 @@ def test_in_free_motion_hand_and_tool_move_as_one(whole: Samples) -> None:
 
 def test_a_tool_that_only_follows_lags_by_its_inertia() -> None:
     """With force_scale 0 and a hand that accelerates by F/m, the spring must give the tool the same: lag F/K."""
-    samples = simulated(trial("controller.force_scale=0", "scene.gap=[0.5, 0.5]", "duration=1.2"))
+    samples = run_unrecorded(trial("controller.force_scale=0", "scene.gap=[0.5, 0.5]", "duration=1.2"))
     assert not samples["contacts"].any()
     for axis, force in (("x", FX), ("y", FY)):
         lag = samples[f"hand_p{axis}"] - samples[f"tool_p{axis}"]
@@ -151,7 +151,7 @@ def test_at_rest_the_hand_is_beyond_the_wall_by_force_over_stiffness(whole: Samp
 
 @pytest.mark.parametrize("scale", [0.0, 1.0])
 def test_at_rest_on_penalties_two_springs_are_in_line(scale: float) -> None:
-    samples = simulated(trial("environment.method=penalty", f"controller.force_scale={scale}", "duration=6"))
+    samples = run_unrecorded(trial("environment.method=penalty", f"controller.force_scale={scale}", "duration=6"))
     for axis, force, gap in (("x", FX, 0.03), ("y", FY, -0.06)):
         tool = samples[f"tool_p{axis}"][-1] - gap
         assert tool == pytest.approx((1.0 + scale) * force / (2.0 * WALL), rel=1e-4)
@@ -170,14 +170,14 @@ def test_the_hand_at_the_wall_is_a_damped_oscillator() -> None:
     exact = answer.y[0].max()
     errors = []
     for rate in (512, 2048, 8192):
-        samples = simulated(trial(f"rate={rate}", "duration=0.72"))
+        samples = run_unrecorded(trial(f"rate={rate}", "duration=0.72"))
         errors.append((samples["hand_px"].max() - 0.03) / exact - 1.0)
     assert 0.0 < errors[2] < errors[1] < errors[0] < 0.1
     assert errors[0] / errors[2] == pytest.approx(16.0, rel=0.5)
 
 
 def test_repeated_runs_are_equal_in_every_bit(whole: Samples) -> None:
-    again = simulated(trial())
+    again = run_unrecorded(trial())
     assert again.names == whole.names
     for name in whole.names:
         np.testing.assert_array_equal(again[name], whole[name])

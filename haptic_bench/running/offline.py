@@ -5,15 +5,12 @@ The cores exchange the same messages as the nodes, so the results are those of t
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 from haptic_bench.experiment import Experiment, Trial
-from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_control.controllers import build_controller
 from haptic_drivers.driver import NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
-from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
 from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
@@ -81,14 +78,6 @@ def simulate(
     driver.sense(done, device_state)
     sink("device_state", done, device_state.to_bytes())
     return done
-
-
-def simulated(trial: Trial) -> Samples:
-    """The samples of an offline run, without recording it; of an unstable one, until it was found to be."""
-    store = MessageStore()
-    with contextlib.suppress(UnstableError):
-        simulate(trial, store)
-    return of_trial(trial, store.messages)
 
 
 def _simulate_alone(

@@ -32,7 +32,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.contact.response import RIGID, Method
 from haptic_sim.rotations import matrices
@@ -254,9 +253,9 @@ class BounceSettle(Study):
             lasted = min(float(samples["time"][-1]), HORIZON) + 1.0 / trial.experiment.rate
             for method in METHODS:
                 if method != trial.experiment.environment.method:
-                    references[method] = simulated(_with_method(trial, method, lasted))
+                    references[method] = self.run_unrecorded(_with_method(trial, method, lasted))
             for form, name in WALLS.items():
-                references[name] = simulated(_on_wall(trial, form))
+                references[name] = self.run_unrecorded(_on_wall(trial, form))
         motion = Motion.of(trial, samples)
         return Analysis(_metrics(trial, motion), _claims(trial, motion, references), references)
 

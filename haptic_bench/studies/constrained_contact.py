@@ -33,7 +33,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies.common.exact_tools import held_to
 from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import Study, scene_as
@@ -284,7 +283,7 @@ class ConstrainedContact(Study):
         if compare:
             lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
             short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": lasted}))
-            references = {name: simulated(variant(short, name)) for name in (FINE, FINER, ABRUPT)}
+            references = {name: self.run_unrecorded(variant(short, name)) for name in (FINE, FINER, ABRUPT)}
         return Analysis(_metrics(trial, world, samples), _claims(trial, world, samples, references), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:

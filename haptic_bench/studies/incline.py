@@ -32,7 +32,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies.study import Study
 from haptic_sim.contact.friction import NONE
 from haptic_sim.contact.response import RIGID, Method
@@ -164,17 +163,6 @@ def _scene(trial: Trial) -> SlopeParameters:
     return scene
 
 
-def columns(trial: Trial, samples: Samples) -> dict[str, np.ndarray]:
-    """`sliding`: whether a contact slides, 0 or 1; `speed`: of the block, downhill [m/s]."""
-    if not isinstance(trial.experiment.scene, SlopeParameters):
-        return {}
-    angle = math.radians(_scene(trial).angle)
-    return {
-        "sliding": (samples["sliding_contacts"] > 0).astype(np.int64),
-        "speed": samples["tool_vx"] * math.cos(angle) - samples["tool_vz"] * math.sin(angle),
-    }
-
-
 def _way(trial: Trial, samples: Samples) -> np.ndarray:
     """Along the slope since the start, downhill [m]."""
     angle = math.radians(_scene(trial).angle)
@@ -283,25 +271,6 @@ def _variants(trial: Trial, duration: float) -> dict[str, Trial]:
     }
 
 
-def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-    """Metrics and claims of a trial, and what it is compared with.
-
-    References, with `compare` only: the RESOLUTIONS that the trial does not use, on its slope; and all of them on a
-    slope on the other side of the angle of friction. They last as long as the trial did, up to HORIZON.
-    """
-    lasted = float(samples["time"][-1]) if len(samples) else 0.0
-    variants = _variants(trial, min(lasted, HORIZON))
-    runs: dict[str, Samples] = {}
-    if len(samples) and variants and not _pushed(samples):
-        own, *others = variants
-        runs[own] = samples.until(HORIZON)
-        for name in others if compare else []:
-            run = simulated(variants[name])
-            runs[name] = run.with_columns(columns(variants[name], run))
-    references = {name: run for name, run in runs.items() if name != next(iter(variants))}
-    return Analysis(_metrics(trial, samples), _claims(trial, variants, runs), references)
-
-
 def _claims(trial: Trial, variants: Mapping[str, Trial], runs: Mapping[str, Samples]) -> list[Claim]:
     below: dict[Form, dict[str, float | None]] = {"consistent": {}, "printed": {}}
     above: dict[Form, dict[str, float | None]] = {"consistent": {}, "printed": {}}
@@ -341,21 +310,6 @@ def _decide(statement: Statement, measured: dict[str, float | None], holds: bool
     return statement.judged(measured, holds if decided else None)
 
 
-def expected(trial: Trial) -> dict[str, tuple[float, str]]:
-    """What theory gives for the metrics: value in SI units, and how it is known."""
-    law = Law.of(trial.experiment)
-    if law is None:
-        return {}
-    known = {"final_speed": (law.acceleration * trial.experiment.last_tick / trial.experiment.rate, "")}
-    if law.slides:
-        known["acceleration"] = (law.acceleration, "g (sin a - µ cos a), µ kinetic")
-        known["final_speed"] = (known["final_speed"][0], "slides from the start")
-        known["first_slip_time"] = (0.0, "rigid contact")
-    else:
-        known["final_speed"] = (0.0, "sticks")
-    return known
-
-
 STYLES = {
     "penalty": Style(VERMILION, (5, 1.8)),
     "constraint": Style(BLUE),
@@ -367,26 +321,6 @@ LABELS = {
     "penalty as printed": "penalties and friction model, as printed",
 }
 _LAW = Style(BLACK, (1.2, 2.2), 1.3)
-
-
-def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> list[Figure]:
-    """The figures of a trial beside its references."""
-    if Law.of(trial.experiment) is None:
-        return trial_figures([Curve("this run", trial, samples, Style())])
-    variants = _variants(trial, trial.experiment.duration)
-    own = next(iter(variants))
-    runs = {own: samples, **references}
-    here: list[Curve] = []
-    there: list[Curve] = []
-    for name, of in variants.items():
-        if name in runs:
-            same = _scene(of).angle == _scene(trial).angle
-            (here if same else there).append(_curve(of, runs[name], name == own))
-    made = [_slide("here", "On this slope", here)]
-    if there:
-        made.append(_slide("there", "On a slope on the other side of the angle of friction", there))
-    energies = energy_figure(here[:1], here[1:])
-    return made + ([energies] if energies is not None else [])
 
 
 def _curve(trial: Trial, samples: Samples, own: bool) -> Curve:
@@ -461,22 +395,6 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
 def _beginning(curves: Sequence[Curve]) -> float:
     """How much of the beginning is shown closely [s]."""
     return float(min(0.1, curves[0].samples["time"][-1]))
-
-
-def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
-    """The figures of several trials: over time, and the acceleration over the angle of the slope."""
-    if any(Law.of(curve.trial.experiment) is None for curve in curves):
-        return trial_figures(curves)
-    made = []
-    if len({_scene(curve.trial).angle for curve in curves}) > 1:
-        made.append(_over_angle(curves))
-    if len(curves) > MOST_CURVES and made:
-        return made
-    speeds = [Line(*thin(c.samples["time"], c.samples["speed"]), c.label, c.style) for c in curves]
-    panel = draw("speed", "Speed along the slope", speeds, "time [s]", "speed downhill [m/s]", least=1e-4)
-    made.append(Figure("Speed", "Speed of the block along the slope, downhill positive.", [panel]))
-    energies = energy_figure(curves)
-    return made + ([energies] if energies is not None else [])
 
 
 def _over_angle(curves: Sequence[Curve]) -> Figure:
@@ -560,24 +478,79 @@ class Incline(Study):
     METHODS = tuple(dict.fromkeys(one.method for one in RESOLUTIONS))
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """See Study."""
-        return columns(trial, samples)
+        """`sliding`: whether a contact slides, 0 or 1; `speed`: of the block, downhill [m/s]."""
+        if not isinstance(trial.experiment.scene, SlopeParameters):
+            return {}
+        angle = math.radians(_scene(trial).angle)
+        return {
+            "sliding": (samples["sliding_contacts"] > 0).astype(np.int64),
+            "speed": samples["tool_vx"] * math.cos(angle) - samples["tool_vz"] * math.sin(angle),
+        }
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
-        return analyse(trial, samples, compare=compare)
+        """Metrics and claims of a trial, and what it is compared with.
+
+        References, with `compare` only: the RESOLUTIONS that the trial does not use, on its slope; and all of them on
+        a slope on the other side of the angle of friction. They last as long as the trial did, up to HORIZON.
+        """
+        lasted = float(samples["time"][-1]) if len(samples) else 0.0
+        variants = _variants(trial, min(lasted, HORIZON))
+        runs: dict[str, Samples] = {}
+        if len(samples) and variants and not _pushed(samples):
+            own, *others = variants
+            runs[own] = samples.until(HORIZON)
+            for name in others if compare else []:
+                runs[name] = self.run_unrecorded(variants[name])
+        references = {name: run for name, run in runs.items() if name != next(iter(variants))}
+        return Analysis(_metrics(trial, samples), _claims(trial, variants, runs), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
-        """See Study."""
-        return figures(trial, samples, analysis.references)
+        """The figures of a trial beside its references."""
+        if Law.of(trial.experiment) is None:
+            return trial_figures([Curve("this run", trial, samples, Style())])
+        variants = _variants(trial, trial.experiment.duration)
+        own = next(iter(variants))
+        runs = {own: samples, **analysis.references}
+        here: list[Curve] = []
+        there: list[Curve] = []
+        for name, of in variants.items():
+            if name in runs:
+                same = _scene(of).angle == _scene(trial).angle
+                (here if same else there).append(_curve(of, runs[name], name == own))
+        made = [_slide("here", "On this slope", here)]
+        if there:
+            made.append(_slide("there", "On a slope on the other side of the angle of friction", there))
+        energies = energy_figure(here[:1], here[1:])
+        return made + ([energies] if energies is not None else [])
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
-        return sweep_figures(curves)
+        """The figures of several trials: over time, and the acceleration over the angle of the slope."""
+        if any(Law.of(curve.trial.experiment) is None for curve in curves):
+            return trial_figures(curves)
+        made = []
+        if len({_scene(curve.trial).angle for curve in curves}) > 1:
+            made.append(_over_angle(curves))
+        if len(curves) > MOST_CURVES and made:
+            return made
+        speeds = [Line(*thin(c.samples["time"], c.samples["speed"]), c.label, c.style) for c in curves]
+        panel = draw("speed", "Speed along the slope", speeds, "time [s]", "speed downhill [m/s]", least=1e-4)
+        made.append(Figure("Speed", "Speed of the block along the slope, downhill positive.", [panel]))
+        energies = energy_figure(curves)
+        return made + ([energies] if energies is not None else [])
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """See Study."""
-        return expected(trial)
+        """What theory gives for the metrics: value in SI units, and how it is known."""
+        law = Law.of(trial.experiment)
+        if law is None:
+            return {}
+        known = {"final_speed": (law.acceleration * trial.experiment.last_tick / trial.experiment.rate, "")}
+        if law.slides:
+            known["acceleration"] = (law.acceleration, "g (sin a - µ cos a), µ kinetic")
+            known["final_speed"] = (known["final_speed"][0], "slides from the start")
+            known["first_slip_time"] = (0.0, "rigid contact")
+        else:
+            known["final_speed"] = (0.0, "sticks")
+        return known
 
 
 STUDY = Incline()

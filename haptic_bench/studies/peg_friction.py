@@ -33,7 +33,6 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.running.offline import simulated
 from haptic_bench.studies.study import Study
 from haptic_drivers.operators import FileParameters, Operator, SineParameters, build_operator, wrench_at_rest
 from haptic_sim.contact.friction import NONE, FrictionModel
@@ -569,29 +568,6 @@ def _decide(statement: Statement, measured: Values, holds: Callable[[Known], boo
     return statement.judged(measured, bool(holds(known)) if decidable and len(known) == len(measured) else None)
 
 
-def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-    """Metrics and claims of a trial, and what it is compared with.
-
-    References, with `compare` only: the VARIANTS that the trial is not itself, in its other settings and over the time
-    that it lasted, up to HORIZON; and MODELS in both forms under the static load, beside the trial's own setting, and
-    under the force of figure 4.10.
-    """
-    own = variant(trial.experiment)
-    references: dict[str, Samples] = {}
-    if compare and len(samples) and Slot.of(trial.experiment) is not None:
-        compared = _lasting(trial, min(float(samples["time"][-1]), HORIZON))
-        for name in VARIANTS:
-            if name != own:
-                references[name] = simulated(_as_variant(compared, name))
-        references[LOADED + THIS] = simulated(under_static_load(trial))
-        for name in (*MODELS, *(PRINTED + name for name in MODELS)):
-            if name != own:
-                references[LOADED + name] = simulated(under_static_load(_as_variant(trial, name)))
-            references[EXPERIMENT + name] = simulated(under_experiment_force(trial, name))
-    runs = _runs(references, own, samples.until(HORIZON))
-    return Analysis(_metrics(trial, samples, references.get(LOADED + THIS)), _claims(trial, runs), references)
-
-
 def _runs(references: Mapping[str, Samples], own: str | None, samples: Samples) -> Runs:
     """The references by what acts on the peg, and the trial itself, which is the variant `own`."""
     runs = Runs({}, {}, {})
@@ -606,24 +582,6 @@ def _runs(references: Mapping[str, Samples], own: str | None, samples: Samples) 
         if THIS in runs.loaded:
             runs.loaded[own] = runs.loaded.pop(THIS)
     return runs
-
-
-def expected(trial: Trial) -> dict[str, tuple[float, str]]:
-    """What theory gives for the metrics: value in SI units, and how it is known."""
-    experiment, slot = trial.experiment, Slot.of(trial.experiment)
-    if slot is None or not experiment.alone:
-        return {}
-    known = {}
-    slip = _first_time(build_operator(experiment.operator, trial.wrenches), slot.static, experiment)
-    if slip is not None:
-        known["first_slip_time"] = (slip, "slow force: reaches the static friction")
-    if slot.static > LOAD:
-        if experiment.contact.friction.model == "coulomb":
-            creep = slot.creep * LOAD * (DRIFT_TO - DRIFT_FROM)
-            known["drift_under_static_load"] = (creep, "dead band · load / static friction · 8 s")
-        else:
-            known["drift_under_static_load"] = (0.0, "bonds do not drift")
-    return known
 
 
 def _first_time(operator: Operator, limit: float, experiment: Experiment) -> float | None:
@@ -729,20 +687,6 @@ def figures(trial: Trial, samples: Samples, references: Mapping[str, Samples]) -
         consistent, printed = both(*MODELS)
         made.append(_creep(slot, curves(runs.loaded, *consistent), curves(runs.loaded, *printed)))
     energies = energy_figure(curves(runs.swung, own), [curve for curve in models if not curve.label.startswith(THIS)])
-    return made + ([energies] if energies is not None else [])
-
-
-def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
-    """The figures of several trials."""
-    if any(Slot.of(curve.trial.experiment) is None for curve in curves):
-        return trial_figures(curves)
-    made = [
-        _motion("runs", "Motion and friction", f"Beside figures 4.7 and 4.9 of THESIS. {_FORCE}", curves),
-    ]
-    classical = [curve for curve in curves if curve.trial.experiment.contact.friction.model == "coulomb"]
-    if classical:
-        made.append(_characteristics(classical))
-    energies = energy_figure(curves)
     return made + ([energies] if energies is not None else [])
 
 
@@ -921,20 +865,60 @@ class PegFriction(Study):
     CLAIMS = CLAIMS
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
-        """See Study."""
-        return analyse(trial, samples, compare=compare)
+        """Metrics and claims of a trial, and what it is compared with.
+
+        References, with `compare` only: the VARIANTS that the trial is not itself, in its other settings and over the
+        time that it lasted, up to HORIZON; and MODELS in both forms under the static load, beside the trial's own
+        setting, and under the force of figure 4.10.
+        """
+        own = variant(trial.experiment)
+        references: dict[str, Samples] = {}
+        if compare and len(samples) and Slot.of(trial.experiment) is not None:
+            compared = _lasting(trial, min(float(samples["time"][-1]), HORIZON))
+            for name in VARIANTS:
+                if name != own:
+                    references[name] = self.run_unrecorded(_as_variant(compared, name))
+            references[LOADED + THIS] = self.run_unrecorded(under_static_load(trial))
+            for name in (*MODELS, *(PRINTED + name for name in MODELS)):
+                if name != own:
+                    references[LOADED + name] = self.run_unrecorded(under_static_load(_as_variant(trial, name)))
+                references[EXPERIMENT + name] = self.run_unrecorded(under_experiment_force(trial, name))
+        runs = _runs(references, own, samples.until(HORIZON))
+        return Analysis(_metrics(trial, samples, references.get(LOADED + THIS)), _claims(trial, runs), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""
         return figures(trial, samples, analysis.references)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
-        """See Study."""
-        return sweep_figures(curves)
+        """The figures of several trials."""
+        if any(Slot.of(curve.trial.experiment) is None for curve in curves):
+            return trial_figures(curves)
+        made = [
+            _motion("runs", "Motion and friction", f"Beside figures 4.7 and 4.9 of THESIS. {_FORCE}", curves),
+        ]
+        classical = [curve for curve in curves if curve.trial.experiment.contact.friction.model == "coulomb"]
+        if classical:
+            made.append(_characteristics(classical))
+        energies = energy_figure(curves)
+        return made + ([energies] if energies is not None else [])
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """See Study."""
-        return expected(trial)
+        """What theory gives for the metrics: value in SI units, and how it is known."""
+        experiment, slot = trial.experiment, Slot.of(trial.experiment)
+        if slot is None or not experiment.alone:
+            return {}
+        known = {}
+        slip = _first_time(build_operator(experiment.operator, trial.wrenches), slot.static, experiment)
+        if slip is not None:
+            known["first_slip_time"] = (slip, "slow force: reaches the static friction")
+        if slot.static > LOAD:
+            if experiment.contact.friction.model == "coulomb":
+                creep = slot.creep * LOAD * (DRIFT_TO - DRIFT_FROM)
+                known["drift_under_static_load"] = (creep, "dead band · load / static friction · 8 s")
+            else:
+                known["drift_under_static_load"] = (0.0, "bonds do not drift")
+        return known
 
 
 STUDY = PegFriction()
