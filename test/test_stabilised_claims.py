@@ -120,3 +120,58 @@ def test_a_device_that_renders_the_sphere_decides() -> None:
     assert run.holds(changed(run.samples, hand_wz=0.05))["rolls"] is False
     lifted = run.holds(scaled(run.samples, 1.02, "hand_px", "hand_py", "hand_pz"))
     assert (lifted["error_decays"], lifted["settled"]) == (False, False)
+
+
+TOGETHER = ("scene.start=[0.3,1.925,1.085,1.554]", "scene.gravity=1", "constraint.gamma=1", "duration=17")
+"""Links that start a few millimetres apart and swing slowly, so that a device that starts at rest can follow."""
+
+
+def turned_hand(samples: Samples) -> Samples:
+    """The device turns 2 mrad too far in the end, about its hand point."""
+    more = Rotation.from_rotvec(np.outer(2e-3 * samples["time"] / samples["time"][-1], [0, 0, 1]))
+    turned = (more * Rotation.from_quat(samples.pose("hand")[:, 3:])).as_quat()
+    return samples.with_columns({f"hand_q{axis}": turned[:, i] for i, axis in enumerate("xyzw")})
+
+
+def ahead_of_the_pendulum(samples: Samples) -> Samples:
+    """The device goes 4 mm too far in the end, across the line from the hinge."""
+    along = 4e-3 * samples["time"] / samples["time"][-1]
+    x, y = samples["hand_px"], samples["hand_py"]
+    return changed(samples, hand_px=-along * y / np.hypot(x, y), hand_py=along * x / np.hypot(x, y))
+
+
+@pytest.fixture(scope="module")
+def displayed() -> Run:
+    return Run("two_link_closed_loop", "device.type=admittance", *TOGETHER)
+
+
+def test_a_device_that_renders_link_2_decides(displayed: Run) -> None:
+    """It cannot begin with a velocity, as the links of the experiment do; their tool alone is right."""
+    assert displayed.holds() == dict.fromkeys(NAMES["two_link_closed_loop"], True)
+    run = Run("two_link_closed_loop", "device.type=admittance")
+    assert run.holds() == dict.fromkeys(NAMES["two_link_closed_loop"], False)
+    claims = {claim.name: claim for claim in run.study.analyse(run.trial, run.samples, compare=False).claims}
+    assert (claims["error_decays"].measured["tool, deviation"] or 1.0) < 1e-10
+    assert (claims["converged"].measured["tool, left"] or 1.0) < 0.01
+
+
+@pytest.mark.parametrize(
+    "claim, mutation",
+    [
+        ("error_decays", lambda samples: changed(samples, hand_px=2e-4)),
+        ("error_decays", turned_hand),
+        ("error_decays", lambda samples: lagging(samples, "hand", 5)),
+        ("converged", lambda samples: changed(samples, hand_py=np.where(samples["time"] > 2.0, 1e-3, 0.0))),
+        ("converged", lambda samples: frozen(samples, "tool", 2.0)),
+        ("rigid_pendulum", turned_hand),
+        ("rigid_pendulum", ahead_of_the_pendulum),
+        ("rigid_pendulum", lambda samples: frozen(samples, "hand", 15.5, 1000)),
+    ],
+)
+def test_a_device_that_moves_wrongly_fails(claim: str, mutation: Mutation, displayed: Run) -> None:
+    assert displayed.holds(mutation(displayed.samples))[claim] is False
+
+
+def test_a_push_leaves_the_pendulum_of_a_device_undecided() -> None:
+    pushed = ("operator.wrench=[0,1,0,0,0,0]", "duration=5", "constraint.gamma=5", *TOGETHER[:2])
+    assert Run("two_link_closed_loop", "device.type=admittance", *pushed).holds()["rigid_pendulum"] is None

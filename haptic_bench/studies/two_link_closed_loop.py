@@ -26,10 +26,12 @@ from haptic_bench.analysis.figures import (
 )
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.common import exact_tools
+from haptic_bench.studies.common import exact_tools, tracking
+from haptic_bench.studies.common.exact_tools import CALLED, DEVICE_ANGLE, DEVICE_POSITION, felt_bodies, has_device
 from haptic_bench.studies.common.held_ticks import ticks_held
 from haptic_bench.studies.study import Study, scene_as
 from haptic_sim.constraints.scenes import TwoLinkClosedLoopParameters
+from haptic_sim.spatial import planar_angle
 
 CONVERGED = 0.01  # of what the constraints were off at the start
 TIMES = 5.0  # YUN V-B: converged after about so many time constants 1 / gamma
@@ -37,6 +39,7 @@ RIGID = 15.0  # time constants after which the links are compared with a pendulu
 FOLLOWS = 1e-6  # of a constraint at the start: how near to the exponential
 PENDULUM = 1e-5  # [rad] how near to the pendulum
 FLOOR = 1e-14  # of rounding; below it a constraint is drawn as this
+MET = {"tool": 1e-10, "hand": DEVICE_POSITION}  # [m, m^2] below it a constraint counts as met
 SHOWN = 1.5  # [s] of the links in the plane, as in the source
 NAMES = ("c1", "c2", "c3")
 
@@ -53,20 +56,22 @@ METRICS = {
 }
 ERROR_DECAYS = Statement(
     "error_decays",
-    "Each constraint follows exp(-gamma t)",
-    "YUN (17)",
+    "Each constraint follows exp(-gamma t); of a device that renders link 2, which then decides, within 1e-4 m and m²",
+    "YUN (17); what is allowed to a device is chosen",
     Quantity("largest distance from the exponential, and the largest value", "m, m²"),
 )
 CONVERGED_IN_TIME = Statement(
     "converged",
     "The constraints are enforced after five time constants (with gamma 5: 1 s): less than 1 % is left, while the "
-    "links move on: the solver never keeps them where they were",
+    "links move on: the solver never keeps them where they were (a device that renders link 2 decides, and has met a "
+    "constraint below 1e-4 m or m²)",
     "YUN V-B, figure 5",
     Quantity("share that is left; ticks"),
 )
 RIGID_PENDULUM = Statement(
     "rigid_pendulum",
-    "From then on the two links are one rigid pendulum: after fifteen time constants within 10 µrad of it",
+    "From then on the two links are one rigid pendulum: after fifteen time constants within 10 µrad of it; of a device "
+    "that renders link 2, which then decides, its angle and the direction of its joint from the hinge, within 1 mrad",
     "errata of YUN, 6; pendulum of the same inertia, integrated from there",
     Quantity("largest difference of the angles", "µrad", 1e6),
 )
@@ -126,36 +131,48 @@ def pendulum(
 
 @dataclass(frozen=True)
 class Motion:
-    """How the links moved.
+    """How the links moved, or how link 2 moved as the device that renders it; link 1 is then the tool's.
 
     Attributes:
         time: [s], (rows,). q: (rows, 4). c: c1, c2, c3, (rows, 3).
+        first: angle of link 1 [rad]; of a device the direction of its joint from the hinge, (rows,).
+        met: below it a constraint counts as met [m, m^2].
         gamma: [1/s]; None where the position is returned to the constraints.
         rigid: first row that is compared with the pendulum; `rows` if there is none.
-        pendulum: its angles from there [rad].
+        pendulum: its angles from there, as link 1 and as link 2 [rad], (rows - rigid, 2).
     """
 
     time: np.ndarray
     q: np.ndarray
     c: np.ndarray
+    first: np.ndarray
+    met: float
     gamma: float | None
     rigid: int
     pendulum: np.ndarray
 
     @classmethod
-    def of(cls, trial: Trial, samples: Samples) -> Motion:
-        """From the samples of a trial."""
+    def of(cls, trial: Trial, samples: Samples, body: str = "tool") -> Motion:
+        """From the samples of a trial, of the `tool` or of the `hand` of a device that renders link 2."""
         experiment = trial.experiment
         scene, constraint = scene_of(experiment), experiment.constraint
         gamma = constraint.gamma if constraint.solver == "stabilised" else None
         q, time = np.stack([samples[f"q{i}"] for i in range(4)], axis=-1), samples["time"]
-        c = constraints(scene, q)
         rigid = _from(time, RIGID, gamma)
-        angles = np.zeros(0)
-        if rigid < len(time) and not samples.wrench("operator").any():
+        angles = np.zeros((0, 2))
+        # an admittance device's samples have what its sensor tells, with noise
+        tracked = tracking.is_tracked(experiment)
+        wrench = tracking.operator_wrench(trial, samples) if tracked else samples.wrench("operator")
+        if rigid < len(time) and wrench is not None and not wrench.any():
             fold, rate = float(q[rigid, 3] - q[rigid, 0]), float(samples["v0"][rigid])
-            angles = pendulum(scene, fold, float(q[rigid, 0]), rate, len(time) - 1 - rigid, 1.0 / experiment.rate)
-        return cls(time, q, c, gamma, rigid, angles)
+            alone = pendulum(scene, fold, float(q[rigid, 0]), rate, len(time) - 1 - rigid, 1.0 / experiment.rate)
+            angles = np.stack([alone, alone + fold], axis=-1)
+        first = q[:, 0]
+        if body == "hand":
+            q[:, 1:3], q[:, 3] = samples.group("hand", "px", "py"), _near(planar_angle(samples.pose("hand")), q[:, 3])
+            x, y = q[:, 1] - scene.Lc2 * np.cos(q[:, 3]), q[:, 2] - scene.Lc2 * np.sin(q[:, 3])
+            first = _near(np.arctan2(y, x), first)
+        return cls(time, q, constraints(scene, q), first, MET[body], gamma, rigid, angles)
 
     @property
     def exponential(self) -> np.ndarray | None:
@@ -172,11 +189,8 @@ class Motion:
 
     @property
     def share(self) -> np.ndarray:
-        """Largest share of a constraint that is left, (rows,); those that are met from the start do not count."""
-        off = np.abs(self.c[0]) > FLOOR
-        if not off.any():
-            return np.zeros(len(self.time))
-        return np.max(np.abs(self.c[:, off] / self.c[0, off]), axis=1)
+        """Largest share of a constraint that is left, (rows,); CONVERGED at `met`, or at that of what it was."""
+        return np.max(np.abs(self.c) / np.maximum(np.abs(self.c[0]), self.met / CONVERGED), axis=1)
 
     def left(self, after: float) -> float | None:
         """Share that is left `after` [s]; None if the run was shorter."""
@@ -206,11 +220,19 @@ class Motion:
     @property
     def pendulum_error(self) -> float | None:
         """Largest distance of either link from the pendulum [rad]."""
-        if self.pendulum.size < 2:
-            return None
-        difference = self.q[self.rigid :, 0] - self.pendulum
-        turned = self.fold[self.rigid :] - self.fold[self.rigid]
-        return float(max(np.abs(difference).max(), np.abs(difference + turned).max()))
+        return float(np.abs(self.from_pendulum).max()) if len(self.pendulum) > 1 else None
+
+    @property
+    def from_pendulum(self) -> np.ndarray:
+        """How far the links are from the pendulum, from the row `rigid` on [rad], (rows - rigid, 2)."""
+        links = np.stack([self.first, self.q[:, 3]], axis=-1)
+        return links[self.rigid :] - self.pendulum
+
+
+def _near(angles: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The same angles, within half a turn of others [rad]."""
+    turn = 2.0 * math.pi
+    return angles + turn * np.round((others - angles) / turn)
 
 
 def _from(time: np.ndarray, constants: float, gamma: float | None) -> int:
@@ -237,7 +259,7 @@ class TwoLinkClosedLoop(Study):
         """See Study."""
         motion = Motion.of(trial, samples)
         metrics = _metrics(trial, samples, motion)
-        return Analysis(metrics, _claims(motion, metrics))
+        return Analysis(metrics, _claims(trial, samples, motion, metrics))
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""
@@ -246,7 +268,8 @@ class TwoLinkClosedLoop(Study):
         energy = energy_figure([own])
         if energy is not None:
             energy = replace(energy, caption=f"{energy.caption} {_WORK}")
-        made = [_links(own, motion), _decay(motion), _as_pendulum(motion), energy]
+        tracked = tracking.figure(trial, samples) if tracking.is_tracked(trial.experiment) else None
+        made = [_links(own, motion), _decay(motion), _as_pendulum(motion), tracked, energy]
         return [figure for figure in made if figure is not None]
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
@@ -273,7 +296,7 @@ _WORK = (
 
 def _metrics(trial: Trial, samples: Samples, motion: Motion) -> dict[str, float | None]:
     drift = None
-    if motion.pendulum.size > 1:
+    if len(motion.pendulum) > 1:
         total = exact_tools.energy(samples)[motion.rigid :]
         scale = float(samples["energy_kinetic"][motion.rigid :].max())
         drift = float(np.abs(total - total[0]).max()) / scale if scale > 0.0 else 0.0
@@ -290,22 +313,29 @@ def _metrics(trial: Trial, samples: Samples, motion: Motion) -> dict[str, float 
     }
 
 
-def _claims(motion: Motion, metrics: Mapping[str, float | None]) -> list[Claim]:
-    deviation, largest = motion.deviation, float(np.abs(motion.c).max())
-    gamma, error = motion.gamma, motion.pendulum_error
+def _claims(trial: Trial, samples: Samples, motion: Motion, metrics: Mapping[str, float | None]) -> list[Claim]:
+    motions = {body: motion if body == "tool" else Motion.of(trial, samples, body) for body in felt_bodies(samples)}
+    felt, device = next(iter(motions.values())), has_device(samples)
+    of = {body: f"{CALLED[body]}, " if device else "" for body in motions}
+    gamma, deviation, error = motion.gamma, felt.deviation, felt.pendulum_error
+    allowed = DEVICE_POSITION if device else FOLLOWS * float(np.abs(felt.c).max()) + FLOOR
     after = TIMES / gamma if gamma else None
-    left = motion.left(after) if after is not None else None
-    held = metrics["ticks_held"] or 0
+    lefts = {body: one.left(after) if after is not None else None for body, one in motions.items()}
+    left, held = lefts[next(iter(motions))], metrics["ticks_held"] or 0
     return [
         ERROR_DECAYS.judged(
-            {"deviation": deviation, "largest": largest},
-            deviation <= FOLLOWS * largest + FLOOR if deviation is not None else None,
+            {f"{of[body]}deviation": one.deviation for body, one in motions.items()}
+            | {"largest": float(np.abs(felt.c).max())},
+            deviation <= allowed if deviation is not None else None,
         ),
         CONVERGED_IN_TIME.judged(
-            {"left": left, "exp(-5)": math.exp(-TIMES), "ticks held": held},
+            {f"{of[body]}left": one for body, one in lefts.items()} | {"exp(-5)": math.exp(-TIMES), "ticks held": held},
             left < CONVERGED and held == 0 if left is not None else None,
         ),
-        RIGID_PENDULUM.judged({"difference": error}, error < PENDULUM if error is not None else None),
+        RIGID_PENDULUM.judged(
+            {f"{of[body]}difference": one.pendulum_error for body, one in motions.items()},
+            error < (DEVICE_ANGLE if device else PENDULUM) if error is not None else None,
+        ),
     ]
 
 
@@ -388,17 +418,16 @@ def _decay(motion: Motion) -> Figure:
 
 def _as_pendulum(motion: Motion) -> Figure | None:
     """The links beside the rigid pendulum that they become."""
-    if motion.pendulum.size < 2:
+    if len(motion.pendulum) < 2:
         return None
-    time, first = motion.time[motion.rigid :], motion.q[motion.rigid :, 0]
+    time, off = motion.time[motion.rigid :], 1e6 * motion.from_pendulum
     angles = [
         Line(*thin(motion.time, motion.q[:, 0]), "link 1", Style(BLUE)),
-        Line(*thin(time, motion.pendulum), "rigid pendulum", Style(ORANGE, (1.3, 1.6), 2.4)),
+        Line(*thin(time, motion.pendulum[:, 0]), "rigid pendulum", Style(ORANGE, (1.3, 1.6), 2.4)),
     ]
-    turned = motion.fold[motion.rigid :] - motion.fold[motion.rigid]
     differences = [
-        Line(*thin(time, 1e6 * (first - motion.pendulum)), "link 1", Style(BLUE)),
-        Line(*thin(time, 1e6 * (first - motion.pendulum + turned)), "link 2", Style(VERMILION, (5, 1.8))),
+        Line(*thin(time, off[:, 0]), "link 1", Style(BLUE)),
+        Line(*thin(time, off[:, 1]), "link 2", Style(VERMILION, (5, 1.8))),
     ]
     panels = [
         draw("pendulum", "Angle of link 1", angles, "time [s]", "theta1 [rad]", least=0.1),
