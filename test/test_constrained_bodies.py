@@ -13,7 +13,7 @@ from world_builder import G, Simulation, ball, box, make_world, plane
 
 from haptic_sim.constraints import bodies as constrained_bodies
 from haptic_sim.constraints.bodies import ConstrainedMultibody
-from haptic_sim.constraints.in_worlds import ROWS, RowsOfConstraints, evaluate
+from haptic_sim.constraints.in_worlds import ROWS, build_rows, evaluate
 from haptic_sim.constraints.switching import ENGAGING, OFF, RELEASING, RIGID, lightness
 from haptic_sim.dynamics.energy import DAMPING, INJECTED
 from haptic_sim.dynamics.multibody import Trees
@@ -86,7 +86,7 @@ def test_rows_are_the_rates_of_residuals_and_gamma_theirs(kind):
         constraints={"it": given},
     )
     model, data, (constraint,) = world.model, world.model.createData(), world.constraints
-    rows = RowsOfConstraints.allocate((constraint,), model.njoints, model.nv)
+    rows = build_rows((constraint,), model.njoints, model.nv)
     support = Trees(model).support
     v = np.random.default_rng(7).normal(size=model.nv)
     q = np.array(world.q)

@@ -381,7 +381,7 @@ def test_a_disk_on_a_turntable_moves_as_the_multiplier_form_says():
     c4, s4, c6 = math.cos(solver.q[3]), math.sin(solver.q[3]), math.cos(solver.q[5])
     x, y = solver.q[0] + r * s4 * c6, solver.q[1] - r * c4 * c6
     C.evaluate(solver.q, solver.v)
-    assert C.units.A[1:] @ solver.v == pytest.approx([-turning * y, turning * x], abs=1e-12)
+    assert C.workspace.A[1:] @ solver.v == pytest.approx([-turning * y, turning * x], abs=1e-12)
 
 
 def test_a_point_on_the_curve_where_two_cylinders_meet_keeps_its_energy():

@@ -35,6 +35,7 @@ from haptic_sim.constraints.in_worlds import (
     Span,
     WorldConstraint,
     along,
+    build_rows,
     evaluate,
     multipliers,
     project,
@@ -58,6 +59,7 @@ from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity
 from haptic_sim.linalg import to_velocity
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, part, record, value
 
 TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it before
 ACCEPTED = 1e-11  # [m, rad] residual with which a step is accepted
@@ -65,43 +67,30 @@ ON_MANIFOLD = 1e-4  # [m, rad; m/s, rad/s] what an initial state may be off; it 
 _NEWTON = 12
 
 
+@record
 class ConstrainedArrays(NamedTuple):
-    """What kernels of constrained bodies read and write.
+    """What kernels of constrained bodies read and write."""
 
-    Attributes:
-        body, rows, switches: see there.
-        rigid: span of the rigid rows; soft, spare: work space for those of others.
-        taken: what the projection took along Q from external forces and from contacts in this step, (2, m).
-        carried: impulses of the rows by the projection of the velocity at its beginning, (m,).
-        added: |z|^2 of the last step, which the next projection has to take out, (1,).
-        z, residual, N: of the return to the manifold, (m,), (m,), (m, m).
-        of_hand: what is along Q in the hand's rows, (6, m).
-        turned: minus gamma along Q, (m,).
-        w: scaled velocity that moves q, (nv,).
-        turning: what gyroscopic terms of free bodies do to u in a second, (nv,); x: work space (2, nv).
-        multipliers: of the last step, (m,).
-        drift: of the hand, due to the constraints [m/s^2, rad/s^2] (6,).
-    """
-
-    body: BodyArrays
-    rows: RowsOfConstraints
-    switches: Switches
-    rigid: Span
-    soft: Span
-    spare: Span
-    taken: np.ndarray
-    carried: np.ndarray
-    added: np.ndarray
-    z: np.ndarray
-    residual: np.ndarray
-    N: np.ndarray
-    of_hand: np.ndarray
-    turned: np.ndarray
-    w: np.ndarray
-    turning: np.ndarray
-    x: np.ndarray
-    multipliers: np.ndarray
-    drift: np.ndarray
+    body: BodyArrays = value("arrays of the bodies")
+    rows: RowsOfConstraints = value("rows of the constraints")
+    switches: Switches = value("what constraints do at present")
+    rigid: Span = value("span of the rigid rows")
+    switching: Span = value("span of the rows of one constraint that switches")
+    whole: Span = part(Span, "span of the rigid rows of positions, of a step to the manifold")
+    taken: np.ndarray = array("taken along Q by the projection from external forces, and from contacts", 2, "rows")
+    projected: np.ndarray = array("impulses of the rows by the projection of the velocity before the step", "rows")
+    added: np.ndarray = array("|z|^2 of the last step, which the next projection has to remove", 1)
+    z: np.ndarray = array("change of the scaled velocity along Q", "rows")
+    residual: np.ndarray = array("residuals of the return to the manifold", "rows", unit="m/s, rad/s")
+    newton: np.ndarray = array("derivative of these residuals by z", "rows", "rows")
+    hand_along: np.ndarray = array("part of the hand's rows along Q", 6, "rows")
+    undone: np.ndarray = array("scaled accelerations along Q that undo gamma", "rows")
+    moving: np.ndarray = array("scaled velocity that moves q", "nv")
+    gyroscopic: np.ndarray = array("what gyroscopic terms of free bodies do to u in a second", "nv")
+    before: np.ndarray = array("scaled velocity before a step without a wrench", "nv")
+    ahead: np.ndarray = array("scaled velocity after it", "nv")
+    multipliers: np.ndarray = array("forces of the rows in the last step", "rows", unit="N, N m")
+    drift: np.ndarray = array("acceleration of the hand that is due to the constraints", 6, unit="m/s^2, rad/s^2")
 
 
 class ConstrainedMultibody(Multibody):
@@ -141,37 +130,25 @@ class ConstrainedMultibody(Multibody):
         super().__init__(model, hand, q, v, laws=laws, period=period, rows=m, coupled=coupled)
         self.held_alone = False  # contacts come to the hand by way of the constraints
         nv = self.nv
-        self._rows = RowsOfConstraints.allocate(self.constraints, model.njoints, nv)
-        self._switches = Switches.allocate(self.constraints, m, nv)
+        self._rows = build_rows(self.constraints, model.njoints, nv)
         self._schedule = Schedule(self.constraints, period)
-        self._switches.ticks[:] = self._schedule.ticks
+        sizes = {"constraints": len(self.constraints), "rows": m, "nv": nv}
+        fade = np.array([constraint.fade for constraint in self.constraints], float)
+        self._switches = allocate(Switches, sizes, ticks=self._schedule.ticks, fade=fade)
         self._tick, self.held = 0, 0
         self._nothing = np.zeros(6)
-        self._rigid = Span.allocate(m, nv, self.arrays.Q, self.arrays.rank)
-        self.multipliers, self.residual, self.drift = np.zeros(m), np.zeros(2), np.zeros(6)
-        self._constrained = Packed(
-            ConstrainedArrays(
-                body=self.arrays,
-                rows=self._rows,
-                switches=self._switches,
-                rigid=self._rigid,
-                soft=Span.allocate(MOST_ROWS, nv),
-                spare=Span.allocate(m, nv),
-                taken=np.zeros((2, m)),
-                carried=np.zeros(m),
-                added=np.zeros(1),
-                z=np.zeros(m),
-                residual=np.zeros(m),
-                N=np.zeros((m, m)),
-                of_hand=np.zeros((6, m)),
-                turned=np.zeros(m),
-                w=np.zeros(nv),
-                turning=np.zeros(nv),
-                x=np.zeros((2, nv)),
-                multipliers=self.multipliers,
-                drift=self.drift,
-            )
+        self._rigid = allocate(Span, sizes, Q=self.arrays.Q, rank=self.arrays.rank)
+        arrays = allocate(
+            ConstrainedArrays,
+            sizes,
+            body=self.arrays,
+            rows=self._rows,
+            switches=self._switches,
+            rigid=self._rigid,
+            switching=allocate(Span, {"rows": MOST_ROWS, "nv": nv}),
         )
+        self.multipliers, self.drift, self.residual = arrays.multipliers, arrays.drift, np.zeros(2)
+        self._constrained = Packed(arrays)
         joints = sorted({joint for constraint in self.constraints for joint in constraint.joints} - {0})
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
         self._placements = [
@@ -367,9 +344,9 @@ def constrain(packed):
         for j in range(n):
             u[j] *= part
     a.added[0] = 0.0
-    multipliers(rigid, m, z, rigid.out)
+    multipliers(rigid, m, z, rigid.per_row)
     for i in range(m):
-        a.carried[i] += rigid.out[i]
+        a.projected[i] += rigid.per_row[i]
     to_velocity(body.L, body.start, body.size, u, body.v)
     return True
 
@@ -380,32 +357,18 @@ def finish(packed, tick, period):
     a = packed.arrays
     body, rigid = a.body, a.rigid
     evaluate(a.rows, body.J_W, body.support, body.v, True)
-    along(rigid, a.rows.gamma, a.turned)
+    along(rigid, a.rows.gamma, a.undone)
     for r in range(rigid.rank[0]):
-        a.turned[r] = -a.turned[r]
+        a.undone[r] = -a.undone[r]
         body.part[r] = 1.0
     body.rank[1] = body.rank[0]
-    _find_turning(a)
+    _find_gyroscopic(a)
     for k in range(a.rows.kind.shape[0]):
-        stage(
-            a.switches,
-            k,
-            tick,
-            period,
-            a.rows,
-            body.v,
-            a.turned,
-            a.turning,
-            body.L,
-            body.Q,
-            body.part,
-            body.rank,
-            a.soft,
-        )
+        stage(a.switches, k, tick, period, a.rows, body, a.undone, a.gyroscopic, a.switching)
     for i in range(6):
         a.drift[i] = 0.0
-        for r in range(a.of_hand.shape[1]):
-            a.of_hand[i, r] = 0.0
+        for r in range(a.hand_along.shape[1]):
+            a.hand_along[i, r] = 0.0
     if body.rank[1] > 0 and body.hand_tree >= 0:
         _constrain_hand(a)
         if body.rank[1] > body.rank[0]:
@@ -413,15 +376,15 @@ def finish(packed, tick, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _find_turning(a):
+def _find_gyroscopic(a):
     """Fill in what gyroscopic terms, which `bias` leaves out, do to u."""
     body = a.body
-    for j in range(a.turning.shape[0]):
-        a.turning[j] = 0.0
+    for j in range(a.gyroscopic.shape[0]):
+        a.gyroscopic[j] = 0.0
     for i in range(body.free.shape[0]):
         for j in range(body.free[i], body.free[i] + 3):
-            a.turning[j] = -body.nle[j]
-    _solve(body, a.turning)
+            a.gyroscopic[j] = -body.nle[j]
+    _solve(body, a.gyroscopic)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -447,9 +410,9 @@ def _constrain_hand(a):
             s = 0.0
             for j in range(first, end):
                 s += W[i, j] * Q[r, j]
-            a.of_hand[i, r] = s
+            a.hand_along[i, r] = s
             if r < body.rank[0]:
-                a.drift[i] += s * a.turned[r]
+                a.drift[i] += s * a.undone[r]
             for j in range(first, end):
                 W[i, j] -= body.part[r] * s * Q[r, j]
         for j in range(first, end):
@@ -468,23 +431,23 @@ def _constrain_hand(a):
 @numba.njit(cache=True, nogil=True)
 def _drift_of_stages(a, period):
     """Add to the drift what a step without a wrench does besides -W_H L^-1 nle, which `Hand` knows of."""
-    body, y = a.body, a.w
-    before, ahead = a.x[0], a.x[1]
+    body, y = a.body, a.moving
+    before, ahead = a.before, a.ahead
     for j in range(y.shape[0]):
         y[j] = body.nle[j]
     _solve(body, y)
     for j in range(y.shape[0]):
         before[j] = body.u[j]
-        ahead[j] = body.u[j] - period * (y[j] + a.turning[j])
-    load(a.switches, body.Q, body.rank, before, ahead)
+        ahead[j] = body.u[j] - period * (y[j] + a.gyroscopic[j])
+    load(a.switches, body, before, ahead)
     for i in range(6):
         for j in range(y.shape[0]):
-            a.drift[i] += body.W_H[i, j] * ((ahead[j] - before[j]) / period + y[j] + a.turning[j])
+            a.drift[i] += body.W_H[i, j] * ((ahead[j] - before[j]) / period + y[j] + a.gyroscopic[j])
         for r in range(body.rank[0], body.rank[1]):
             s = 0.0
             for j in range(y.shape[0]):
-                s += body.Q[r, j] * a.turning[j]
-            a.drift[i] += body.part[r] * a.of_hand[i, r] * s
+                s += body.Q[r, j] * a.gyroscopic[j]
+            a.drift[i] += body.part[r] * a.hand_along[i, r] * s
 
 
 @numba.njit(cache=True, nogil=True)
@@ -498,22 +461,22 @@ def pushed(packed, wrench, period, du):
         for j in range(n):
             switches.before[j] = body.u[j]
             du[j] += body.u[j]
-        load(switches, body.Q, body.rank, body.u, du)
+        load(switches, body, body.u, du)
         for j in range(n):
             du[j] -= body.u[j]
     for i in range(6):
         for j in range(n):
             du[j] += period * body.W_H[i, j] * wrench[i]
         for r in range(both):
-            s = period * a.of_hand[i, r] * wrench[i]
+            s = period * a.hand_along[i, r] * wrench[i]
             if r < rigid:
                 a.taken[0, r] += s
             else:
-                switches.drive[r] -= (1.0 - switches.root[r] ** 2) * s
+                switches.impulse[r] -= (1.0 - switches.root[r] ** 2) * s
     if both > rigid:
         for j in range(n):
             body.ahead[j] = body.u[j] + du[j]
-        unload(body.Q, body.part, body.rank, body.ahead)
+        unload(body, body.ahead)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -529,7 +492,7 @@ def book(packed, p, count, u, flows):
         for k in range(body.joints.p.shape[0]):
             s += body.joints.p[k] * body.joints.reaction[k, 0, r]
         a.taken[1, r] = s
-    given, lost = conclude(a.switches, a.rows, body.Q, body.part, body.rank, a.taken[1], u)
+    given, lost = conclude(a.switches, a.rows, body, a.taken[1], u)
     flows[INJECTED] += given
     flows[DAMPING] += lost
     if body.rank[1] > body.rank[0]:
@@ -548,7 +511,7 @@ def begin_return(packed):
 def find_trial_velocity(packed, u, period):
     """Fill v and `step` with what u + Q^T z does."""
     a = packed.arrays
-    body, rigid, w = a.body, a.rigid, a.w
+    body, rigid, w = a.body, a.rigid, a.moving
     for j in range(w.shape[0]):
         w[j] = u[j]
         for r in range(rigid.rank[0]):
@@ -558,14 +521,14 @@ def find_trial_velocity(packed, u, period):
 
 @numba.njit(cache=True, nogil=True)
 def _linearise(a, r, row):
-    """Fill row r of N with what z does to the rate of a row."""
-    W = a.soft.W[0]
+    """Fill row r of `newton` with what z does to the rate of a row."""
+    W = a.switching.W[0]
     scaled_row(a.rows.A[row], a.body.L, W)
     for k in range(a.rigid.rank[0]):
         s = 0.0
         for j in range(W.shape[0]):
             s += W[j] * a.rigid.Q[k, j]
-        a.N[r, k] = s
+        a.newton[r, k] = s
 
 
 @numba.njit(cache=True, nogil=True)
@@ -609,7 +572,7 @@ def look(packed, period):
 def improve(packed):
     """A Newton step for z; False where the rows have become dependent. Gaussian elimination with pivoting."""
     a = packed.arrays
-    N, b, n = a.N, a.residual, a.rigid.rank[0]
+    N, b, n = a.newton, a.residual, a.rigid.rank[0]
     for k in range(n):
         best = k
         for i in range(k + 1, n):
@@ -637,7 +600,7 @@ def improve(packed):
 def newton_step(packed):
     """Fill `step` with the least movement that meets rigid rows of positions; the worst residual before it."""
     a = packed.arrays
-    body, rows, span = a.body, a.rows, a.spare
+    body, rows, span = a.body, a.rows, a.whole
     evaluate(rows, body.J_W, body.support, body.v, False)
     m, n = rows.A.shape
     worst = 0.0
@@ -652,10 +615,10 @@ def newton_step(packed):
     span_rows(span, m)
     along(span, rows.c, span.z)
     for j in range(n):
-        a.w[j] = 0.0
+        a.moving[j] = 0.0
         for r in range(span.rank[0]):
-            a.w[j] -= span.Q[r, j] * span.z[r]
-    to_velocity(body.L, body.start, body.size, a.w, body.step)
+            a.moving[j] -= span.Q[r, j] * span.z[r]
+    to_velocity(body.L, body.start, body.size, a.moving, body.step)
     return worst
 
 
@@ -669,8 +632,8 @@ def sum_up(packed, period):
         a.z[r] -= a.taken[0, r] + a.taken[1, r]
     multipliers(a.rigid, a.multipliers.shape[0], a.z, a.multipliers)
     for i in range(a.multipliers.shape[0]):
-        a.multipliers[i] = (a.multipliers[i] + a.carried[i] + a.switches.multipliers[i]) / period
-        a.carried[i] = 0.0
+        a.multipliers[i] = (a.multipliers[i] + a.projected[i] + a.switches.multipliers[i]) / period
+        a.projected[i] = 0.0
     for r in range(a.z.shape[0]):
         a.taken[0, r] = a.taken[1, r] = 0.0
     advance(a.switches)
@@ -687,8 +650,8 @@ def switch(packed, k, wanted, tick, period):
 def clear_multipliers(packed):
     """What bringing the initial state to the manifold took is no force."""
     a = packed.arrays
-    for i in range(a.carried.shape[0]):
-        a.carried[i] = 0.0
+    for i in range(a.projected.shape[0]):
+        a.projected[i] = 0.0
 
 
 @numba.njit(cache=True, nogil=True)

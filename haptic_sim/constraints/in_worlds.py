@@ -24,6 +24,7 @@ row rates its own rate of change is left out: gamma is exact where the constrain
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ import numba
 import numpy as np
 
 from haptic_sim.linalg import cholesky, cholesky_solve, find_span
+from haptic_sim.records import allocate, array, record, shared
 from haptic_sim.vectors import dot
 
 (
@@ -93,101 +95,69 @@ class WorldConstraint:
         return ROWS[self.kind][0]
 
 
+@record
 class RowsOfConstraints(NamedTuple):
-    """Constraints and their rows, for kernels (C: constraints, m: rows of all, J: joints).
+    """Constraints and their rows, for kernels; made by `build_rows`."""
 
-    Attributes:
-        kind, first: (C,) kind and first row of each constraint; joints: (C, 2).
-        points: p_A, p_B (C, 2, 3); axes: R_A, R_B (C, 2, 3, 3); radius: (C,).
-        holonomic, owner: (m,) whether a row is of positions, and its constraint.
-        placement: of joints in the world: rotation by rows, position, (J, 12).
-        acceleration: of joints, spatial [linear, angular], in their own axes, at constant v, (J, 6).
-        c: residual (m,), 0 of rows of velocities; gamma: dA/dt v (m,); wrench: (m, 6).
-        A: rows (m, nv).
-        work: work space, (7, 8, 3); motion: twists and accelerations of A and B at the world's origin, (4, 6).
-    """
-
-    kind: np.ndarray
-    first: np.ndarray
-    joints: np.ndarray
-    points: np.ndarray
-    axes: np.ndarray
-    radius: np.ndarray
-    holonomic: np.ndarray
-    owner: np.ndarray
-    placement: np.ndarray
-    acceleration: np.ndarray
-    c: np.ndarray
-    gamma: np.ndarray
-    wrench: np.ndarray
-    A: np.ndarray
-    work: np.ndarray
-    motion: np.ndarray
-
-    @classmethod
-    def allocate(cls, constraints: tuple[WorldConstraint, ...], joints: int, nv: int) -> RowsOfConstraints:
-        """For these constraints of a model with so many joints and velocities."""
-        counts = [constraint.rows for constraint in constraints]
-        m = sum(counts)
-        holonomic = [i < ROWS[constraint.kind][1] for constraint in constraints for i in range(constraint.rows)]
-        return cls(
-            kind=np.array([constraint.kind for constraint in constraints], np.int64),
-            first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[:-1].copy(),
-            joints=np.array([constraint.joints for constraint in constraints], np.int64),
-            points=np.array([(constraint.p_A, constraint.p_B) for constraint in constraints], float),
-            axes=np.array([(constraint.R_A, constraint.R_B) for constraint in constraints], float),
-            radius=np.array([constraint.radius for constraint in constraints], float),
-            holonomic=np.array(holonomic, np.bool_),
-            owner=np.repeat(np.arange(len(constraints)), counts).astype(np.int64),
-            placement=np.tile(np.array([1.0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]), (joints, 1)),
-            acceleration=np.zeros((joints, 6)),
-            c=np.zeros(m),
-            gamma=np.zeros(m),
-            wrench=np.zeros((m, 6)),
-            A=np.zeros((m, nv)),
-            work=np.zeros((7, 8, 3)),
-            motion=np.zeros((4, 6)),
-        )
+    kind: np.ndarray = shared("kind of each constraint, see ROWS", "constraints", dtype=np.int64)
+    first: np.ndarray = shared("first row of each constraint", "constraints", dtype=np.int64)
+    joints: np.ndarray = shared("joints of A and of B", "constraints", 2, dtype=np.int64)
+    points: np.ndarray = shared("p_A and p_B in the joints' axes", "constraints", 2, 3, unit="m")
+    axes: np.ndarray = shared("R_A and R_B, an axis a row", "constraints", 2, 3, 3)
+    radius: np.ndarray = shared("radius of each constraint", "constraints", unit="m")
+    holonomic: np.ndarray = shared("whether a row is of positions", "rows", dtype=np.bool_)
+    owner: np.ndarray = shared("constraint of each row", "rows", dtype=np.int64)
+    placement: np.ndarray = array("pose of each joint in the world: rotation by rows, position", "joints", 12)
+    acceleration: np.ndarray = array(
+        "spatial [linear, angular], own axes, constant velocity of coordinates", "joints", 6
+    )
+    c: np.ndarray = array("residuals, 0 of rows of velocities", "rows", unit="m, rad")
+    gamma: np.ndarray = array("change of the rows' rates by the velocity, dA/dt v", "rows", unit="m/s^2, rad/s^2")
+    wrench: np.ndarray = array("wrench of a unit multiplier on B about the world's origin", "rows", 6)
+    A: np.ndarray = array("rows over the coordinates", "rows", "nv")
+    motion: np.ndarray = array("twists of A and of B, and their accelerations, at the world's origin", 4, 6)
+    frames: np.ndarray = array("points of A and of B, then axes of A and of B, in the world", 8, 3)
+    R_AB: np.ndarray = array("orientation of B in A", 3, 3)
+    rotation_rate: np.ndarray = array("see `_rotation_rate`", 3, 3)
+    of_force: np.ndarray = array("vectors of `_force`", 6, 3)
+    of_constraint: np.ndarray = array("vectors of `_rows_of`", 4, 3)
+    of_sphere: np.ndarray = array("vectors of `_sphere`", 4, 3)
 
 
+def build_rows(constraints: Sequence[WorldConstraint], joints: int, nv: int) -> RowsOfConstraints:
+    """Rows of these constraints of a model with so many joints and velocities."""
+    counts = [constraint.rows for constraint in constraints]
+    rows = allocate(
+        RowsOfConstraints,
+        {"rows": sum(counts), "joints": joints, "nv": nv},
+        kind=np.array([constraint.kind for constraint in constraints], np.int64),
+        first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[:-1].copy(),
+        joints=np.array([constraint.joints for constraint in constraints], np.int64),
+        points=np.array([(constraint.p_A, constraint.p_B) for constraint in constraints], float),
+        axes=np.array([(constraint.R_A, constraint.R_B) for constraint in constraints], float),
+        radius=np.array([constraint.radius for constraint in constraints], float),
+        holonomic=np.array([i < ROWS[one.kind][1] for one in constraints for i in range(one.rows)], np.bool_),
+        owner=np.repeat(np.arange(len(constraints)), counts).astype(np.int64),
+    )
+    rows.placement[:, :9] = np.eye(3).ravel()
+    return rows
+
+
+@record
 class Span(NamedTuple):
-    """The span of some rows in scaled coordinates, for kernels (m rows, n coordinates).
+    """The span of some rows in scaled coordinates, W = T Q, for kernels."""
 
-    Attributes:
-        W: the rows, each of length 1; scale: their lengths before, 0 of those that take no part.
-        T, Q: W = T Q; Q has `rank[0]` orthonormal rows.
-        pivot: row that each of Q was made of; dependent: rows that take no part, (m,) bool.
-        rest, z, out, G: work space, (m,), (m,), (m,), (m, m).
-    """
-
-    W: np.ndarray
-    scale: np.ndarray
-    T: np.ndarray
-    Q: np.ndarray
-    rank: np.ndarray
-    pivot: np.ndarray
-    dependent: np.ndarray
-    rest: np.ndarray
-    z: np.ndarray
-    out: np.ndarray
-    G: np.ndarray
-
-    @classmethod
-    def allocate(cls, m: int, n: int, Q: np.ndarray | None = None, rank: np.ndarray | None = None) -> Span:
-        """For up to m rows of n coordinates; `Q` (m, n) and `rank` (1,) may be somebody else's."""
-        return cls(
-            np.zeros((m, n)),
-            np.zeros(m),
-            np.zeros((m, m)),
-            np.zeros((m, n)) if Q is None else Q,
-            np.zeros(1, np.int64) if rank is None else rank,
-            np.zeros(m, np.int64),
-            np.ones(m, np.bool_),
-            np.zeros(m),
-            np.zeros(m),
-            np.zeros(m),
-            np.zeros((m, m)),
-        )
+    W: np.ndarray = array("rows, each of length 1", "rows", "nv")
+    scale: np.ndarray = array("lengths of the rows before; 0 of those that take no part", "rows")
+    T: np.ndarray = array("factor of the rows", "rows", "rows")
+    Q: np.ndarray = array("orthonormal basis of the rows, of which the first `rank` count", "rows", "nv")
+    rank: np.ndarray = array("dimension of the span", 1, dtype=np.int64)
+    pivot: np.ndarray = array("row that each row of Q was made of", "rows", dtype=np.int64)
+    dependent: np.ndarray = array("whether a row takes no part", "rows", dtype=np.bool_, fill=True)
+    remainder: np.ndarray = array("squares of what is left of the rows, and work space", "rows")
+    z: np.ndarray = array("coordinates along Q", "rows")
+    per_row: np.ndarray = array("values or multipliers of the rows", "rows")
+    gram: np.ndarray = array("a Gram matrix", "rows", "rows")
 
 
 @numba.njit(cache=True, nogil=True)
@@ -236,7 +206,7 @@ def evaluate(rows, J_W, support, v, rates):
     """
     for i in range(rows.c.shape[0]):
         rows.c[i] = rows.gamma[i] = 0.0
-    g, motion = rows.work[0], rows.motion  # g: x_A, x_B, then axes of A and of B
+    g, motion = rows.frames, rows.motion  # g: x_A, x_B, then axes of A and of B
     for k in range(rows.kind.shape[0]):
         for side in range(2):
             joint = rows.joints[k, side]
@@ -308,7 +278,7 @@ def _force(rows, i, f, x, motion, f_of, x_of, more, rates):
     _cross(x, f, w[3:])
     if not rates:
         return
-    h = rows.work[1]
+    h = rows.of_force
     v_A, v_B, fdot, turn, xdot, part = h[0], h[1], h[2], h[3], h[4], h[5]
     V_A, V_B, a_A, a_B = motion[0], motion[1], motion[2], motion[3]
     _velocity_at(V_A, x, v_A)
@@ -339,7 +309,7 @@ def _rows_of(rows, k, g, motion, rates):
     """Residuals, wrenches and gammas of constraint k."""
     kind, i, c = rows.kind[k], rows.first[k], rows.c
     x_A, x_B, e, f = g[0], g[1], g[2:5], g[5:8]
-    h = rows.work[2]
+    h = rows.of_constraint
     d = h[0]
     for j in range(3):
         d[j] = x_B[j] - x_A[j]
@@ -371,7 +341,7 @@ def _rows_of(rows, k, g, motion, rates):
         for j in range(3):
             c[i + j] = dot(e[j], d)
             _force(rows, i + j, e[j], x_B, motion, 0, 1, 0.0, rates)
-        R, J = rows.work[3, :3], rows.work[4, :3]
+        R, J = rows.R_AB, rows.rotation_rate
         for a in range(3):
             for b in range(3):
                 R[a, b] = dot(e[a], f[b])
@@ -414,7 +384,7 @@ def _rows_of(rows, k, g, motion, rates):
 @numba.njit(cache=True, nogil=True)
 def _sphere(rows, i, d, radius, x_B, motion, rates):
     """Row i: (d^2 - r^2) / (2 r) for the distance vector d."""
-    h = rows.work[5]
+    h = rows.of_sphere
     f, turned, v_A, v_B = h[0], h[1], h[2], h[3]
     for a in range(3):
         f[a] = d[a] / radius
@@ -456,7 +426,9 @@ def scaled_row(A, L, W):
 @numba.njit(cache=True, nogil=True)
 def span_rows(span, m):
     """Make the first m rows of W (of any length) of length 1, and find all the rest of `Span`."""
-    span.rank[0] = find_span(m, _VANISHED, span.W, span.scale, span.T, span.Q, span.pivot, span.dependent, span.rest)
+    span.rank[0] = find_span(
+        m, _VANISHED, span.W, span.scale, span.T, span.Q, span.pivot, span.dependent, span.remainder
+    )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -473,7 +445,7 @@ def along(span, target, z):
 @numba.njit(cache=True, nogil=True)
 def multipliers(span, m, z, out):
     """Fill `out` (m,) with the multipliers of least norm (of rows of length 1) whose W^T out, unscaled, is Q^T z."""
-    T, G, rank, x = span.T, span.G, span.rank[0], span.rest
+    T, gram, rank, x = span.T, span.gram, span.rank[0], span.remainder
     for i in range(m):
         out[i] = 0.0
     if rank == 0:
@@ -483,10 +455,10 @@ def multipliers(span, m, z, out):
             s = 0.0
             for row in range(m):
                 s += T[row, i] * T[row, j]
-            G[i, j] = s
+            gram[i, j] = s
         x[i] = z[i]
-    cholesky(G, rank, G)
-    cholesky_solve(G, rank, x)
+    cholesky(gram, rank, gram)
+    cholesky_solve(gram, rank, x)
     for row in range(m):
         if span.scale[row] > 0.0:
             s = 0.0

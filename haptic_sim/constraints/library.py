@@ -18,7 +18,7 @@ import numpy as np
 from numba.extending import overload
 
 from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.model import DATA_WIDTH, Model, Workspace, workspace
+from haptic_sim.constraints.model import DATA_WIDTH, Model, Workspace, sizes
 from haptic_sim.constraints.systems import (
     LINK_AND_BODY,
     RIGID_BODY,
@@ -31,6 +31,7 @@ from haptic_sim.constraints.systems import (
     potential,
     vector,
 )
+from haptic_sim.records import allocate
 
 (
     COORDINATE,
@@ -568,7 +569,7 @@ class UserModel:
         self.system, self.params, self.angular, self.n = base.system, base.params, base.angular, base.n
         self.k = base.k + sum(u.rows for u in users if u.holonomic)
         self.m = base.m + sum(u.rows for u in users)
-        self._w = workspace(base.n, base.k, base.m)
+        self._w = allocate(Workspace, sizes(base.n, base.k, base.m))
 
     def evaluate(self, q: np.ndarray, v: np.ndarray, w: Workspace) -> None:
         """Fill the workspace as the kernel does for the library."""
@@ -612,7 +613,7 @@ class Constrained:
     system: System
     model: Model | UserModel
     row_names: tuple[str, ...]  # in the order of the rows, holonomic ones first
-    units: Workspace = field(repr=False)  # memory for the functions here
+    workspace: Workspace = field(repr=False)  # memory for the functions here
 
     @property
     def n(self) -> int:
@@ -629,6 +630,11 @@ class Constrained:
         """Number of rows."""
         return self.model.m
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the records of a solver."""
+        return sizes(self.n, self.k, self.m)
+
     def state(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Copies of configuration and velocity, checked for shape and finiteness."""
         return vector("q", q, self.n).copy(), vector("qd", v, self.n).copy()
@@ -636,8 +642,8 @@ class Constrained:
     def evaluate(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> Workspace:
         """The workspace at a state: M, bias, passive, c, A, Adot, b, bdot. Overwritten by the next call."""
         q, v = self.state(q, v)
-        evaluate(self.model, q, v, self.units)
-        return self.units
+        evaluate(self.model, q, v, self.workspace)
+        return self.workspace
 
     def energy(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> float:
         """Kinetic and potential energy [J]."""
@@ -695,4 +701,4 @@ def constrain(system: System, *parts: Constraint | UserConstraint | Sequence[Con
     names: list[str] = []
     for p in ordered:
         names += [p.name] if p.rows == 1 else [f"{p.name}[{i}]" for i in range(p.rows)]
-    return Constrained(system, model, tuple(names), workspace(n, model.k, model.m))
+    return Constrained(system, model, tuple(names), allocate(Workspace, sizes(n, model.k, model.m)))

@@ -23,9 +23,9 @@ def factor_inertia(w, n):
     """Fill w.L with the factor of M; False where M is not positive (semi)definite or not finite."""
     for i in range(n):
         for j in range(i):
-            w.G[i, j] = w.M[i, j]
-        w.G[i, i] = (1.0 + INERTIA_FLOOR) * w.M[i, i]
-    return cholesky(w.G, n, w.L)
+            w.gram[i, j] = w.M[i, j]
+        w.gram[i, i] = (1.0 + INERTIA_FLOOR) * w.M[i, i]
+    return cholesky(w.gram, n, w.L)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -76,9 +76,9 @@ def multipliers(w, rows, rank):
                 for row in range(rows):
                     if w.scale[row] > 0.0:
                         s += w.T[row, i] * w.T[row, j]
-                w.G[i, j] = s
-        cholesky(w.G, rank, w.G)
-        cholesky_solve(w.G, rank, w.z)
+                w.gram[i, j] = s
+        cholesky(w.gram, rank, w.gram)
+        cholesky_solve(w.gram, rank, w.z)
         for row in range(rows):
             for i in range(rank):
                 w.multipliers[row] += w.T[row, i] * w.z[i]

@@ -10,90 +10,62 @@ from typing import NamedTuple
 
 import numpy as np
 
+from haptic_sim.records import array, record, shared, value
+
 DATA_WIDTH = 15  # parameters of one constraint
 
 
+@record
 class Model(NamedTuple):
     """A system and its constraints, for the kernels. Built by `library.constrain`."""
 
-    system: int  # kind, see systems.py
-    params: np.ndarray  # (p,) of the system
-    angular: np.ndarray  # (n,) 1.0 where the coordinate is an angle
-    kinds: np.ndarray  # (constraints,) int64, see library.py; holonomic ones first
-    data: np.ndarray  # (constraints, DATA_WIDTH)
-    n: int  # coordinates
-    k: int  # holonomic rows
-    m: int  # rows
+    system: int = value("kind of the system, see systems.py")
+    params: np.ndarray = shared("parameters of the system", "parameters")
+    angular: np.ndarray = shared("1 where the coordinate is an angle, else 0", "coordinates")
+    kinds: np.ndarray = shared("kinds, see library.py; holonomic ones first", "constraints", dtype=np.int64)
+    data: np.ndarray = shared("parameters of each constraint", "constraints", DATA_WIDTH)
+    n: int = value("number of coordinates")
+    k: int = value("number of holonomic rows")
+    m: int = value("number of rows")
 
 
+def sizes(n: int, k: int, m: int) -> dict[str, int]:
+    """Sizes of the records of a system with `n` coordinates and `m` rows, `k` of them holonomic."""
+    return {"coordinates": n, "holonomic": k, "rows": m}
+
+
+@record
 class Workspace(NamedTuple):
-    """Memory of one solver; `evaluate` fills the first group, `linear.factor` the second."""
+    """Memory of one solver; `evaluate` fills what comes before L, `linear.factor` fills L to `dependent`."""
 
-    M: np.ndarray  # (n, n) inertia
-    bias: np.ndarray  # (n,) C(q, qd) qd
-    passive: np.ndarray  # (n,) generalised forces of gravity, dampers and springs
-    external: np.ndarray  # (n,) generalised forces of the operator
-    c: np.ndarray  # (k,) holonomic residuals
-    A: np.ndarray  # (m, n)
-    Adot: np.ndarray  # (m, n) along qd
-    b: np.ndarray  # (m,) right-hand sides of A qd = b
-    bdot: np.ndarray  # (m,)
-    p: np.ndarray  # (3,) a point, then scratch
-    J: np.ndarray  # (3, n)
-    Jdot: np.ndarray  # (3, n)
-    E: np.ndarray  # (3, n) angular velocity = E qd
-    Edot: np.ndarray  # (3, n)
-    R: np.ndarray  # (3, 3) rotation of the body
-    quat: np.ndarray  # (2, 4)
+    M: np.ndarray = array("inertia", "coordinates", "coordinates")
+    bias: np.ndarray = array("Coriolis and centrifugal forces C(q, qd) qd", "coordinates")
+    passive: np.ndarray = array("generalised forces of gravity, dampers and springs", "coordinates")
+    external: np.ndarray = array("generalised forces of the operator", "coordinates")
+    c: np.ndarray = array("holonomic residuals", "holonomic", unit="m, rad")
+    A: np.ndarray = array("rows of the constraints, A qd = b", "rows", "coordinates")
+    Adot: np.ndarray = array("rate of A along qd", "rows", "coordinates")
+    b: np.ndarray = array("right-hand sides of A qd = b", "rows")
+    bdot: np.ndarray = array("rate of b", "rows")
+    p: np.ndarray = array("position of a point in the world", 3, unit="m")
+    J: np.ndarray = array("Jacobian of the point", 3, "coordinates")
+    Jdot: np.ndarray = array("rate of J", 3, "coordinates")
+    E: np.ndarray = array("angular velocity of the body is E qd, world axes", 3, "coordinates")
+    Edot: np.ndarray = array("rate of E", 3, "coordinates")
+    R: np.ndarray = array("orientation of the body", 3, 3)
+    quat: np.ndarray = array("a quaternion and its rate", 2, 4)
 
-    L: np.ndarray  # (n, n) Cholesky factor of M
-    W: np.ndarray  # (m, n) rows A L^-T of unit length
-    scale: np.ndarray  # (m,) their lengths
-    Q: np.ndarray  # (n, n) orthonormal rows
-    T: np.ndarray  # (m, n) W = T Q
-    G: np.ndarray  # (n, n) scratch
-    pivot: np.ndarray  # (m,) int64, row of each column of T; -1 marks a dependent row in `dependent`
-    dependent: np.ndarray  # (m,) int64, 1 where the row depends on others
-    r: np.ndarray  # (m,) right-hand side
-    z: np.ndarray  # (n,)
-    y: np.ndarray  # (n,)
-    a: np.ndarray  # (n,) acceleration
-    multipliers: np.ndarray  # (m,)
-    stage: np.ndarray  # (12, n) states and rates of the integrators
-
-
-def workspace(n: int, k: int, m: int) -> Workspace:
-    """Memory for `n` coordinates and `m` rows, `k` of them holonomic."""
-    integers = np.int64
-    return Workspace(
-        M=np.zeros((n, n)),
-        bias=np.zeros(n),
-        passive=np.zeros(n),
-        external=np.zeros(n),
-        c=np.zeros(k),
-        A=np.zeros((m, n)),
-        Adot=np.zeros((m, n)),
-        b=np.zeros(m),
-        bdot=np.zeros(m),
-        p=np.zeros(3),
-        J=np.zeros((3, n)),
-        Jdot=np.zeros((3, n)),
-        E=np.zeros((3, n)),
-        Edot=np.zeros((3, n)),
-        R=np.zeros((3, 3)),
-        quat=np.zeros((2, 4)),
-        L=np.zeros((n, n)),
-        W=np.zeros((m, n)),
-        scale=np.zeros(m),
-        Q=np.zeros((n, n)),
-        T=np.zeros((m, n)),
-        G=np.zeros((n, n)),
-        pivot=np.zeros(m, integers),
-        dependent=np.zeros(m, integers),
-        r=np.zeros(m),
-        z=np.zeros(n),
-        y=np.zeros(n),
-        a=np.zeros(n),
-        multipliers=np.zeros(m),
-        stage=np.zeros((12, n)),
-    )
+    L: np.ndarray = array("Cholesky factor of M, lower triangle", "coordinates", "coordinates")
+    W: np.ndarray = array("rows A L^-T, scaled to length 1", "rows", "coordinates")
+    scale: np.ndarray = array("their lengths before", "rows")
+    Q: np.ndarray = array("orthonormal basis of the rows", "coordinates", "coordinates")
+    T: np.ndarray = array("factor of the rows, W = T Q", "rows", "coordinates")
+    pivot: np.ndarray = array("row that each column of T was made of", "rows", dtype=np.int64)
+    dependent: np.ndarray = array("1 where the row depends on others, else 0", "rows", dtype=np.int64)
+    gram: np.ndarray = array("a Gram matrix", "coordinates", "coordinates")
+    r: np.ndarray = array("values that rows are to have", "rows")
+    z: np.ndarray = array("coordinates along Q of the last correction", "coordinates")
+    y: np.ndarray = array("a scaled velocity, L^T qd, or a change of it", "coordinates")
+    a: np.ndarray = array("acceleration of the coordinates", "coordinates")
+    multipliers: np.ndarray = array("forces of the rows, lambda", "rows")
+    stage: np.ndarray = array("states and rates of the integrators", 12, "coordinates")

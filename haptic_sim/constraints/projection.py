@@ -28,10 +28,11 @@ from numba.extending import register_jitable
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.library import POINT_ON_SPHERE, Constrained, UserModel, apply_external, evaluate
 from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
-from haptic_sim.constraints.model import Model, Workspace, workspace
+from haptic_sim.constraints.model import Model, Workspace
 from haptic_sim.constraints.systems import TWO_LINK, vector
 from haptic_sim.linalg import backward, forward
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 POSITION_TOLERANCE = 1e-13  # [m, rad] residual at which the return ends; rounding may stop it at 1e-12
 ACCEPTED = 1e-11  # [m, rad] residual with which a step is accepted
@@ -45,18 +46,21 @@ ADVANCED, HELD = 0, 1
 INDEPENDENT_COORDINATES, CIRCLE_ANGLE = 0, 1
 
 
+@record
 class _Memory(NamedTuple):
     """All that a step works on, as one argument."""
 
-    model: Model | UserModel
-    w: Workspace
-    q: np.ndarray  # (n,) state, advanced in place
-    v: np.ndarray  # (n,)
-    wrench: np.ndarray  # (6,)
-    generalised: np.ndarray  # (n,)
-    a: np.ndarray  # (n,) acceleration at the beginning
-    rows: np.ndarray  # (m,) multipliers there
-    free: np.ndarray  # (n,) bool, the coordinates z of "explicit"
+    model: Model | UserModel = value("the system and its constraints")
+    workspace: Workspace = part(Workspace, "nothing in it has to last from step to step")
+    q: np.ndarray = shared("configuration, advanced in place", "coordinates")
+    v: np.ndarray = shared("its velocity, advanced in place", "coordinates")
+    wrench: np.ndarray = array("spatial wrench during the step", 6, unit="N, N m")
+    generalised: np.ndarray = array("generalised forces during the step", "coordinates")
+    a: np.ndarray = array("acceleration at the beginning of the step", "coordinates")
+    multipliers: np.ndarray = array("multipliers at the beginning of the step", "rows")
+    independent: np.ndarray = array(
+        "whether a coordinate is one of the parametrisation", "coordinates", dtype=np.bool_, fill=True
+    )
 
 
 @register_jitable
@@ -166,16 +170,17 @@ def _finite(x):
 
 
 @register_jitable
-def _start(model, q, v, wrench, generalised, w, a, rows):
-    """Acceleration and multipliers at the beginning of a step, into `a` and `rows`; returns the rank."""
-    rank = _accelerate(model, q, v, wrench, generalised, w)
+def _start(s):
+    """Fill acceleration and multipliers at the beginning of a step; returns the rank."""
+    model, w = s.model, s.workspace
+    rank = _accelerate(model, s.q, s.v, s.wrench, s.generalised, w)
     if rank < 0:
         return rank
     multipliers(w, model.m, rank)
     for j in range(model.n):
-        a[j] = w.a[j]
+        s.a[j] = w.a[j]
     for i in range(model.m):
-        rows[i] = w.multipliers[i]
+        s.multipliers[i] = w.multipliers[i]
     return rank
 
 
@@ -242,9 +247,9 @@ def _remember(model, q, v, w):
 @register_jitable
 def _step_rk4(s, h):
     """Advance (q, v) in place by h; fills acceleration and multipliers of its beginning."""
-    model, w, q, v, wrench, generalised = s.model, s.w, s.q, s.v, s.wrench, s.generalised
+    model, w, q, v, wrench, generalised = s.model, s.workspace, s.q, s.v, s.wrench, s.generalised
     _remember(model, q, v, w)
-    rank = _start(model, q, v, wrench, generalised, w, s.a, s.rows)
+    rank = _start(s)
     left, count, longest = h, 0, h
     while rank >= 0 and left > 0.0:
         count += 1
@@ -270,11 +275,11 @@ def _step_rk4(s, h):
 
 @register_jitable
 def _step_explicit(s, h, chart, elbow):
-    """FAULRING algorithm 1, lines 8-14 as corrected; `free` marks the coordinates z."""
-    model, w, q, v, a, free = s.model, s.w, s.q, s.v, s.a, s.free
+    """FAULRING algorithm 1, lines 8-14 as corrected; its coordinates z are `independent`."""
+    model, w, q, v, a, independent = s.model, s.workspace, s.q, s.v, s.a, s.independent
     n = model.n
     _remember(model, q, v, w)
-    rank = _start(model, q, v, s.wrench, s.generalised, w, a, s.rows)
+    rank = _start(s)
     if rank < 0:
         return _finish(model, q, v, w)
     if chart == CIRCLE_ANGLE:
@@ -284,37 +289,37 @@ def _step_explicit(s, h, chart, elbow):
     for j in range(n):
         q[j] += h * v[j] + 0.5 * h * h * a[j]
         v[j] += h * a[j]
-    for _ in range(_NEWTON):  # psi(z): the coordinates that are not free, from c = 0
+    for _ in range(_NEWTON):  # psi(z): the dependent coordinates, from c = 0
         evaluate(model, q, v, w)
         if not _largest_residual(w, model.k) > POSITION_TOLERANCE:
             break
-        if not _solve_dependent(model, free, w.c, q, w):
+        if not _solve_dependent(model, independent, w.c, q, w):
             break
     for i in range(model.k):  # qd = dpsi/dz zd
         w.r[i] = 0.0
         for j in range(n):
             w.r[i] += w.A[i, j] * v[j]
-    _solve_dependent(model, free, w.r, v, w)
+    _solve_dependent(model, independent, w.r, v, w)
     return _finish(model, q, v, w)
 
 
 @register_jitable
-def _solve_dependent(model, free, target, x, w):
-    """Change the coordinates of x that are not free by -(A_dep)^-1 target; False where that is not unique."""
+def _solve_dependent(model, independent, target, x, w):
+    """Change the dependent coordinates of x by -(A_dep)^-1 target; False where that is not unique."""
     n, k = model.n, model.k
-    G = w.G
+    gram = w.gram
     # normal equations of the k rows and k dependent coordinates; repeated, so that their error does not stay
     i = 0
     for a in range(n):
-        if free[a]:
+        if independent[a]:
             continue
         j = 0
         for b in range(a + 1):
-            if free[b]:
+            if independent[b]:
                 continue
-            G[i, j] = 0.0
+            gram[i, j] = 0.0
             for row in range(k):
-                G[i, j] += w.A[row, a] * w.A[row, b]
+                gram[i, j] += w.A[row, a] * w.A[row, b]
             j += 1
         w.y[i] = 0.0
         for row in range(k):
@@ -322,20 +327,20 @@ def _solve_dependent(model, free, target, x, w):
         i += 1
     for a in range(i):  # Cholesky in place
         for b in range(a + 1):
-            s = G[a, b]
+            s = gram[a, b]
             for c in range(b):
-                s -= G[a, c] * G[b, c]
+                s -= gram[a, c] * gram[b, c]
             if a == b:
-                if not s > 1e-14 * max(G[a, a], 1e-300):
+                if not s > 1e-14 * max(gram[a, a], 1e-300):
                     return False
-                G[a, a] = math.sqrt(s)
+                gram[a, a] = math.sqrt(s)
             else:
-                G[a, b] = s / G[b, b]
-    forward(G, i, w.y)
-    backward(G, i, w.y)
+                gram[a, b] = s / gram[b, b]
+    forward(gram, i, w.y)
+    backward(gram, i, w.y)
     i = 0
     for a in range(n):
-        if not free[a]:
+        if not independent[a]:
             x[a] += w.y[i]
             i += 1
     return True
@@ -381,7 +386,7 @@ def _advance_circle(model, h, q, v, a, elbow, w):
 
 @register_jitable
 def _settle(s):
-    return _return_to_manifold(s.model, s.q, s.v, s.w)
+    return _return_to_manifold(s.model, s.q, s.v, s.workspace)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -416,7 +421,7 @@ class ProjectionSolver:
         q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
         rank: independent rows, dependent: names of the others. status: ADVANCED or HELD.
-        w: workspace, of which nothing has to last from step to step. memory: for `step_rk4` or `step_explicit`, which
+        workspace: of which nothing has to last from step to step. memory: for `step_rk4` or `step_explicit`, which
             a kernel may call in place of `advance`; chart, elbow: for the latter.
 
     Raises:
@@ -439,23 +444,17 @@ class ProjectionSolver:
         self.constrained = constrained
         self.period = float(period)
         self.integrator = integrator
-        n, m = constrained.n, constrained.m
         self._model = constrained.model
-        self.w = workspace(n, constrained.k, m)
         self.q, self.v = constrained.state(q, v)
         self._check_start()
+        memory = allocate(_Memory, constrained.sizes, model=self._model, q=self.q, v=self.v)
         self.chart, self.elbow = INDEPENDENT_COORDINATES, 1.0
-        free = np.ones(n, np.bool_)
         if integrator == "explicit" and parameters is not None:
-            self._set_parameters(parameters, free)
+            self._set_parameters(parameters, memory.independent)
         elif parameters is not None:
             raise ConstraintError("parameters: for the integrator 'explicit' only")
-        self.a = np.zeros(n)
-        self.multipliers = np.zeros(m)
-        self.wrench, self.generalised = np.zeros(6), np.zeros(n)
-        memory = _Memory(
-            self._model, self.w, self.q, self.v, self.wrench, self.generalised, self.a, self.multipliers, free
-        )
+        self.workspace, self.a, self.multipliers = memory.workspace, memory.a, memory.multipliers
+        self.wrench, self.generalised = memory.wrench, memory.generalised
         # kernels for a library's model, their Python for one with a user's constraints
         compiled = isinstance(self._model, Model)
         self.memory = Packed(memory) if compiled else memory
@@ -464,8 +463,8 @@ class ProjectionSolver:
         self.status = ADVANCED
         self.rank, self.residual = (_settle_kernel if compiled else _settle)(self.memory)
         if not (self.rank >= 0 and self.residual <= ACCEPTED):
-            self._refuse(self.w.c, "contradicts the others")
-        slack = np.abs(self.w.A @ self.v - self.w.b)
+            self._refuse(self.workspace.c, "contradicts the others")
+        slack = np.abs(self.workspace.A @ self.v - self.workspace.b)
         if not np.all(slack <= ON_MANIFOLD):
             name, worst = constrained.row_names[int(np.argmax(slack))], slack.max()
             raise ConstraintError(f"constraint {name} contradicts the others: its rate is off by {worst:.3g}")
@@ -483,7 +482,7 @@ class ProjectionSolver:
         if not np.all(np.abs(slack) <= ON_MANIFOLD):
             self._refuse(slack, f"is not met by the initial velocity (at most {ON_MANIFOLD:g})")
 
-    def _set_parameters(self, parameters: Sequence[str] | str, free: np.ndarray) -> None:
+    def _set_parameters(self, parameters: Sequence[str] | str, independent: np.ndarray) -> None:
         system, model = self.constrained.system, self._model
         if parameters == "circle":
             kinds = model.kinds.tolist() if isinstance(model, Model) else []
@@ -496,7 +495,7 @@ class ProjectionSolver:
             raise ConstraintError(f"parameters {parameters!r}: {system.name} has {', '.join(system.coordinates)}")
         if len(parameters) != model.n - model.k:
             raise ConstraintError(f"parameters {parameters!r}: must be {model.n - model.k} coordinates")
-        free[:] = [name in parameters for name in system.coordinates]
+        independent[:] = [name in parameters for name in system.coordinates]
 
     def step(self, wrench: np.ndarray | None = None, generalised: np.ndarray | None = None) -> int:
         """Advance by a period with a spatial wrench (force, torque) [N, N m] (6,) and generalised forces (n,), held.
@@ -520,7 +519,7 @@ class ProjectionSolver:
     @property
     def dependent(self) -> tuple[str, ...]:
         """Names of the rows that depended on others after the last step."""
-        return tuple(name for name, d in zip(self.constrained.row_names, self.w.dependent, strict=True) if d)
+        return tuple(name for name, d in zip(self.constrained.row_names, self.workspace.dependent, strict=True) if d)
 
     @property
     def residuals(self) -> tuple[float, float]:

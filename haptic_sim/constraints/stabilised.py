@@ -29,40 +29,45 @@ from numba.extending import register_jitable
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.library import Constrained, UserModel, apply_external, evaluate
 from haptic_sim.constraints.linear import correct, factor, multipliers
-from haptic_sim.constraints.model import Model, Workspace, workspace
+from haptic_sim.constraints.model import Model, Workspace
 from haptic_sim.constraints.projection import ADVANCED, HELD
 from haptic_sim.constraints.systems import vector
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, part, record, value
 
 _STRAY = 0.5  # largest entry of S^T S - 1 from which S is turned by iteration; it converges below 1
 
 
+@record
 class _Memory(NamedTuple):
     """All that a step works on, as one argument. A state is the rows q, eta and then those of S, (2 + n, n)."""
 
-    model: Model | UserModel
-    w: Workspace
-    q: np.ndarray  # (n,) advanced in place
-    v: np.ndarray  # (n,)
-    y: np.ndarray  # (2 + n, n) state; as many columns of eta and S count as there are free directions
-    start: np.ndarray  # (2 + n, n) state at the beginning of a step
-    rate: np.ndarray  # (2 + n, n)
-    total: np.ndarray  # (2 + n, n) weighted sum of rates
-    wrench: np.ndarray  # (6,)
-    generalised: np.ndarray  # (n,)
-    a: np.ndarray  # (n,) acceleration at the beginning
-    rows: np.ndarray  # (m,) multipliers there
-    qdd: np.ndarray  # (n,)
-    x: np.ndarray  # (3, n) scratch
-    zero: np.ndarray  # (n,)
-    free: np.ndarray  # (1,) int64, columns of S
+    model: Model | UserModel = value("the system and its constraints")
+    workspace: Workspace = part(Workspace, "nothing in it has to last from step to step")
+    q: np.ndarray = array("configuration, advanced in place", "coordinates")
+    v: np.ndarray = array("its velocity", "coordinates")
+    y: np.ndarray = array("state; of eta and S the columns of free directions count", "state", "coordinates")
+    start: np.ndarray = array("state at the beginning of a step", "state", "coordinates")
+    rate: np.ndarray = array("rate of the state", "state", "coordinates")
+    total: np.ndarray = array("weighted sum of the rates of a step", "state", "coordinates")
+    wrench: np.ndarray = array("spatial wrench during the step", 6, unit="N, N m")
+    generalised: np.ndarray = array("generalised forces during the step", "coordinates")
+    a: np.ndarray = array("acceleration at the beginning of the step", "coordinates")
+    multipliers: np.ndarray = array("multipliers at the beginning of the step", "rows")
+    qdd: np.ndarray = array("acceleration", "coordinates")
+    xi: np.ndarray = array("least velocity that the rows ask for, A^+ a", "coordinates")
+    forced: np.ndarray = array("least acceleration that the rows ask for, A^+ (adot - Adot qd)", "coordinates")
+    drift: np.ndarray = array("Adot^T (A A^T)^+ a", "coordinates")
+    transport: np.ndarray = array("rate of a column of S", "coordinates")
+    zero: np.ndarray = array("zeros", "coordinates")
+    free: np.ndarray = array("number of free directions, the columns of S", 1, dtype=np.int64)
 
 
 @register_jitable
 def _factor_plain(s):
     """Factor the rows of A in the plain metric; returns the rank."""
-    n, w = s.model.n, s.w
+    n, w = s.model.n, s.workspace
     for i in range(n):
         for j in range(n):
             w.L[i, j] = 0.0
@@ -75,24 +80,24 @@ def _least(s, rank, target, x):
     """Fill x with A^+ target; w.z holds it along Q."""
     for j in range(s.model.n):
         x[j] = 0.0
-    correct(s.w, s.model.n, rank, target, x)
+    correct(s.workspace, s.model.n, rank, target, x)
 
 
 @register_jitable
 def _wanted(s, gamma):
     """Fill w.r with the a of A qd = a."""
     for i in range(s.model.m):
-        s.w.r[i] = s.w.b[i]
+        s.workspace.r[i] = s.workspace.b[i]
         if i < s.model.k:
-            s.w.r[i] -= gamma * s.w.c[i]
+            s.workspace.r[i] -= gamma * s.workspace.c[i]
 
 
 @register_jitable
 def _rates(s, gamma, y):
     """Fill s.rate and s.qdd at the state y, and what `multipliers` needs for w.z; returns the rank, -1 if singular."""
-    model, w, n, m, free = s.model, s.w, s.model.n, s.model.m, s.free[0]
+    model, w, n, m, free = s.model, s.workspace, s.model.n, s.model.m, s.free[0]
     q, eta, S = y[0], y[1], y[2:]
-    v, xi, forced, drift = s.rate[0], s.x[0], s.x[1], s.x[2]
+    v, xi, forced, drift = s.rate[0], s.xi, s.forced, s.drift
     evaluate(model, q, s.zero, w)
     rank = _factor_plain(s)
     _wanted(s, gamma)
@@ -141,7 +146,7 @@ def _rates(s, gamma, y):
 @register_jitable
 def _accelerate_free(s, S):
     """Fill s.rate[1] with the u of S^T M S u = S^T y; False where that has no solution."""
-    w, n, free = s.w, s.model.n, s.free[0]
+    w, n, free = s.workspace, s.model.n, s.free[0]
     for j in range(free):
         u = 0.0
         for i in range(n):
@@ -154,31 +159,31 @@ def _accelerate_free(s, S):
             entry = 0.0
             for i in range(n):
                 entry += S[i, k] * w.bias[i]
-            w.G[k, j] = entry
-    if not cholesky(w.G, free, w.G):
+            w.gram[k, j] = entry
+    if not cholesky(w.gram, free, w.gram):
         return False
-    cholesky_solve(w.G, free, s.rate[1])
+    cholesky_solve(w.gram, free, s.rate[1])
     return True
 
 
 @register_jitable
 def _transport(s, S, rank):
     """Fill s.rate[2:] with -A^+ Adot S."""
-    w, n = s.w, s.model.n
+    w, n = s.workspace, s.model.n
     for j in range(s.free[0]):
         for i in range(s.model.m):
             w.r[i] = 0.0
             for k in range(n):
                 w.r[i] -= w.Adot[i, k] * S[k, j]
-        _least(s, rank, w.r, s.x[0])
+        _least(s, rank, w.r, s.transport)
         for i in range(n):
-            s.rate[2 + i, j] = s.x[0, i]
+            s.rate[2 + i, j] = s.transport[i]
 
 
 @register_jitable
 def _new_basis(s, rank):
     """Replace S by a decomposition of the null space, turned to the old S as far as they have a space in common."""
-    w, n, old, free = s.w, s.model.n, s.free[0], s.model.n - rank
+    w, n, old, free = s.workspace, s.model.n, s.free[0], s.model.n - rank
     projector = np.zeros((n, n))
     for i in range(n):
         projector[i, i] = 1.0
@@ -207,8 +212,8 @@ def _new_basis(s, rank):
 @register_jitable
 def _nearest_basis(s, rank):
     """Replace S by the nearest orthonormal basis of the null space; False where it is too far from one."""
-    w, n, free = s.w, s.model.n, s.free[0]
-    S, G = s.y[2:], w.G
+    w, n, free = s.workspace, s.model.n, s.free[0]
+    S, gram = s.y[2:], w.gram
     for _ in range(2):
         for r in range(rank):
             for j in range(free):
@@ -224,11 +229,11 @@ def _nearest_basis(s, rank):
                 entry = 0.0
                 for k in range(n):
                     entry -= S[k, i] * S[k, j]
-                G[i, j] = 0.5 * entry
+                gram[i, j] = 0.5 * entry
                 off = abs(entry + 1.0) if i == j else abs(entry)
                 if not off <= stray:
                     stray = off
-            G[i, i] += 1.5
+            gram[i, i] += 1.5
         if not stray < _STRAY:
             return False
         if stray < 1e-15:
@@ -237,7 +242,7 @@ def _nearest_basis(s, rank):
             for j in range(free):
                 w.y[j] = 0.0
                 for k in range(free):
-                    w.y[j] += S[i, k] * G[k, j]
+                    w.y[j] += S[i, k] * gram[k, j]
             for j in range(free):
                 S[i, j] = w.y[j]
         if stray < 1e-9:  # the next is exact
@@ -248,22 +253,22 @@ def _nearest_basis(s, rank):
 @register_jitable
 def _align(s, gamma):
     """The basis at s.q nearest to the old one, eta of s.v, v = S eta + xi; returns the rank and largest residual."""
-    model, w, n = s.model, s.w, s.model.n
+    model, w, n = s.model, s.workspace, s.model.n
     evaluate(model, s.q, s.zero, w)
     rank = _factor_plain(s)
     if n - rank != s.free[0] or not _nearest_basis(s, rank):
         _new_basis(s, rank)
     _wanted(s, gamma)
-    _least(s, rank, w.r, s.x[0])
+    _least(s, rank, w.r, s.xi)
     for j in range(n):
         s.y[0, j] = s.q[j]
         s.y[1, j] = 0.0
     for j in range(s.free[0]):
         for i in range(n):
-            s.y[1, j] += s.y[2 + i, j] * (s.v[i] - s.x[0, i])
+            s.y[1, j] += s.y[2 + i, j] * (s.v[i] - s.xi[i])
     residual = 0.0
     for i in range(n):
-        s.v[i] = s.x[0, i]
+        s.v[i] = s.xi[i]
         for j in range(s.free[0]):
             s.v[i] += s.y[2 + i, j] * s.y[1, j]
     for i in range(model.k):
@@ -285,11 +290,11 @@ def _runge_kutta(s, gamma, h):
         if rank < 0:
             return False
         if stage == 0:
-            multipliers(s.w, model.m, rank)
+            multipliers(s.workspace, model.m, rank)
             for j in range(n):
                 s.a[j] = s.qdd[j]
             for i in range(model.m):
-                s.rows[i] = s.w.multipliers[i]
+                s.multipliers[i] = s.workspace.multipliers[i]
         weight = 1.0 if stage == 0 or stage == 3 else 2.0
         ahead = h if stage == 2 else 0.5 * h
         for i in range(2 + n):
@@ -317,10 +322,10 @@ def _step(s, gamma, h):
     for i in range(n):
         s.q[i] = s.y[0, i]
     if status == ADVANCED:  # the velocity is that of the transported state; else it is what it was
-        evaluate(s.model, s.q, s.zero, s.w)
+        evaluate(s.model, s.q, s.zero, s.workspace)
         rank = _factor_plain(s)
         _wanted(s, gamma)
-        _least(s, rank, s.w.r, s.v)
+        _least(s, rank, s.workspace.r, s.v)
         for i in range(n):
             for j in range(s.free[0]):
                 s.v[i] += s.y[2 + i, j] * s.y[1, j]
@@ -353,7 +358,7 @@ class StabilisedSolver:
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
         rank: of the rows, which with unit lengths count as dependent below `linalg.RANK_TOLERANCE`.
         residual: largest holonomic residual after it. status: ADVANCED or HELD.
-        w: workspace, of which nothing has to last from step to step. memory: for `step_stabilised`, which a kernel may
+        workspace: of which nothing has to last from step to step. memory: for `step_stabilised`, which a kernel may
             call in place of `advance`.
 
     Raises:
@@ -374,31 +379,13 @@ class StabilisedSolver:
             raise ConstraintError(f"gamma = {gamma} 1/s: must be from 0 to {2.5 / period:g} with this period")
         self.constrained = constrained
         self.period, self.gamma = float(period), float(gamma)
-        model, n, m = constrained.model, constrained.n, constrained.m
-        self.w = workspace(n, constrained.k, m)
-        self.q, self.v = np.zeros(n), np.zeros(n)
-        self.a, self.multipliers = np.zeros(n), np.zeros(m)
-        self.wrench, self.generalised = np.zeros(6), np.zeros(n)
-        self._y, self._free = np.zeros((2 + n, n)), np.zeros(1, np.int64)
+        model = constrained.model
+        memory = allocate(_Memory, constrained.sizes | {"state": 2 + constrained.n}, model=model)
+        self.workspace, self.q, self.v = memory.workspace, memory.q, memory.v
+        self.a, self.multipliers = memory.a, memory.multipliers
+        self.wrench, self.generalised = memory.wrench, memory.generalised
+        self._y, self._free = memory.y, memory.free
         self.status = ADVANCED
-        memory = _Memory(
-            model=model,
-            w=self.w,
-            q=self.q,
-            v=self.v,
-            y=self._y,
-            start=np.zeros((2 + n, n)),
-            rate=np.zeros((2 + n, n)),
-            total=np.zeros((2 + n, n)),
-            wrench=self.wrench,
-            generalised=self.generalised,
-            a=self.a,
-            rows=self.multipliers,
-            qdd=np.zeros(n),
-            x=np.zeros((3, n)),
-            zero=np.zeros(n),
-            free=self._free,
-        )
         # kernels for a library's model, their Python for one with a user's constraints
         compiled = isinstance(model, Model)
         self.memory = Packed(memory) if compiled else memory
@@ -419,7 +406,7 @@ class StabilisedSolver:
         """Begin at another state, as after a disturbance; v is projected."""
         self.q[:], self.v[:] = self.constrained.state(q, v)
         self.rank, self.residual = self._align(self.memory, self.gamma)
-        w = self.w
+        w = self.workspace
         wanted = w.b.copy()
         wanted[: self.constrained.k] -= self.gamma * w.c
         slack = w.A @ self.v - wanted

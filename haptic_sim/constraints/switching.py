@@ -61,6 +61,7 @@ import numpy as np
 
 from haptic_sim.constraints.in_worlds import MOST_ROWS, WorldConstraint, along, multipliers, scaled_row, span_rows
 from haptic_sim.linalg import symmetric_eigen
+from haptic_sim.records import array, record, shared
 
 OFF, ENGAGING, RIGID, RELEASING = range(4)
 CLOSE = 0.05  # [m/s^2, rad/s^2] acceleration that a rigid constraint may begin with
@@ -70,91 +71,38 @@ _LIGHTEST = 1e-7  # sqrt(1 - w) in the rows of contacts and of the hand
 _LOST = 1e-8  # of a direction that rigid constraints take: what is left of it is rounding
 
 
+@record
 class Switches(NamedTuple):
-    """What constraints do at present, for kernels (C: constraints, m: rows of all; stages are rows of `BodyArrays.Q`).
+    """What constraints do at present, for kernels; a stage is a row of `BodyArrays.Q` beyond the rigid ones."""
 
-    Attributes:
-        mode: OFF and so on, (C,) int64; begun: tick of its beginning (C,) int64; ticks: of `fade`, (C,) int64.
-        fade: (C,) [s]; left: time left of an engagement, (C,) [s]; following: the same after the step.
-        start: w at the beginning of a release (C,); grip: h / (1 - h) of the engagement that it ended, (C,).
-        largest: residual since the engagement began (C,).
-        hindered, implied: whether contacts pushed against the carriage in the last step, and whether rigid constraints
-            keep a row from being met, (C,) bool.
-        projected: whether a projection made the rates 0 at this tick, (C,) bool.
-        first, rank: stages of each constraint, (C,) int64.
-        w, h: of each stage at the end of the step, (m,); root: sqrt(1 - w), (m,).
-        carriage: s_c, (m,); constant: what s+ has besides, (m,).
-        drive: impulse of each stage, (m,); rate: s before the step, and its mean in it, (m,).
-        rows: scaled rows of constraints that are switching, (m, nv); shares: multipliers of a row for unit impulses of
-            the stages of its constraint, (m, MOST_ROWS).
-        directions, shares_of: work space, (MOST_ROWS, MOST_ROWS), (MOST_ROWS,).
-        multipliers: impulses of the rows of constraints that are switching [N s, N m s] (m,).
-        before: u, while `BodyArrays.u` is in the stages' coordinates, (nv,); load: work space (nv,).
-    """
-
-    mode: np.ndarray
-    begun: np.ndarray
-    ticks: np.ndarray
-    fade: np.ndarray
-    left: np.ndarray
-    following: np.ndarray
-    start: np.ndarray
-    grip: np.ndarray
-    largest: np.ndarray
-    hindered: np.ndarray
-    implied: np.ndarray
-    projected: np.ndarray
-    first: np.ndarray
-    rank: np.ndarray
-    w: np.ndarray
-    h: np.ndarray
-    root: np.ndarray
-    carriage: np.ndarray
-    constant: np.ndarray
-    drive: np.ndarray
-    rate: np.ndarray
-    rows: np.ndarray
-    shares: np.ndarray
-    directions: np.ndarray
-    shares_of: np.ndarray
-    multipliers: np.ndarray
-    before: np.ndarray
-    load: np.ndarray
-
-    @classmethod
-    def allocate(cls, constraints: Sequence[WorldConstraint], m: int, nv: int) -> Switches:
-        """All rigid."""
-        count = len(constraints)
-        return cls(
-            mode=np.full(count, RIGID, np.int64),
-            begun=np.zeros(count, np.int64),
-            ticks=np.ones(count, np.int64),
-            fade=np.array([constraint.fade for constraint in constraints], float),
-            left=np.zeros(count),
-            following=np.zeros(count),
-            start=np.ones(count),
-            grip=np.zeros(count),
-            largest=np.zeros(count),
-            hindered=np.zeros(count, np.bool_),
-            implied=np.zeros(count, np.bool_),
-            projected=np.zeros(count, np.bool_),
-            first=np.zeros(count, np.int64),
-            rank=np.zeros(count, np.int64),
-            w=np.zeros(m),
-            h=np.zeros(m),
-            root=np.ones(m),
-            carriage=np.zeros(m),
-            constant=np.zeros(m),
-            drive=np.zeros(m),
-            rate=np.zeros(m),
-            rows=np.zeros((m, nv)),
-            shares=np.zeros((m, MOST_ROWS)),
-            directions=np.zeros((MOST_ROWS, MOST_ROWS)),
-            shares_of=np.zeros(MOST_ROWS),
-            multipliers=np.zeros(m),
-            before=np.zeros(nv),
-            load=np.zeros(nv),
-        )
+    mode: np.ndarray = array("OFF, ENGAGING, RIGID or RELEASING", "constraints", dtype=np.int64, fill=RIGID)
+    begun: np.ndarray = array("tick at which the mode began", "constraints", dtype=np.int64)
+    ticks: np.ndarray = shared("`fade` in ticks", "constraints", dtype=np.int64)
+    fade: np.ndarray = shared("duration of a transition", "constraints", unit="s")
+    left: np.ndarray = array("time left of an engagement", "constraints", unit="s")
+    left_after: np.ndarray = array("time left of an engagement after the step", "constraints", unit="s")
+    released_w: np.ndarray = array("w at the beginning of a release", "constraints", fill=1)
+    released_ratio: np.ndarray = array("h / (1 - h) of the engagement that a release ended", "constraints")
+    largest: np.ndarray = array("largest residual since the engagement began", "constraints", unit="m, rad")
+    opposed: np.ndarray = array("whether contacts opposed the prescribed rate", "constraints", dtype=np.bool_)
+    implied: np.ndarray = array("whether rigid constraints keep a row from being met", "constraints", dtype=np.bool_)
+    projected: np.ndarray = array("whether a projection made the rates 0 at this tick", "constraints", dtype=np.bool_)
+    first: np.ndarray = array("first stage of each constraint", "constraints", dtype=np.int64)
+    rank: np.ndarray = array("number of stages of each constraint", "constraints", dtype=np.int64)
+    w: np.ndarray = array("w of each stage at the end of the step", "rows")
+    h: np.ndarray = array("h of each stage", "rows")
+    root: np.ndarray = array("sqrt(1 - w) of each stage", "rows", fill=1)
+    prescribed: np.ndarray = array("prescribed rate s_c of each stage", "rows")
+    constant: np.ndarray = array("what the rate after the step has besides", "rows")
+    impulse: np.ndarray = array("impulse of each stage", "rows")
+    rate: np.ndarray = array("rate s before the step, then its mean in it", "rows")
+    rows: np.ndarray = array("scaled rows of constraints that are switching", "rows", "nv")
+    shares: np.ndarray = array("multipliers of a row for unit impulses of its stages", "rows", MOST_ROWS)
+    principal: np.ndarray = array("principal axes of the stages of a constraint, one a row", MOST_ROWS, MOST_ROWS)
+    remaining: np.ndarray = array("part of the mobility along them that the stages before leave", MOST_ROWS)
+    multipliers: np.ndarray = array("impulses of the rows that are switching", "rows", unit="N s, N m s")
+    before: np.ndarray = array("u, while `BodyArrays.u` is in the stages' coordinates", "nv")
+    change: np.ndarray = array("what the impulse of a constraint does to u", "nv")
 
 
 class Schedule:
@@ -215,7 +163,7 @@ def _residual(rows, k):
 @numba.njit(cache=True, nogil=True)
 def _pace(switches, rows, k, v, period):
     """How fast the clock of engaging constraint k goes, -1 to 1."""
-    if not (switches.hindered[k] or switches.implied[k]):
+    if not (switches.opposed[k] or switches.implied[k]):
         return 1.0
     left, small = switches.left[k], (CLOSE * period * period) ** 2
     square, falls = small, small
@@ -234,7 +182,7 @@ def _pace(switches, rows, k, v, period):
 def advance(switches):
     """Let the clocks of engaging constraints go on, at the end of a step."""
     for k in range(switches.mode.shape[0]):
-        switches.left[k] = switches.following[k]
+        switches.left[k] = switches.left_after[k]
         switches.projected[k] = False
 
 
@@ -246,18 +194,18 @@ def change(switches, k, wanted, tick, period, rows):
     if before == OFF and wanted:
         mode[k] = ENGAGING
         left[k] = switches.fade[k]
-        switches.largest[k], switches.hindered[k], switches.implied[k] = 0.0, False, False
+        switches.largest[k], switches.opposed[k], switches.implied[k] = 0.0, False, False
     elif before == ENGAGING and not wanted:
         mode[k] = RELEASING
-        switches.start[k] = 1.0 - lightness(left[k], switches.fade[k], period)
+        switches.released_w[k] = 1.0 - lightness(left[k], switches.fade[k], period)
         h = _hold(switches, k, period)
-        switches.grip[k] = h / max(1.0 - h, 1e-12)
+        switches.released_ratio[k] = h / max(1.0 - h, 1e-12)
     elif before == ENGAGING and left[k] <= period * (1.0 + 1e-6):
         if _residual(rows, k) <= max(CLOSE * period * period, _NEAR * switches.largest[k]):
             mode[k] = RIGID
     elif before == RIGID and not wanted:
         mode[k] = RELEASING
-        switches.start[k], switches.grip[k] = 1.0, 0.0
+        switches.released_w[k], switches.released_ratio[k] = 1.0, 0.0
         switches.projected[k] = True
     elif before == RELEASING and gone >= switches.ticks[k]:
         mode[k] = OFF
@@ -280,16 +228,16 @@ def _law(switches, k, tick, period, rows, v):
     fade = switches.fade[k]
     if switches.mode[k] == RELEASING:
         gone = tick - switches.begun[k]
-        g = switches.grip[k] * fading(1.0 - gone / switches.ticks[k])
-        w = switches.start[k] * fading(1.0 - (gone + 1) / switches.ticks[k])
+        g = switches.released_ratio[k] * fading(1.0 - gone / switches.ticks[k])
+        w = switches.released_w[k] * fading(1.0 - (gone + 1) / switches.ticks[k])
         return w, g / (1.0 + g), 1.0 - w
     switches.largest[k] = max(switches.largest[k], _residual(rows, k))
     pace = _pace(switches, rows, k, v, period)
     after = switches.left[k] - pace * period
     if pace == 1.0:  # the end is met exactly in whole steps
         after = period * np.ceil(after / period - 1e-6)
-    switches.following[k] = min(max(after, 0.0), fade)
-    w, h = 1.0 - lightness(switches.following[k], fade, period), _hold(switches, k, period)
+    switches.left_after[k] = min(max(after, 0.0), fade)
+    w, h = 1.0 - lightness(switches.left_after[k], fade, period), _hold(switches, k, period)
     return w, h, (1.0 - h) * lightness(switches.left[k], fade, period)
 
 
@@ -305,25 +253,25 @@ def _out_of(x, q, part):
 
 
 @numba.njit(cache=True, nogil=True)
-def stage(switches, k, tick, period, rows, v, turned, turning, L, Q, part, ranks, span):
+def stage(switches, k, tick, period, rows, body, undone, gyroscopic, span):
     """Append the stages of constraint k to Q and `part` if it is switching, and find its law for the next step.
 
     Args:
-        v: velocity, for the rates of rows.
-        turned: velocities along the rigid constraints' Q that undo their gamma, for a second, (rank,).
-        turning: what gyroscopic terms of free bodies do to u in a second, within the step as gamma does, (nv,).
-        Q, part, ranks: of `BodyArrays`.
+        body: `BodyArrays`.
+        undone: scaled accelerations along the rigid constraints' Q that undo their gamma, (rank,).
+        gyroscopic: what gyroscopic terms of free bodies do to u in a second, within the step as gamma does, (nv,).
         span: work space for MOST_ROWS rows.
     """
+    L, Q, part, ranks = body.L, body.Q, body.part, body.rank
     first, count, n, rigid, end = rows.first[k], count_rows(rows, k), L.shape[0], ranks[0], ranks[1]
     switches.first[k], switches.rank[k] = end, 0
     mode = switches.mode[k]
     if mode != ENGAGING and mode != RELEASING:
         return
-    w, h, light = _law(switches, k, tick, period, rows, v)
+    w, h, light = _law(switches, k, tick, period, rows, body.v)
     lag = 0.0 if switches.projected[k] else 0.5 * period
     soon = 2.0 / (max(switches.left[k], period) + period)
-    W, target, z, V, share = span.W, span.out, span.z, switches.directions, switches.shares_of
+    W, target, z, V, share = span.W, span.per_row, span.z, switches.principal, switches.remaining
     for i in range(MOST_ROWS):
         target[i] = 0.0
         for j in range(n):
@@ -335,9 +283,9 @@ def stage(switches, k, tick, period, rows, v, turned, turning, L, Q, part, ranks
         for j in range(n):
             switches.rows[first + i, j] = row[j]
         for r in range(rigid):
-            gamma += _out_of(row, Q[r], 1.0) * turned[r]
+            gamma += _out_of(row, Q[r], 1.0) * undone[r]
         for j in range(n):
-            gamma += row[j] * turning[j]
+            gamma += row[j] * gyroscopic[j]
             row[j] = switches.rows[first + i, j]
         target[i] = gamma
     span_rows(span, MOST_ROWS)
@@ -367,16 +315,16 @@ def stage(switches, k, tick, period, rows, v, turned, turning, L, Q, part, ranks
         target[i] = -soon * rows.c[first + i]
     along(span, target, z)
     for d in range(skip, rank):
-        carriage = 0.0
+        rate = 0.0
         for i in range(rank):
-            carriage += V[d, i] * z[i]
-        switches.carriage[end + d] = carriage / np.sqrt(share[d])
+            rate += V[d, i] * z[i]
+        switches.prescribed[end + d] = rate / np.sqrt(share[d])
     for d in range(skip, rank):
         for i in range(rank):
             z[i] = V[d, i] / np.sqrt(share[d])
-        multipliers(span, MOST_ROWS, z, span.out)
+        multipliers(span, MOST_ROWS, z, span.per_row)
         for i in range(count):
-            switches.shares[first + i, d - skip] = span.out[i]
+            switches.shares[first + i, d - skip] = span.per_row[i]
     switches.rank[k] = rank - skip
     ranks[1] = end + rank
 
@@ -388,7 +336,7 @@ def _find_directions(span, rank, Q, part, end, V, share):
     The rows of V (rank, rank) combine them to orthogonal ones, of the squares `share` (rank,): how much of the body's
     mobility along the constraint those before leave. Returns how many, the first ones, are of rigid constraints.
     """
-    G, n = span.G, span.Q.shape[1]
+    gram, n = span.gram, span.Q.shape[1]
     for i in range(rank):
         for r in range(end):
             _out_of(span.Q[i], Q[r], part[r])
@@ -397,8 +345,8 @@ def _find_directions(span, rank, Q, part, end, V, share):
             s = 0.0
             for m in range(n):
                 s += span.Q[i, m] * span.Q[j, m]
-            G[i, j] = G[j, i] = s
-    symmetric_eigen(G, rank, share, V)
+            gram[i, j] = gram[j, i] = s
+    symmetric_eigen(gram, rank, share, V)
     for d in range(rank):
         s = 0.0
         for m in range(n):
@@ -414,17 +362,17 @@ def _find_directions(span, rank, Q, part, end, V, share):
 
 
 @numba.njit(cache=True, nogil=True)
-def load(switches, Q, ranks, before, ahead):
+def load(switches, body, before, ahead):
     """Let the stages act on `ahead`, what u would become from `before`; both are in their coordinates then."""
-    n = before.shape[0]
+    n, Q, ranks = before.shape[0], body.Q, body.rank
     for r in range(ranks[0], ranks[1]):
         s = f = 0.0
         for j in range(n):
             s += Q[r, j] * before[j]
             f += Q[r, j] * ahead[j]
         h = switches.h[r]
-        goal = (1.0 - h) * s + h * switches.carriage[r] + (1.0 - switches.w[r]) * (f - s) + switches.constant[r]
-        switches.drive[r], switches.rate[r] = goal - f, s
+        goal = (1.0 - h) * s + h * switches.prescribed[r] + (1.0 - switches.w[r]) * (f - s) + switches.constant[r]
+        switches.impulse[r], switches.rate[r] = goal - f, s
         root = switches.root[r]
         for j in range(n):
             ahead[j] += (goal / root - f) * Q[r, j]
@@ -432,24 +380,26 @@ def load(switches, Q, ranks, before, ahead):
 
 
 @numba.njit(cache=True, nogil=True)
-def unload(Q, part, ranks, u):
+def unload(body, u):
     """Bring u back from the stages' coordinates."""
+    Q, part, ranks = body.Q, body.part, body.rank
     for r in range(ranks[1] - 1, ranks[0] - 1, -1):
         _out_of(u, Q[r], part[r])
 
 
 @numba.njit(cache=True, nogil=True)
-def conclude(switches, rows, Q, part, ranks, taken, u):
+def conclude(switches, rows, body, taken, u):
     """Bring u after the step back; returns what constraints that switch gave to the bodies, and took, in J.
 
     Args:
         taken: impulses of contacts along Q, (m,); those of rigid constraints get what they have to bear besides.
     """
-    n, v, rate = u.shape[0], switches.load, switches.rate
+    Q, part, ranks = body.Q, body.part, body.rank
+    n, v, rate = u.shape[0], switches.change, switches.rate
     for r in range(ranks[1] - 1, ranks[0] - 1, -1):
         after = switches.root[r] * _out_of(u, Q[r], part[r])
         rate[r] = 0.5 * (rate[r] + after)
-        switches.drive[r] -= (1.0 - switches.root[r] ** 2) * taken[r]
+        switches.impulse[r] -= (1.0 - switches.root[r] ** 2) * taken[r]
     for i in range(switches.multipliers.shape[0]):
         switches.multipliers[i] = 0.0
     given = lost = 0.0
@@ -459,16 +409,16 @@ def conclude(switches, rows, Q, part, ranks, taken, u):
             continue
         power = against = 0.0
         for r in range(first, first + rank):
-            power += switches.drive[r] * rate[r]
-            against -= taken[r] * switches.carriage[r]
-        switches.hindered[k] = against > 0.0
+            power += switches.impulse[r] * rate[r]
+            against -= taken[r] * switches.prescribed[r]
+        switches.opposed[k] = against > 0.0
         given, lost = given + max(power, 0.0), lost + max(-power, 0.0)
         for j in range(n):
             v[j] = 0.0
         for i in range(rows.first[k], rows.first[k] + count_rows(rows, k)):
             s = 0.0
             for r in range(rank):
-                s += switches.shares[i, r] * switches.drive[first + r]
+                s += switches.shares[i, r] * switches.impulse[first + r]
             switches.multipliers[i] = s
             for j in range(n):
                 v[j] += s * switches.rows[i, j]
@@ -477,5 +427,5 @@ def conclude(switches, rows, Q, part, ranks, taken, u):
             if r < ranks[0]:
                 taken[r] += s
             else:
-                switches.drive[r] -= (1.0 - switches.root[r] ** 2) * s
+                switches.impulse[r] -= (1.0 - switches.root[r] ** 2) * s
     return given, lost

@@ -21,64 +21,58 @@ from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, open_ba
 from haptic_sim.linalg import backward, forward, symmetric_eigen
 from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 
 _RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a direction at the hand counts as lost
 
 
+@record
 class _Arrays(NamedTuple):
-    """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`.
+    """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`."""
 
-    Attributes:
-        w: of the solver, which needs nothing in it from step to step: a step finds its memory in the caches.
-        period, q, v, wrench, multipliers: of the solver, and what else its kernels need: chart, elbow, and gamma.
-        at: hand point in the body [m].
-        gamma: rate of decay of holonomic residuals [1/s], 0 where the position is returned to the manifold.
-        J, Jdot: hand Jacobian and its rate (6, n). Y: rows J L^-T less their part along the constraints (6, n).
-        a: acceleration without any wrench (n,); drift: that of the hand (6,).
-        stored: kinetic and potential energy [J]. residual: norms.
-        A: rows of the constraints at the beginning of a tick (m, n). flows: at its beginning and at its end (2, 4).
-        energy, energy_start: of the `EnergyBalance`.
-        rank: of the rows that are factored in w, (1,) int64.
-        small, square: scratch.
-    """
-
-    model: Model
-    w: Workspace
-    period: float
-    q: np.ndarray
-    v: np.ndarray
-    wrench: np.ndarray
-    multipliers: np.ndarray
-    chart: int
-    elbow: float
-    gamma: float
-    at: np.ndarray
-    J: np.ndarray
-    Jdot: np.ndarray
-    Y: np.ndarray
-    a: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    inverse_inertia: np.ndarray
-    drift: np.ndarray
-    stored: np.ndarray
-    residual: np.ndarray
-    A: np.ndarray
-    flows: np.ndarray
-    energy: np.ndarray
-    energy_start: np.ndarray
-    rank: np.ndarray
-    small: np.ndarray
-    square: np.ndarray
+    model: Model = value("the system and its constraints")
+    workspace: Workspace = value("that of the solver: a step finds its memory in the caches")
+    period: float = value("time step", "s")
+    q: np.ndarray = shared("configuration, that of the solver", "coordinates")
+    v: np.ndarray = shared("its velocity", "coordinates")
+    wrench: np.ndarray = shared("spatial wrench during the step, for the solver", 6, unit="N, N m")
+    multipliers: np.ndarray = shared("multipliers at the beginning of the step, by the solver", "rows")
+    chart: int = value("parametrisation of the solver")
+    elbow: float = value("sign of the elbow's angle in the parametrisation by a circle")
+    gamma: float = value("rate of decay of holonomic residuals; 0: the position is returned to the manifold", "1/s")
+    p_BH: np.ndarray = shared("hand point in the body", 3, unit="m")
+    J: np.ndarray = array("Jacobian of the hand", 6, "coordinates")
+    Jdot: np.ndarray = array("rate of J", 6, "coordinates")
+    W_H: np.ndarray = array("rows J L^-T without their part along the constraints", 6, "coordinates")
+    a: np.ndarray = array("acceleration of the coordinates without any wrench", "coordinates")
+    pose: np.ndarray = array("pose of the hand: position, quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = array("twist of the hand", 6, unit="m/s, rad/s")
+    inverse_inertia: np.ndarray = array("inverse inertia at the hand", 6, 6)
+    drift: np.ndarray = array("acceleration of the hand without any wrench", 6, unit="m/s^2, rad/s^2")
+    stored: np.ndarray = array("kinetic and potential energy", 2, unit="J")
+    residual: np.ndarray = array("norms of the holonomic and nonholonomic residuals", 2)
+    A: np.ndarray = array("rows of the constraints at the beginning of a tick", "rows", "coordinates")
+    power: np.ndarray = array("see `_find_power`, at the beginning and at the end of a tick", 2, 4, unit="W, W/s")
+    energy: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
+    energy_start: np.ndarray = shared("start of the `EnergyBalance`", 1, unit="J")
+    rank: np.ndarray = array("rank of the rows that are factored in the workspace", 1, dtype=np.int64)
+    acceleration: np.ndarray = array("acceleration of the coordinates", "coordinates")
+    hand_acceleration: np.ndarray = array("acceleration of the hand", 6, unit="m/s^2, rad/s^2")
+    unexplained: np.ndarray = array("forces of constraint that no wrench at the hand explains yet", "coordinates")
+    gram: np.ndarray = array("J J^T of forces or of torques", 3, 3)
+    eigenvalues: np.ndarray = array("eigenvalues of `gram`", 3)
+    eigenvectors: np.ndarray = array("eigenvectors of `gram`, one a row", 3, 3)
+    target: np.ndarray = array("J times the forces to explain", 3)
 
 
+@record
 class _StepArrays(NamedTuple):
-    """What a step works on: `_Arrays`, memory of the solver, and the message that it tells its outcome in."""
+    """What a step works on."""
 
-    tool: Packed
-    solver: Packed
-    state: ToolStateArrays
+    tool: Packed = value("`_Arrays`")
+    solver: Packed = value("memory of the solver")
+    state: ToolStateArrays = value("the message that holds the state after the step")
 
 
 class ToolObserver:
@@ -138,9 +132,11 @@ class ConstrainedTool:
         else:
             chart, elbow = solver.chart, solver.elbow
             self._advance = _step_rk4 if solver.integrator == "rk4" else _step_explicit
-        self._arrays = _Arrays(
+        self._arrays = allocate(
+            _Arrays,
+            constrained.sizes,
             model=model,
-            w=solver.w,
+            workspace=solver.workspace,
             period=solver.period,
             q=solver.q,
             v=solver.v,
@@ -149,25 +145,11 @@ class ConstrainedTool:
             chart=chart,
             elbow=elbow,
             gamma=gamma,
-            at=np.array(setup.at),
-            J=np.zeros((6, n)),
-            Jdot=np.zeros((6, n)),
-            Y=np.zeros((6, n)),
-            a=np.zeros(n),
-            pose=np.array([0.0, 0, 0, 0, 0, 0, 1]),
-            twist=np.zeros(6),
-            inverse_inertia=np.zeros((6, 6)),
-            drift=np.zeros(6),
-            stored=np.zeros(2),
-            residual=np.zeros(2),
-            A=np.zeros((constrained.m, n)),
-            flows=np.zeros((2, 4)),
+            p_BH=np.array(setup.at),
             energy=self.energy.values,
             energy_start=self.energy.start,
-            rank=np.zeros(1, np.int64),
-            small=np.zeros((6, max(n, 6))),
-            square=np.zeros((2, 3, 3)),
         )
+        self._arrays.pose[6] = 1.0
         self._packed = Packed(self._arrays)
         self._packed_step: Packed | None = None
         self._packed_state: ToolState | None = None
@@ -224,12 +206,12 @@ class ConstrainedTool:
         self.energy.values[INJECTED] += self._arrays.stored.sum() - before
 
     def _pack(self, state: ToolState) -> Packed:
-        """What kernels step this tool with and tell of it in `state`."""
+        """What kernels step this tool with, and fill `state` with."""
         packed = self._packed_step
         if packed is None or state is not self._packed_state:
             memory = self.solver.memory
             assert isinstance(memory, Packed)  # of a library's model
-            packed = Packed(_StepArrays(self._packed, memory, state.arrays()))
+            packed = Packed(allocate(_StepArrays, tool=self._packed, solver=memory, state=state.arrays()))
             self._packed_step, self._packed_state = packed, state
         return packed
 
@@ -299,19 +281,19 @@ def _begin(a, wrench, state):
     _copy(wrench, a.wrench)
     for i in range(a.model.m):
         for j in range(a.model.n):
-            a.A[i, j] = a.w.A[i, j]
-    _flows(a, a.flows[0])
+            a.A[i, j] = a.workspace.A[i, j]
+    _find_power(a, a.power[0])
 
 
 @numba.njit(cache=True, nogil=True)
 def _end(a, state):
-    """Bring all up to date with the state of the solver, book the energies, and tell."""
+    """Bring all up to date with the state of the solver, book the energies, and fill the state."""
     _copy(a.multipliers, state.multipliers)
     _constraint_wrench(a, state.wrench)
     _refresh(a)
-    _flows(a, a.flows[1])
+    _find_power(a, a.power[1])
     # the trapezoid with its end correction is exact to the fourth order in the period
-    h, before, after = a.period, a.flows[0], a.flows[1]
+    h, before, after = a.period, a.power[0], a.power[1]
     a.energy[INJECTED] += 0.5 * h * (before[0] + after[0]) + h * h / 12.0 * (before[1] - after[1])
     a.energy[DAMPING] += max(0.0, 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3]))
     _fill_state(a, state)
@@ -353,7 +335,7 @@ def _refresh_tool(packed):
 def _refresh(a):
     """Bring all up to date with the solver's state; where the inertia has no factor, all but the pose stays."""
     q, v = a.q, a.v
-    model, w, n, m = a.model, a.w, a.model.n, a.model.m
+    model, w, n, m = a.model, a.workspace, a.model.n, a.model.m
     evaluate(model, q, v, w)
     held = holonomic = 0.0
     for i in range(m):
@@ -373,7 +355,7 @@ def _refresh(a):
         a.rank[0] = factor(w, n, m)
         _free_motion(a, v)
     a.stored[0], a.stored[1] = kinetic, potential(model.system, model.params, q, w)
-    point(model.system, model.params, q, v, a.at, w)
+    point(model.system, model.params, q, v, a.p_BH, w)
     for i in range(3):
         a.pose[i] = w.p[i]
         for j in range(n):
@@ -386,7 +368,7 @@ def _refresh(a):
 @numba.njit(cache=True, nogil=True)
 def _free_motion(a, v):
     """Fill the acceleration without a wrench; the rows are left factored in w."""
-    model, w, rank = a.model, a.w, a.rank[0]
+    model, w, rank = a.model, a.workspace, a.rank[0]
     n = model.n
     for j in range(n):
         a.a[j] = w.passive[j] - w.bias[j]
@@ -403,58 +385,58 @@ def _free_motion(a, v):
 @numba.njit(cache=True, nogil=True)
 def _hand(a, v):
     """Fill twist, drift and inverse inertia of the hand."""
-    w, n, rank = a.w, a.model.n, a.rank[0]
+    w, n, rank = a.workspace, a.model.n, a.rank[0]
     for i in range(6):
         a.twist[i] = a.drift[i] = 0.0
         for j in range(n):
             a.twist[i] += a.J[i, j] * v[j]
             a.drift[i] += a.J[i, j] * a.a[j] + a.Jdot[i, j] * v[j]
-            a.Y[i, j] = a.J[i, j]
-        forward(w.L, n, a.Y[i])
+            a.W_H[i, j] = a.J[i, j]
+        forward(w.L, n, a.W_H[i])
         for row in range(rank):
             s = 0.0
             for j in range(n):
-                s += w.Q[row, j] * a.Y[i, j]
+                s += w.Q[row, j] * a.W_H[i, j]
             for j in range(n):
-                a.Y[i, j] -= s * w.Q[row, j]
+                a.W_H[i, j] -= s * w.Q[row, j]
         for k in range(i + 1):
             s = 0.0
             for j in range(n):
-                s += a.Y[i, j] * a.Y[k, j]
+                s += a.W_H[i, j] * a.W_H[k, j]
             a.inverse_inertia[i, k] = a.inverse_inertia[k, i] = s
 
 
 @numba.njit(cache=True, nogil=True)
-def _flows(a, flows):
+def _find_power(a, power):
     """Fill the power of the wrench at the hand, its rate, the power that damping takes, and its rate [W, W/s]."""
-    model, w, n, v, wrench = a.model, a.w, a.model.n, a.v, a.wrench
-    acceleration = a.small[1]
-    flows[0] = flows[1] = 0.0
+    model, w, n, v, wrench = a.model, a.workspace, a.model.n, a.v, a.wrench
+    acceleration = a.acceleration
+    power[0] = power[1] = 0.0
     for j in range(n):
         acceleration[j] = 0.0
         for i in range(6):
-            acceleration[j] += a.Y[i, j] * wrench[i]
+            acceleration[j] += a.W_H[i, j] * wrench[i]
     backward(w.L, n, acceleration)
     for j in range(n):
         acceleration[j] += a.a[j]
     for i in range(6):
-        flows[0] += wrench[i] * a.twist[i]
+        power[0] += wrench[i] * a.twist[i]
         rate = a.drift[i]
         for k in range(6):
             rate += a.inverse_inertia[i, k] * wrench[k]
-        flows[1] += wrench[i] * rate
-    flows[2] = damping(model.system, model.params, v, v, a.twist, a.twist)
+        power[1] += wrench[i] * rate
+    power[2] = damping(model.system, model.params, v, v, a.twist, a.twist)
     for i in range(6):  # acceleration of the body at the hand point
-        a.small[2, i] = a.drift[i]
+        a.hand_acceleration[i] = a.drift[i]
         for k in range(6):
-            a.small[2, i] += a.inverse_inertia[i, k] * wrench[k]
-    flows[3] = 2.0 * damping(model.system, model.params, v, acceleration, a.twist, a.small[2])
+            a.hand_acceleration[i] += a.inverse_inertia[i, k] * wrench[k]
+    power[3] = 2.0 * damping(model.system, model.params, v, acceleration, a.twist, a.hand_acceleration)
 
 
 @numba.njit(cache=True, nogil=True)
 def _constraint_wrench(a, wrench):
     """Fill the wrench at the hand whose generalised forces are A^T lambda: see `ConstrainedTool`."""
-    n, rest = a.model.n, a.small[3]
+    n, rest = a.model.n, a.unexplained
     for j in range(n):
         rest[j] = 0.0
         for i in range(a.model.m):
@@ -469,7 +451,7 @@ def _constraint_wrench(a, wrench):
 @numba.njit(cache=True, nogil=True)
 def _explain(a, first, forces, wrench):
     """Fill wrench[first : first + 3] with the least one whose generalised forces come nearest to `forces`."""
-    n, gram, vectors, values, target = a.model.n, a.square[0], a.square[1], a.small[4], a.small[5]
+    n, gram, vectors, values, target = a.model.n, a.gram, a.eigenvectors, a.eigenvalues, a.target
     for i in range(3):
         wrench[first + i] = target[i] = 0.0
         for j in range(n):
