@@ -83,7 +83,7 @@ def record(kind: type[Record]) -> type[Record]:
     return kind
 
 
-def allocate(kind: type[Record], sizes: Mapping[str, int] | None = None, **given: Any) -> Record:
+def allocate(kind: type[Record], sizes: Mapping[str, int] | None = None, /, **given: Any) -> Record:
     """Make a record.
 
     Args:

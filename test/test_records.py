@@ -56,6 +56,17 @@ def test_a_field_that_is_given_is_taken_as_it_is():
     assert made.p is p and made.inner is inner and made.u is U
 
 
+def test_a_field_may_have_the_name_of_an_argument():
+    @record
+    class Constraints(NamedTuple):
+        kind: np.ndarray = shared("kind of each", "constraints", dtype=np.int64)
+        sizes: np.ndarray = shared("size of each", "constraints", dtype=np.int64)
+
+    kind, sizes = np.zeros(2, np.int64), np.ones(2, np.int64)
+    made = allocate(Constraints, {}, kind=kind, sizes=sizes)
+    assert made.kind is kind and made.sizes is sizes
+
+
 def test_kernels_take_a_record():
     @numba.njit
     def total(outer):

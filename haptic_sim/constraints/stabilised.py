@@ -47,10 +47,10 @@ class _Memory(NamedTuple):
     workspace: Workspace = part(Workspace, "nothing in it has to last from step to step")
     q: np.ndarray = array("configuration, advanced in place", "coordinates")
     v: np.ndarray = array("its velocity", "coordinates")
-    y: np.ndarray = array("state; of eta and S the columns of free directions count", "state", "coordinates")
-    start: np.ndarray = array("state at the beginning of a step", "state", "coordinates")
-    rate: np.ndarray = array("rate of the state", "state", "coordinates")
-    total: np.ndarray = array("weighted sum of the rates of a step", "state", "coordinates")
+    y: np.ndarray = array("state; of eta and S the columns of free directions count", "2 + coordinates", "coordinates")
+    start: np.ndarray = array("state at the beginning of a step", "2 + coordinates", "coordinates")
+    rate: np.ndarray = array("rate of the state", "2 + coordinates", "coordinates")
+    total: np.ndarray = array("weighted sum of the rates of a step", "2 + coordinates", "coordinates")
     wrench: np.ndarray = array("spatial wrench during the step", 6, unit="N, N m")
     generalised: np.ndarray = array("generalised forces during the step", "coordinates")
     a: np.ndarray = array("acceleration at the beginning of the step", "coordinates")
@@ -380,7 +380,7 @@ class StabilisedSolver:
         self.constrained = constrained
         self.period, self.gamma = float(period), float(gamma)
         model = constrained.model
-        memory = allocate(_Memory, constrained.sizes | {"state": 2 + constrained.n}, model=model)
+        memory = allocate(_Memory, constrained.sizes, model=model)
         self.workspace, self.q, self.v = memory.workspace, memory.q, memory.v
         self.a, self.multipliers = memory.a, memory.multipliers
         self.wrench, self.generalised = memory.wrench, memory.generalised
