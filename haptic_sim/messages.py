@@ -21,6 +21,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numba
 import numpy as np
 
+from haptic_sim.records import record, shared
+
 _CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
 _NANO = 1_000_000_000
 
@@ -475,24 +477,25 @@ class ToolCommand(Message):
     wrench: np.ndarray
 
 
+@record
 class ToolStateArrays(NamedTuple):
-    """What kernels fill of a ToolState: the values in its buffer, (1,) where they are a number."""
+    """What kernels fill of a ToolState: the values in its buffer."""
 
-    contact_state: np.ndarray
-    contacts: np.ndarray
-    sliding: np.ndarray
-    kinetic_energy: np.ndarray
-    wrench: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    inverse_inertia: np.ndarray
-    free_acceleration: np.ndarray
-    residual: np.ndarray
-    energy: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    multipliers: np.ndarray
-    constraint_directions: np.ndarray
+    contact_state: np.ndarray = shared("FREE, COLLIDING or RESTING", 1, dtype=np.uint8)
+    contacts: np.ndarray = shared("number of contacts", 1, dtype=np.uint32)
+    sliding: np.ndarray = shared("number of contacts that slide", 1, dtype=np.uint32)
+    kinetic_energy: np.ndarray = shared("kinetic energy of the tool", 1, unit="J")
+    wrench: np.ndarray = shared("wrench of the environment at the hand", 6, unit="N, N m")
+    pose: np.ndarray = shared("pose of the hand: position, quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = shared("twist of the hand", 6, unit="m/s, rad/s")
+    inverse_inertia: np.ndarray = shared("inverse inertia at the hand, row major", 36)
+    free_acceleration: np.ndarray = shared("acceleration of the hand without any wrench", 6, unit="m/s^2, rad/s^2")
+    residual: np.ndarray = shared("norms of the residuals of exact constraints", 2)
+    energy: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
+    q: np.ndarray = shared("configuration", "nq", unit="m, rad")
+    v: np.ndarray = shared("its velocity", "nv", unit="m/s, rad/s")
+    multipliers: np.ndarray = shared("forces of exact constraints", "rows", unit="N, N m")
+    constraint_directions: np.ndarray = shared("directions of topological constraint, wrenches", 36)
 
 
 class ToolState(Message):
@@ -539,19 +542,15 @@ class ToolState(Message):
 
     def arrays(self) -> ToolStateArrays:
         """What kernels fill."""
-        return ToolStateArrays(*(self.view(name) for name in ToolStateArrays._fields))
+        return ToolStateArrays(*map(self.view, ToolStateArrays._fields))
 
 
 class ToolSizes(NamedTuple):
-    """Numbers of a tool that the layout of its ToolState depends on.
+    """Numbers of a tool that the layout of its ToolState depends on."""
 
-    Attributes:
-        q, v: of its configuration and of its velocity; multipliers: of its exact constraints.
-    """
-
-    q: int
-    v: int
-    multipliers: int = 0
+    q: int  # numbers of its configuration
+    v: int  # numbers of its velocity
+    multipliers: int = 0  # rows of its exact constraints
 
     def tool_state(self) -> ToolState:
         """A message for this tool."""

@@ -24,6 +24,7 @@ from haptic_sim.hand import Hand, Mobility, RankRule, held, mobility, rendering
 from haptic_sim.hand.mobility import (
     PLANAR,
     SPATIAL,
+    FollowMemory,
     complete_mobility,
     find_mobility,
     follow,
@@ -39,6 +40,7 @@ from haptic_sim.hand.rendering import (
     total_wrench,
 )
 from haptic_sim.linalg import symmetric_eigen
+from haptic_sim.records import allocate
 
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
 UR5 = ROBOTS / "ur_description" / "urdf" / "ur5_robot.urdf"
@@ -68,7 +70,7 @@ class Case:
         self.W = np.ascontiguousarray(np.linalg.solve(self.L, J.T).T)
         self.inverse_inertia = self.W @ self.W.T
         inverse = self.inverse_inertia.ravel()
-        self.found = Mobility.allocate() if found is None else found
+        self.found = allocate(Mobility) if found is None else found
         find_mobility(rule, J, inverse, 0, nv, M, self.found)
         complete_mobility(rule, self.found)
         self.H, self.rank, self.listed = self.found.H, int(self.found.counts[0]), int(self.found.counts[1])
@@ -360,7 +362,7 @@ def test_directions_follow_those_before_without_flips_or_turns() -> None:
     for k in range(1, 6):
         base, spin = np.linalg.qr(rng.normal(size=(6, 6)))[0], rng.normal(size=(6, 6))
         spin -= spin.T
-        found = Mobility.allocate()
+        found = allocate(Mobility)
         before = None
         for step in range(400):
             frame = expm_skew(2e-3 * step * spin) @ base
@@ -388,7 +390,7 @@ def test_an_unchanged_linkage_keeps_its_directions_exactly() -> None:
     rng = np.random.default_rng(20274)
     for k in range(1, 7):
         J = np.zeros((6, 6)) if k == 6 else low_rank(rng, 6 - k, 6, False)
-        found = Mobility.allocate()
+        found = allocate(Mobility)
         D = random_inertia(rng, 6)
         first = Case(J, D, np.eye(6), RankRule.checked(), found).directions.copy()
         for _ in range(1000):
@@ -404,7 +406,7 @@ def test_the_rule_when_the_number_of_directions_changes() -> None:
         J[free, free] = 1.0
         return J
 
-    found, D, e = Mobility.allocate(), np.eye(6), np.eye(6)
+    found, D, e = allocate(Mobility), np.eye(6), np.eye(6)
     for free, listed in (
         ((0, 1, 2, 3), (4, 5)),
         ((0, 2, 3), (4, 5, 1)),
@@ -420,12 +422,11 @@ def test_the_rule_when_the_number_of_directions_changes() -> None:
 
 def test_follow_survives_a_space_orthogonal_to_the_one_before() -> None:
     """Nothing to follow: parts of axes, orthonormal."""
-    memory, small, keep = np.zeros((6, 6, 6)), np.zeros((6, 6)), np.zeros(6, np.int64)
     basis = np.eye(6)
     space = np.zeros((6, 6))
     turn = Rotation.from_rotvec([0.1, 0.7, -0.3]).as_matrix()
     space[:3, 3:] = turn
-    follow(6, basis, 3, space, 3, memory, small, keep)
+    follow(6, basis, 3, space, 3, allocate(FollowMemory))
     np.testing.assert_allclose(basis[:3] @ basis[:3].T, np.eye(3), rtol=0, atol=1e-14)
     np.testing.assert_allclose(basis[:3, :3], 0.0, rtol=0, atol=1e-14)
     assert np.abs(basis[:3, 3:]).max(axis=1) == pytest.approx(1.0, abs=1e-14)  # the axes themselves
@@ -453,7 +454,7 @@ def test_fading_makes_wrenches_and_directions_continuous() -> None:
     grid = np.linspace(0.7e-3, 2.2e-3, 3001)
     jumps = {}
     for fade in (0.0, 1.0):
-        found = Mobility.allocate()
+        found = allocate(Mobility)
         wrenches, sums = [], []
         for sigma in grid:
             J = U * np.array([1.0, 0.8, 0.5, 0.3, 1.3 * sigma, sigma]) @ V
@@ -512,7 +513,7 @@ def both_paths(J: np.ndarray, D: np.ndarray, M: np.ndarray, rule: RankRule) -> t
     """Whether nothing was decomposed at first, what is found so, and what with all decomposed from the beginning."""
     nv = J.shape[1]
     one, two = Case(J, D, M, rule), Case(J, D, M, rule)
-    found = Mobility.allocate()
+    found = allocate(Mobility)
     find_mobility(rule, J, one.inverse_inertia.ravel(), 0, nv, M, found)
     waits = bool(found.counts[2])
     mobility._fill_gram(rule, J, two.inverse_inertia.ravel(), 0, nv, M, two.found)
@@ -570,7 +571,7 @@ def test_no_direction_near_the_threshold_escapes() -> None:
             sigma[0] = threshold * (1.0 + 10.0 ** rng.uniform(-16, 1) * rng.choice([-1.0, 1.0]))
         J = U * np.maximum(sigma, 0.0) @ V
         rule = RankRule.checked(tolerance=tolerance, relative_tolerance=relative, fade=fade)
-        found, inverse = Mobility.allocate(), (J @ J.T).ravel()
+        found, inverse = allocate(Mobility), (J @ J.T).ravel()
         find_mobility(rule, J, inverse, 0, 6, np.eye(6), found)
         if found.counts[2]:
             waiting += 1

@@ -39,7 +39,7 @@ from haptic_sim.dynamics.energy import (
     open_balance,
     watch_balance,
 )
-from haptic_sim.dynamics.joints import DAMPED, RUBBED, STOPPED, begin_joints, end_joints, settle_joints
+from haptic_sim.dynamics.joints import BY_DAMPING, BY_FRICTION, BY_LIMITS, begin_joints, end_joints, settle_joints
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity, push_scaled
 from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
 from haptic_sim.messages import FREE
@@ -481,7 +481,7 @@ def set_up(packed, count, period):
     """Put the contacts of `ResponseArrays` into scaled coordinates, and begin with the laws of the joints."""
     a = packed.arrays
     body = a.body
-    if body.joints.damped or body.joints.ruled:
+    if body.joints.damped or body.joints.nonsmooth:
         begin_joints(body.joints, body.v, period)
     for j in range(a.u.shape[0]):
         a.u[j] = body.u[j] + a.external[j]
@@ -557,7 +557,7 @@ def _book(packed, count, wrench, period):
         energy[INJECTED] += period * wrench[i] * s
     friction = a.amounts[RELEASED]
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
-    normal, tangential = joints[STOPPED] - a.amounts[KEPT], 0.0  # of impacts
+    normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
     for i in range(count):
         n = 0.5 * (contact_velocity(contacts, i, 0, before) + contact_velocity(contacts, i, 0, after))
@@ -583,7 +583,7 @@ def _book(packed, count, wrench, period):
         normal, tangential = normal + tangential, 0.0
     elif normal < 0.0:
         normal, tangential = 0.0, tangential + normal
-    energy[DAMPING] += damped + joints[DAMPED]
-    energy[FRICTION] += friction + rubbed + max(0.0, tangential) + joints[RUBBED]
+    energy[DAMPING] += damped + joints[BY_DAMPING]
+    energy[FRICTION] += friction + rubbed + max(0.0, tangential) + joints[BY_FRICTION]
     energy[IMPACT] += max(0.0, normal)
     a.watch[PENALTIES] += added

@@ -248,7 +248,7 @@ def _end(packed, count, period, collide):
         if overlapping and _adds_energy(packed, count):
             failures += _solve(packed, count, lemke)
         _make_passive(packed, count)
-        if count == 0 or not joints.ruled or turn == _TURNS - 1:
+        if count == 0 or not joints.nonsmooth or turn == _TURNS - 1:
             break
         for j in range(a.u.shape[0]):
             a.u[j] = a.method.after[j]

@@ -37,6 +37,7 @@ import numpy as np
 from haptic_sim.contact_rows import RowArrays
 from haptic_sim.dynamics.scaled import ScaledContacts, constrain_contacts
 from haptic_sim.linalg import cholesky, cholesky_solve, to_scaled, to_velocity
+from haptic_sim.records import allocate, array, record, shared, value
 
 REACH = 0.02  # [m, rad] a limit nearer than this, and than two steps, is among the rows of rigid contacts
 STIFF = 0.5  # of a spring's w T
@@ -48,7 +49,7 @@ _SWEEPS = 4
 _CLOSE = 1e-13  # of the velocities: change in a sweep of what has converged
 _IMMOBILE = 1e-14  # of the largest mobility: what exact constraints leave of a coordinate that they hold
 
-DAMPED, RUBBED, STOPPED = range(3)
+BY_DAMPING, BY_FRICTION, BY_LIMITS = range(3)
 """Places in `JointArrays.work`."""
 
 
@@ -89,138 +90,113 @@ class JointLaw:
         return not (self.limited or springy or self.speed < math.inf or self.damping > 0.0 or self.friction > 0.0)
 
 
+@record
 class JointArrays(NamedTuple):
-    """Laws of the joints of a `Multibody` and the memory to apply them, for kernels (m: laws, c: rows of constraints).
+    """Laws of the joints of a `Multibody` and the memory to apply them, for kernels; made by `build_joints`.
 
-    Attributes:
-        q: configuration of the bodies, (nq,).
-        velocity, position: see `JointLaw`, (m,) int64.
-        lower, upper, speed, damping, friction, stiffness, reference, restitution: see `JointLaw`, (m,); without a
-            position, no limits and no spring.
-        added: what damping and springs add to the diagonal of the inertia, (nv,).
-        damped: whether there are damping or springs; ruled: friction or limits.
-        stored: energy of the springs [J] (1,).
-        force: of damping and springs, impulses along the coordinates in this step [N s], (nv,).
-        rows: W_j of each law; reaction: what constraints take from it, (m, 3, c).
-        p: impulses of friction and limits in the last step, (m,) [N s]; given: those that are part of the external
-            forces already; best: work space.
-        mobility: |W_j|^2, (m,); bounds: of v_j, and T F_j, (3, m).
-        v, x: work space, (nv,).
-        A, y: of the step for all, (m, m), (2, m); chosen: its laws, (m,) int64.
-        work: energy that damping, friction and limits took in the last step [J] (3,); that of limits may be negative.
+    Units are those of joints that slide; of joints that turn it is rad for m and N m for N.
     """
 
-    q: np.ndarray
-    velocity: np.ndarray
-    position: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    speed: np.ndarray
-    damping: np.ndarray
-    friction: np.ndarray
-    stiffness: np.ndarray
-    reference: np.ndarray
-    restitution: np.ndarray
-    added: np.ndarray
-    damped: bool
-    ruled: bool
-    stored: np.ndarray
-    force: np.ndarray
-    rows: ScaledContacts
-    reaction: np.ndarray
-    p: np.ndarray
-    given: np.ndarray
-    best: np.ndarray
-    mobility: np.ndarray
-    bounds: np.ndarray
-    v: np.ndarray
-    x: np.ndarray
-    A: np.ndarray
-    y: np.ndarray
-    chosen: np.ndarray
-    work: np.ndarray
-
-    @classmethod
-    def of(
-        cls,
-        laws: Sequence[JointLaw],
-        q: np.ndarray,
-        nv: int,
-        start: np.ndarray,
-        size: np.ndarray,
-        period: float,
-        constraints: int,
-        mobility: np.ndarray,
-    ) -> JointArrays:
-        """Memory for these laws, of bodies with the configuration `q` whose trees begin at `start`.
-
-        `mobility` is the diagonal of the inverse inertia at the start, (nv,).
-
-        Raises:
-            ValueError: damping or springs without a period.
-        """
-        laws = [law for law in laws if not law.idle]
-        m = len(laws)
-
-        def values(name: str) -> np.ndarray:
-            return np.array([getattr(law, name) for law in laws], float)
-
-        position = np.array([law.position for law in laws], np.int64)
-        placed = position >= 0
-        damping, stiffness = values("damping"), np.where(placed, values("stiffness"), 0.0)
-        lower = np.where(placed, values("lower"), -np.inf)
-        upper = np.where(placed, values("upper"), np.inf)
-        speed, friction = values("speed"), values("friction")
-        if m and not period > 0.0:
-            raise ValueError(f"period = {period}: must be > 0 where joints have limits, damping, friction or springs")
-        velocity = np.array([law.velocity for law in laws], np.int64)
-        added = np.zeros(nv)
-        ratio = period * np.sqrt(stiffness * mobility[velocity])
-        stiff = ratio > STIFF
-        damping = damping + np.where(stiff, period * stiffness, 0.0)
-        np.add.at(added, velocity, period * damping + np.where(stiff, 0.0, 0.25) * period**2 * stiffness)
-        rows = ScaledContacts.allocate(m, start, size)
-        for k, j in enumerate(velocity):
-            rows.tree[k, 1] = np.searchsorted(start, j, side="right") - 1
-        return cls(
-            q=q,
-            velocity=velocity,
-            position=position,
-            lower=lower,
-            upper=upper,
-            speed=speed,
-            damping=damping,
-            friction=friction,
-            stiffness=stiffness,
-            reference=values("reference"),
-            restitution=values("restitution"),
-            added=added,
-            damped=bool(np.any(added)),
-            ruled=bool(np.any(np.isfinite(lower) | np.isfinite(upper) | np.isfinite(speed) | (friction > 0.0))),
-            stored=np.zeros(1),
-            force=np.zeros(nv),
-            rows=rows,
-            reaction=np.zeros((m, 3, constraints)),
-            p=np.zeros(m),
-            given=np.zeros(m),
-            best=np.zeros(m),
-            mobility=np.zeros(m),
-            bounds=np.zeros((3, m)),
-            v=np.zeros(nv),
-            x=np.zeros(nv),
-            A=np.zeros((m, m)),
-            y=np.zeros((2, m)),
-            chosen=np.zeros(m, np.int64),
-            work=np.zeros(3),
-        )
+    q: np.ndarray = shared("configuration of the bodies", "nq")
+    velocity: np.ndarray = shared("place of the coordinate in v", "laws", dtype=np.int64)
+    position: np.ndarray = shared("place in q, -1 of one that is no single number", "laws", dtype=np.int64)
+    lower: np.ndarray = shared("lower limit of position", "laws", unit="m")
+    upper: np.ndarray = shared("upper limit of position", "laws", unit="m")
+    speed: np.ndarray = shared("limit of velocity", "laws", unit="m/s")
+    damping: np.ndarray = shared("coefficient of damping, with that of stiff springs", "laws", unit="N s/m")
+    friction: np.ndarray = shared("dry friction", "laws", unit="N")
+    stiffness: np.ndarray = shared("stiffness of the spring", "laws", unit="N/m")
+    reference: np.ndarray = shared("position in which the spring is at rest", "laws", unit="m")
+    restitution: np.ndarray = shared("restitution of the limits of position", "laws")
+    added: np.ndarray = shared("what damping and springs add to the diagonal of the inertia", "nv", unit="kg")
+    damped: bool = value("whether there are damping or springs")
+    nonsmooth: bool = value("whether there are friction or limits")
+    rows: ScaledContacts = value("rows W_j of the laws")
+    stored: np.ndarray = array("energy of the springs", 1, unit="J")
+    force: np.ndarray = array("impulses of damping and springs in this step", "nv", unit="N s")
+    reaction: np.ndarray = array("what exact constraints take from the rows", "laws", 3, "rows")
+    p: np.ndarray = array("impulses of friction and limits in the last step", "laws", unit="N s")
+    guess: np.ndarray = array("impulses that are part of the external forces already", "laws", unit="N s")
+    mobility: np.ndarray = array("|W_j|^2", "laws", unit="1/kg")
+    low: np.ndarray = array("lower bound of v_j", "laws", unit="m/s")
+    high: np.ndarray = array("upper bound of v_j", "laws", unit="m/s")
+    friction_impulse: np.ndarray = array("impulse of friction at most, T F_j", "laws", unit="N s")
+    v: np.ndarray = array("a velocity of the coordinates", "nv")
+    u: np.ndarray = array("a scaled velocity, or a change of it", "nv")
+    active: np.ndarray = array("laws whose velocity is given, at rest or at a bound", "laws", dtype=np.int64)
+    delassus: np.ndarray = array("W_i . W_j of the active laws", "laws", "laws", unit="1/kg")
+    change: np.ndarray = array("change of the velocities of the active laws, then of their impulses", "laws")
+    work: np.ndarray = array("energy that damping, friction and limits took in the last step", 3, unit="J")
 
 
+def build_joints(
+    laws: Sequence[JointLaw],
+    q: np.ndarray,
+    nv: int,
+    start: np.ndarray,
+    size: np.ndarray,
+    period: float,
+    constraints: int,
+    mobility: np.ndarray,
+) -> JointArrays:
+    """Memory for these laws, of bodies with the configuration `q` whose trees begin at `start`.
+
+    `constraints` is the number of their rows; `mobility` is the diagonal of the inverse inertia at the start, (nv,).
+
+    Raises:
+        ValueError: damping or springs without a period.
+    """
+    laws = [law for law in laws if not law.idle]
+    m = len(laws)
+
+    def values(name: str) -> np.ndarray:
+        return np.array([getattr(law, name) for law in laws], float)
+
+    position = np.array([law.position for law in laws], np.int64)
+    placed = position >= 0
+    damping, stiffness = values("damping"), np.where(placed, values("stiffness"), 0.0)
+    lower = np.where(placed, values("lower"), -np.inf)
+    upper = np.where(placed, values("upper"), np.inf)
+    speed, friction = values("speed"), values("friction")
+    if m and not period > 0.0:
+        raise ValueError(f"period = {period}: must be > 0 where joints have limits, damping, friction or springs")
+    velocity = np.array([law.velocity for law in laws], np.int64)
+    added = np.zeros(nv)
+    ratio = period * np.sqrt(stiffness * mobility[velocity])
+    stiff = ratio > STIFF
+    damping = damping + np.where(stiff, period * stiffness, 0.0)
+    np.add.at(added, velocity, period * damping + np.where(stiff, 0.0, 0.25) * period**2 * stiffness)
+    rows = ScaledContacts.allocate(m, start, size)
+    for k, j in enumerate(velocity):
+        rows.tree[k, 1] = np.searchsorted(start, j, side="right") - 1
+    return allocate(
+        JointArrays,
+        {"laws": m, "nv": nv, "rows": constraints},
+        q=q,
+        velocity=velocity,
+        position=position,
+        lower=lower,
+        upper=upper,
+        speed=speed,
+        damping=damping,
+        friction=friction,
+        stiffness=stiffness,
+        reference=values("reference"),
+        restitution=values("restitution"),
+        added=added,
+        damped=bool(np.any(added)),
+        nonsmooth=bool(np.any(np.isfinite(lower) | np.isfinite(upper) | np.isfinite(speed) | (friction > 0.0))),
+        rows=rows,
+    )
+
+
+@record
 class LimitArrays(NamedTuple):
-    """What `append_limits` reads and writes: laws, rows, and the velocity of the bodies."""
+    """What `append_limits` reads and writes."""
 
-    joints: JointArrays
-    rows: RowArrays
-    v: np.ndarray
+    joints: JointArrays = value("laws of the joints")
+    rows: RowArrays = value("rows of the contacts, and of limits after them")
+    v: np.ndarray = shared("velocity of the bodies", "nv")
 
 
 @numba.njit(cache=True, nogil=True)
@@ -284,7 +260,7 @@ def begin_joints(joints, v, period):
         if joints.stiffness[k] > 0.0:
             stretch = joints.q[joints.position[k]] - joints.reference[k]
             joints.force[j] -= period * joints.stiffness[k] * stretch
-        joints.given[k] = 0.0
+        joints.guess[k] = 0.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -320,7 +296,7 @@ def after_impact(joints, body, u, period, external):
     """
     if not joints.damped:
         return
-    x = joints.x
+    x = joints.u
     to_velocity(body.L, body.start, body.size, u, joints.v)
     for j in range(x.shape[0]):
         x[j] = 0.0
@@ -343,13 +319,13 @@ def after_impact(joints, body, u, period, external):
 @numba.njit(cache=True, nogil=True)
 def expect_friction(joints, body, period, external):
     """Take the friction of the step before as a guess, so that contacts are resolved among the forces that will act."""
-    if not joints.ruled:
+    if not joints.nonsmooth:
         return
     assemble_joints(joints, body)
     for k in range(joints.velocity.shape[0]):
         most = period * joints.friction[k]
-        joints.given[k] = min(max(joints.p[k], -most), most) if joints.mobility[k] > 0.0 else 0.0
-        push_joint(joints, k, joints.given[k], external)
+        joints.guess[k] = min(max(joints.p[k], -most), most) if joints.mobility[k] > 0.0 else 0.0
+        push_joint(joints, k, joints.guess[k], external)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -357,11 +333,11 @@ def correct_guess(joints, external):
     """Take the impulses that `settle_joints` found as the guess; whether they changed by what matters."""
     largest = change = 0.0
     for k in range(joints.velocity.shape[0]):
-        difference = joints.p[k] - joints.given[k]
+        difference = joints.p[k] - joints.guess[k]
         largest = max(largest, abs(joints.p[k]) * math.sqrt(joints.mobility[k]))
         change = max(change, abs(difference) * math.sqrt(joints.mobility[k]))
         push_joint(joints, k, difference, external)
-        joints.given[k] = joints.p[k]
+        joints.guess[k] = joints.p[k]
     return change > 1e-9 * largest
 
 
@@ -389,7 +365,7 @@ def _speed(joints, k, u):
 
 @numba.njit(cache=True, nogil=True)
 def _find_bounds(joints, before, v, period):
-    """Fill `bounds` for the velocities v without the laws; whether any law has something to do.
+    """Fill the bounds for the velocities v without the laws; whether any law has something to do.
 
     A joint returns with e times the velocity `before` the step: what forces of the step do to a joint at its limit is
     no arrival. It does not go beyond its other limit in the step.
@@ -398,7 +374,7 @@ def _find_bounds(joints, before, v, period):
     for k in range(joints.velocity.shape[0]):
         free = v[joints.velocity[k]]
         low, high = -joints.speed[k], joints.speed[k]
-        rub = period * joints.friction[k]
+        friction = period * joints.friction[k]
         if joints.position[k] >= 0:
             q = joints.q[joints.position[k]]
             below, above = max(q - joints.lower[k], 0.0) / period, max(joints.upper[k] - q, 0.0) / period
@@ -408,11 +384,11 @@ def _find_bounds(joints, before, v, period):
             )
             rebound = joints.restitution[k] * arrival
             if free < -below and rebound > 0.0 and arrival > BOUNCE:
-                low, rub = min(rebound, high), 0.0
+                low, friction = min(rebound, high), 0.0
             elif free > above and rebound > 0.0 and arrival > BOUNCE:
-                high, rub = max(-rebound, low), 0.0
-        joints.bounds[0, k], joints.bounds[1, k], joints.bounds[2, k] = low, high, rub
-        if rub > 0.0 or joints.p[k] != 0.0 or free < low or free > high:
+                high, friction = max(-rebound, low), 0.0
+        joints.low[k], joints.high[k], joints.friction_impulse[k] = low, high, friction
+        if friction > 0.0 or joints.p[k] != 0.0 or free < low or free > high:
             busy = True
     return busy
 
@@ -420,9 +396,9 @@ def _find_bounds(joints, before, v, period):
 @numba.njit(cache=True, nogil=True)
 def _law(joints, k, free, a):
     """Velocity of a coordinate of mobility a whose velocity is `free` without its own impulse."""
-    rub = joints.bounds[2, k] * a
-    v = free - rub if free > rub else free + rub if free < -rub else 0.0
-    return min(max(v, joints.bounds[0, k]), joints.bounds[1, k])
+    friction = joints.friction_impulse[k] * a
+    v = free - friction if free > friction else free + friction if free < -friction else 0.0
+    return min(max(v, joints.low[k]), joints.high[k])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -452,12 +428,12 @@ def _objective(joints, u):
         total += 0.5 * u[j] * u[j]
     least = 1e-12 * math.sqrt(2.0 * total)  # less than that is rounding, and an infinite bound would make much of it
     for k in range(joints.velocity.shape[0]):
-        excess = abs(joints.p[k]) - joints.bounds[2, k]
+        excess = abs(joints.p[k]) - joints.friction_impulse[k]
         if excess * math.sqrt(joints.mobility[k]) > least:
             if joints.p[k] > 0.0:
-                total -= excess * joints.bounds[0, k]
+                total -= excess * joints.low[k]
             else:
-                total += excess * joints.bounds[1, k]
+                total += excess * joints.high[k]
     return total
 
 
@@ -479,18 +455,18 @@ def _step_for_all(joints, u):
         v = _speed(joints, k, u)
         free = v - a * joints.p[k]
         aim = _law(joints, k, free, a)
-        rub = joints.bounds[2, k] * a
-        if aim == joints.bounds[0, k] or aim == joints.bounds[1, k] or (rub > 0.0 and aim == 0.0):
-            joints.chosen[n] = k
-            joints.y[0, n] = aim - v
+        friction = joints.friction_impulse[k] * a
+        if aim == joints.low[k] or aim == joints.high[k] or (friction > 0.0 and aim == 0.0):
+            joints.active[n] = k
+            joints.change[n] = aim - v
             n += 1
     if n < 2:
         return
-    A, rows = joints.A, joints.rows
+    A, rows = joints.delassus, joints.rows
     for a in range(n):
-        i = joints.chosen[a]
+        i = joints.active[a]
         for b in range(a + 1):
-            k = joints.chosen[b]
+            k = joints.active[b]
             s = 0.0
             if rows.tree[i, 1] == rows.tree[k, 1]:
                 for c in range(rows.size[rows.tree[i, 1]]):
@@ -499,32 +475,32 @@ def _step_for_all(joints, u):
         A[a, a] *= 1.0 + 1e-14
     if not cholesky(A, n, A):  # in place: entry (i, j) is read before it is written
         return
-    cholesky_solve(A, n, joints.y[0])
+    cholesky_solve(A, n, joints.change)
     before = _objective(joints, u)
     for a in range(n):
-        k = joints.chosen[a]
-        joints.p[k] += joints.y[0, a]
-        push_joint(joints, k, joints.y[0, a], u)
+        k = joints.active[a]
+        joints.p[k] += joints.change[a]
+        push_joint(joints, k, joints.change[a], u)
     if not _objective(joints, u) <= before:
         for a in range(n):
-            k = joints.chosen[a]
-            joints.p[k] -= joints.y[0, a]
-            push_joint(joints, k, -joints.y[0, a], u)
+            k = joints.active[a]
+            joints.p[k] -= joints.change[a]
+            push_joint(joints, k, -joints.change[a], u)
 
 
 @numba.njit(cache=True, nogil=True)
 def settle_joints(joints, body, period, u):
     """Let friction and limits act on u, which is otherwise that after the step; fills p with all that they do."""
-    if not joints.ruled:
+    if not joints.nonsmooth:
         return
     m = joints.velocity.shape[0]
     # v without the laws is that without what has been given of them
-    x = joints.x
+    x = joints.u
     for j in range(x.shape[0]):
         x[j] = u[j]
     for k in range(m):
-        joints.p[k] = joints.given[k]
-        push_joint(joints, k, -joints.given[k], x)
+        joints.p[k] = joints.guess[k]
+        push_joint(joints, k, -joints.guess[k], x)
     to_velocity(body.L, body.start, body.size, x, joints.v)
     if not _find_bounds(joints, body.v, joints.v, period):
         return
@@ -547,9 +523,9 @@ def settle_joints(joints, body, period, u):
 @numba.njit(cache=True, nogil=True)
 def end_joints(joints, body, period, u, du):
     """Add what the laws do to `du`, and find the energy that they took; u: after the step."""
-    if not (joints.damped or joints.ruled):
+    if not (joints.damped or joints.nonsmooth):
         return
-    x, v, work = joints.x, joints.v, joints.work
+    x, v, work = joints.u, joints.v, joints.work
     for j in range(x.shape[0]):
         x[j] = joints.force[j]
     to_scaled(body.L, body.start, body.size, x)
@@ -563,9 +539,9 @@ def end_joints(joints, body, period, u, du):
         mean = 0.5 * (v[j] + body.v[j])
         p = joints.p[k]
         push_joint(joints, k, p, du)
-        rub = min(max(p, -joints.bounds[2, k]), joints.bounds[2, k])
-        work[RUBBED] += max(0.0, -rub * mean)
-        work[STOPPED] -= (p - rub) * mean
+        friction = min(max(p, -joints.friction_impulse[k]), joints.friction_impulse[k])
+        work[BY_FRICTION] += max(0.0, -friction * mean)
+        work[BY_LIMITS] -= (p - friction) * mean
     if joints.damped:
         # with T b on the diagonal and -T b v0 among the forces, damping gives -T b (v - v_before + v0)
         for k in range(joints.velocity.shape[0]):
@@ -574,4 +550,4 @@ def end_joints(joints, body, period, u, du):
             if joints.stiffness[k] > 0.0:
                 force += period * joints.stiffness[k] * (joints.q[joints.position[k]] - joints.reference[k])
             impulse = force - period * joints.damping[k] * (v[j] - body.v[j])
-            work[DAMPED] += max(0.0, -impulse * 0.5 * (v[j] + body.v[j]))
+            work[BY_DAMPING] += max(0.0, -impulse * 0.5 * (v[j] + body.v[j]))

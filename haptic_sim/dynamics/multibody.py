@@ -23,9 +23,10 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact_rows import CAPACITY
-from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs
+from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
 from haptic_sim.linalg import cholesky, to_velocity
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 
 
@@ -173,54 +174,56 @@ def _mobility(model: pin.Model, q: np.ndarray, laws: Sequence[JointLaw]) -> np.n
     return np.diag(np.linalg.inv(upper + np.triu(upper, 1).T)).copy()
 
 
+@record
 class BodyArrays(NamedTuple):
-    """The arrays of a `Multibody` and its `Trees`, for kernels.
+    """The arrays of a `Multibody` and its `Trees`, for kernels."""
 
-    Attributes:
-        M, nle: Pinocchio's inertia, of which the upper triangle is filled, and its Coriolis and gravity terms.
-        tree_of: `Trees.of_joint`.
-        hand, hand_tree: joint and tree of the hand.
-        free, free_inertia: first angular coordinate and inertia of the free bodies.
-        step: tangent vector by which q moves, (nv,).
-        Q: rows that exact constraints take from u, (rows, nv): the first rank[0] whole, and, while constraints are
-            switched, those up to rank[1] the `part` (rows,) of. See `haptic_sim.constraints.bodies`.
-        reaction: what they take from each contact, (C, 3, rows).
-        ahead: what u would become without contacts, while constraints are switched; `u` has other coordinates then.
-        joints: laws of the joints.
-    """
-
-    M: np.ndarray
-    nle: np.ndarray
-    J_W: np.ndarray
-    start: np.ndarray
-    size: np.ndarray
-    support: np.ndarray
-    tree_of: np.ndarray
-    hand: int
-    hand_tree: int
-    free: np.ndarray
-    free_inertia: np.ndarray
-    p_WH: np.ndarray
-    R_WH: np.ndarray
-    v: np.ndarray
-    D: np.ndarray
-    L: np.ndarray
-    u: np.ndarray
-    bias: np.ndarray
-    J_H: np.ndarray
-    W_H: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    inverse_inertia: np.ndarray
-    kinetic_energy: np.ndarray
-    hand_energy: np.ndarray
-    step: np.ndarray
-    Q: np.ndarray
-    part: np.ndarray
-    rank: np.ndarray
-    reaction: np.ndarray
-    ahead: np.ndarray
-    joints: JointArrays
+    M: np.ndarray = shared("Pinocchio's inertia, of which the upper triangle is filled", "nv", "nv")
+    nle: np.ndarray = shared("Pinocchio's Coriolis, centrifugal and gravity terms", "nv")
+    J_W: np.ndarray = shared(
+        "Jacobian of all joints, world axes, at the world's origin: column j is the [linear, angular] velocity of what "
+        "coordinate j moves",
+        6,
+        "nv",
+    )
+    start: np.ndarray = shared("first coordinate of each tree", "trees", dtype=np.int64)
+    size: np.ndarray = shared("number of coordinates of each tree", "trees", dtype=np.int64)
+    support: np.ndarray = shared("whether a coordinate moves a joint", "joints", "nv", dtype=np.bool_)
+    tree_of: np.ndarray = shared("tree of each joint, -1 of the universe", "joints", dtype=np.int64)
+    hand: int = value("joint of the hand")
+    hand_tree: int = value("tree of the hand")
+    free: np.ndarray = shared("first angular coordinate of each free body", "free bodies", dtype=np.int64)
+    free_inertia: np.ndarray = shared("inertia of each free body, its axes", "free bodies", 3, 3, unit="kg m^2")
+    p_WH: np.ndarray = shared("position of the hand", 3, unit="m")
+    R_WH: np.ndarray = shared("orientation of the hand", 3, 3)
+    v: np.ndarray = shared("velocity of the configuration", "nv", unit="m/s, rad/s")
+    D: np.ndarray = array("inertia, with what damping and springs of joints add over a step", "nv", "nv")
+    L: np.ndarray = array("Cholesky factor of D, lower triangle", "nv", "nv")
+    u: np.ndarray = array("scaled velocity L^T v", "nv")
+    bias: np.ndarray = array(
+        "Coriolis, centrifugal and gravity terms, damping and springs of joints; without the gyroscopic terms of free "
+        "bodies",
+        "nv",
+    )
+    J_H: np.ndarray = array("Jacobian of the hand's [linear, angular] velocity, world axes", 6, "nv")
+    W_H: np.ndarray = array("J_H L^-T", 6, "nv")
+    pose: np.ndarray = array("pose of the hand: position, quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = array("twist of the hand, world axes", 6, unit="m/s, rad/s")
+    inverse_inertia: np.ndarray = array("J_H D^-1 J_H^T, row major", 36)
+    kinetic_energy: np.ndarray = array("kinetic energy of all bodies", 1, unit="J")
+    hand_energy: np.ndarray = array("kinetic energy of the hand's tree", 1, unit="J")
+    step: np.ndarray = array("tangent vector by which q moves", "nv", unit="m, rad")
+    Q: np.ndarray = array(
+        "rows that exact constraints take from u: the first rank[0] are taken whole, and those up to rank[1], of "
+        "constraints that switch, in `part`; see `haptic_sim.constraints.bodies`",
+        "rows",
+        "nv",
+    )
+    part: np.ndarray = array("part of a row of Q that is taken", "rows", fill=1)
+    rank: np.ndarray = array("number of rigid rows of Q, and of all", 2, dtype=np.int64)
+    reaction: np.ndarray = array("what exact constraints take from each contact", "contacts", 3, "rows")
+    ahead: np.ndarray = array("u without contacts, while constraints switch; `u` has other coordinates then", "nv")
+    joints: JointArrays = value("laws of the joints")
 
 
 class Multibody:
@@ -229,19 +232,8 @@ class Multibody:
     Attributes:
         q, v: configuration (nq,) and its velocity (nv,), SI units.
         trees: which coordinates belong together.
-        D: inertia (nv, nv), with what damping and springs of joints add over a step; L: its Cholesky factor, lower
-            triangle.
-        u: scaled velocity L^T v (nv,).
-        bias: Coriolis, centrifugal and gravity terms (nv,), without the gyroscopic ones of free bodies, with damping
-            and springs of joints.
-        J_W: of all joints, in world axes at the world's origin, (6, nv): column j is the [linear, angular] velocity of
-            what coordinate j moves.
-        J_H: Jacobian of the hand's [linear, angular] velocity in world axes (6, nv).
-        W_H: J_H L^-T (6, nv).
-        p_WH: hand point [m] (3,); R_WH: its orientation (3, 3); pose: both as position and quaternion x y z w (7,).
-        twist: of the hand [m/s, rad/s] (6,).
-        inverse_inertia: J_H D^-1 J_H^T, row major (36,).
-        kinetic_energy: of all bodies [J] (1,); hand_energy: of the tree that the hand is in [J] (1,).
+        D, L, u, bias, J_W, J_H, W_H, p_WH, R_WH, pose, twist, inverse_inertia, kinetic_energy, hand_energy: see
+            `BodyArrays`.
         held_alone: whether the held body hangs on the world, and nothing on it; nv_hand: coordinates of its tree;
             has_laws: whether a joint of that tree has laws.
         arrays, packed: the arrays, for kernels.
@@ -273,57 +265,37 @@ class Multibody:
         first = int(self.trees.start[tree]) if tree >= 0 else 0
         self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in laws)
         self.q, self.v = np.array(q, float), np.array(v, float)
-        self.D, self.L = np.zeros((nv, nv)), np.zeros((nv, nv))
-        self.u, self.bias = np.zeros(nv), np.zeros(nv)
-        self.J_H = np.zeros((6, nv))
-        self.pose, self.twist = np.zeros(7), np.zeros(6)
-        self.inverse_inertia = np.zeros(36)
-        self.kinetic_energy, self.hand_energy = np.zeros(1), np.zeros(1)
-        free, free_inertia = _free_bodies(model)
-        self.W_H = np.zeros((6, nv))
-        self._step = np.zeros(nv)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
         self.J_W = self.data.J
         if self.J_W.ndim == 1:  # a matrix of one column comes as a vector
             self.J_W = self.J_W.reshape(6, 1)
         placement = self.data.oMf[hand]
         self.p_WH, self.R_WH = placement.translation, placement.rotation
-        self.arrays = BodyArrays(
+        start, size = self.trees.start, self.trees.size
+        free, free_inertia = _free_bodies(model)
+        self.arrays = a = allocate(
+            BodyArrays,
+            {"nv": nv, "rows": rows, "contacts": CAPACITY + 2 * len(laws) if rows else 0},
             M=self.data.M.reshape(nv, nv),
             nle=self.data.nle,
             J_W=self.J_W,
-            start=self.trees.start,
-            size=self.trees.size,
+            start=start,
+            size=size,
             support=self.trees.support,
             tree_of=self.trees.of_joint,
             hand=self.hand_joint,
-            hand_tree=int(self.trees.of_joint[self.hand_joint]),
+            hand_tree=tree,
             free=free,
             free_inertia=free_inertia,
             p_WH=self.p_WH,
             R_WH=self.R_WH,
             v=self.v,
-            D=self.D,
-            L=self.L,
-            u=self.u,
-            bias=self.bias,
-            J_H=self.J_H,
-            W_H=self.W_H,
-            pose=self.pose,
-            twist=self.twist,
-            inverse_inertia=self.inverse_inertia,
-            kinetic_energy=self.kinetic_energy,
-            hand_energy=self.hand_energy,
-            step=self._step,
-            Q=np.zeros((rows, nv)),
-            part=np.ones(rows),
-            rank=np.zeros(2, np.int64),
-            reaction=np.zeros((CAPACITY + 2 * len(laws) if rows else 0, 3, rows)),
-            ahead=np.zeros(nv),
-            joints=JointArrays.of(
-                laws, self.q, nv, self.trees.start, self.trees.size, period, rows, _mobility(model, self.q, laws)
-            ),
+            joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(model, self.q, laws)),
         )
+        self.D, self.L, self.u, self.bias = a.D, a.L, a.u, a.bias
+        self.J_H, self.W_H, self.pose, self.twist = a.J_H, a.W_H, a.pose, a.twist
+        self.inverse_inertia, self.kinetic_energy, self.hand_energy = a.inverse_inertia, a.kinetic_energy, a.hand_energy
+        self._step = a.step
         self.packed = Packed(self.arrays)
         self.refresh()
 
@@ -467,9 +439,7 @@ def refresh_bodies(packed):
         a.pose[i] = a.p_WH[i]
     quat_from_matrix(a.R_WH, a.pose[3:])
     if a.hand_tree >= 0:
-        first = a.start[a.hand_tree]
-        end = first + a.size[a.hand_tree]
-        _refresh_hand(first, end, a.support[a.hand], a.J_W, a.p_WH, a.v, a.L, a.J_H, a.W_H, a.twist, a.inverse_inertia)
+        _refresh_hand(a)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -509,8 +479,12 @@ def _refresh_dynamics(a):
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh_hand(first, end, hand_support, J_W, p, v, L, J_H, W_H, twist, inverse_inertia):
-    """Jacobian, twist and mobility of the hand, of whose tree the coordinates are first to end - 1."""
+def _refresh_hand(a):
+    """Jacobian, twist and mobility of the hand."""
+    first = a.start[a.hand_tree]
+    end = first + a.size[a.hand_tree]
+    hand_support, J_W, p, J_H, W_H, L = a.support[a.hand], a.J_W, a.p_WH, a.J_H, a.W_H, a.L
+    v, twist, inverse_inertia = a.v, a.twist, a.inverse_inertia
     for j in range(first, end):
         if hand_support[j]:
             wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]

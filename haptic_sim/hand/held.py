@@ -18,9 +18,10 @@ from haptic_sim.hand.mobility import (
     wrench_at_hand,
 )
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 if TYPE_CHECKING:
-    from haptic_sim.dynamics.multibody import Multibody
+    from haptic_sim.dynamics.multibody import BodyArrays, Multibody
 
 _SLENDER = 1e-9  # a link whose moments of inertia differ by more counts as one with none about an axis
 
@@ -36,43 +37,31 @@ def unholdable(link: pin.Inertia, planar: bool = False) -> str:
     return ""
 
 
+@record
 class HandArrays(NamedTuple):
-    """What the kernels of a `Hand` read and write.
+    """What the kernels of a `Hand` read and write; J is the joint that carries the held link."""
 
-    Attributes:
-        J_H to p_WH: of the `Multibody`; nle with the gyroscopic terms of free bodies, which its bias leaves out.
-        first, end: coordinates of the hand's tree.
-        p_WJ, R_WJ: placement of the joint that carries the held link; a_J, alpha_J: its spatial acceleration with
-            constant v, in its own axes.
-        mass, lever, inertia: of the held link, in the joint's axes.
-        link_metric: whether M is the held link's; otherwise it is not changed.
-        free: see `Hand`.
-    """
-
-    J_H: np.ndarray
-    W_H: np.ndarray
-    L: np.ndarray
-    nle: np.ndarray
-    inverse_inertia: np.ndarray
-    twist: np.ndarray
-    p_WH: np.ndarray
-    first: int
-    end: int
-    p_WJ: np.ndarray
-    R_WJ: np.ndarray
-    a_J: np.ndarray
-    alpha_J: np.ndarray
-    mass: float
-    lever: np.ndarray
-    inertia: np.ndarray
-    link_metric: bool
-    free: bool
-    rule: RankRule
-    mobility: Mobility
-    M: np.ndarray
-    convective: np.ndarray
-    drift: np.ndarray
-    small: np.ndarray
+    body: BodyArrays = value("arrays of the bodies")
+    first: int = value("first coordinate of the hand's tree")
+    end: int = value("coordinate after its last one")
+    p_WJ: np.ndarray = shared("position of the joint", 3, unit="m")
+    R_WJ: np.ndarray = shared("orientation of the joint", 3, 3)
+    a_J: np.ndarray = shared("linear part of its spatial acceleration at constant v, own axes", 3, unit="m/s^2")
+    alpha_J: np.ndarray = shared("angular part of it", 3, unit="rad/s^2")
+    mass: float = value("mass of the held link", "kg")
+    lever: np.ndarray = shared("centre of mass of the held link in the joint", 3, unit="m")
+    inertia: np.ndarray = shared("inertia of the held link about it, axes of the joint", 3, 3, unit="kg m^2")
+    link_metric: bool = value("whether M is that of the held link; otherwise it is not changed")
+    free: bool = value("whether the hand can move in every direction, see `Hand`")
+    rule: RankRule = value("when a direction is one of topological constraint")
+    mobility: Mobility = part(Mobility, "directions in which the hand can move")
+    M: np.ndarray = shared("metric of twists", 6, 6)
+    convective: np.ndarray = array("acceleration of the hand at constant v", 6, unit="m/s^2, rad/s^2")
+    drift: np.ndarray = array("acceleration of the hand without any wrench", 6, unit="m/s^2, rad/s^2")
+    lever_W: np.ndarray = array("from the hand to the centre of mass of the held link, world axes", 3, unit="m")
+    row: np.ndarray = array("a row of a product of matrices", 3)
+    inertia_W: np.ndarray = array("inertia of the held link, world axes", 3, 3, unit="kg m^2")
+    forces: np.ndarray = array("L^-1 nle", "nv")
 
 
 class Hand:
@@ -124,40 +113,29 @@ class Hand:
         if metric == "link" and not fixed and (problem := unholdable(link, planar)):
             name = f"hold {model.frames[body.hand].name} on joint {model.names[joint]}"
             raise ValueError(f"{name}: the held link {problem}")
-        self.mobility = Mobility.allocate()
-        self.M = np.diag([1.0, 1.0, 1.0, *(3 * [length**2])])
-        self.convective, self.drift = np.zeros(6), np.zeros(6)
         first = 0 if fixed else int(a.start[a.hand_tree])
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
         placement, acceleration = data.oMi[joint], data.a[joint]
-        self.packed = Packed(
-            HandArrays(
-                J_H=a.J_H,
-                W_H=a.W_H,
-                L=a.L,
-                nle=a.nle,
-                inverse_inertia=a.inverse_inertia,
-                twist=a.twist,
-                p_WH=a.p_WH,
-                first=first,
-                end=0 if fixed else first + int(a.size[a.hand_tree]),
-                p_WJ=placement.translation,
-                R_WJ=placement.rotation,
-                a_J=acceleration.linear,
-                alpha_J=acceleration.angular,
-                mass=float(link.mass),
-                lever=link.lever.copy(),
-                inertia=link.inertia.copy(),
-                link_metric=metric == "link" and not fixed,
-                free=free,
-                rule=rule,
-                mobility=self.mobility,
-                M=self.M,
-                convective=self.convective,
-                drift=self.drift,
-                small=np.zeros((5, max(body.nv, 3))),
-            )
+        arrays = allocate(
+            HandArrays,
+            {"nv": body.nv},
+            body=a,
+            first=first,
+            end=0 if fixed else first + int(a.size[a.hand_tree]),
+            p_WJ=placement.translation,
+            R_WJ=placement.rotation,
+            a_J=acceleration.linear,
+            alpha_J=acceleration.angular,
+            mass=float(link.mass),
+            lever=link.lever.copy(),
+            inertia=link.inertia.copy(),
+            link_metric=metric == "link" and not fixed,
+            free=free,
+            rule=rule,
+            M=np.diag([1.0, 1.0, 1.0, *(3 * [length**2])]),
         )
+        self.mobility, self.M, self.convective, self.drift = arrays.mobility, arrays.M, arrays.convective, arrays.drift
+        self.packed = Packed(arrays)
         self.dimension = len(rule.axes)
         self.directions = self.mobility.directions
         self._shape = (body.nv, 6)
@@ -215,7 +193,7 @@ class Hand:
 def find_wrench(packed, du, period, wrench):
     """As `Hand.wrench`."""
     a = packed.arrays
-    wrench_at_hand(a.rule, a.mobility, a.W_H, a.first, a.end, du, period, wrench)
+    wrench_at_hand(a.rule, a.mobility, a.body.W_H, a.first, a.end, du, period, wrench)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -229,59 +207,62 @@ def _complete(packed):
 def _inverse(packed, inverse):
     a = packed.arrays
     complete_mobility(a.rule, a.mobility)
-    weighted_inverse(a.mobility.H, a.W_H, a.L, a.first, a.end, inverse)
+    weighted_inverse(a.mobility.H, a.body.W_H, a.body.L, a.first, a.end, inverse)
 
 
 @numba.njit(cache=True, nogil=True)
 def refresh_hand(packed):
     """As `Hand.refresh`."""
     a = packed.arrays
+    body = a.body
     if not a.free:
         if a.link_metric:
-            _link_metric(a.R_WJ, a.p_WJ, a.p_WH, a.mass, a.lever, a.inertia, a.small, a.M)
-        find_mobility(a.rule, a.J_H, a.inverse_inertia, a.first, a.end, a.M, a.mobility)
-    _convective(a.R_WJ, a.p_WJ, a.p_WH, a.a_J, a.alpha_J, a.twist, a.convective)
-    y = a.small[0]
+            _link_metric(a)
+        find_mobility(a.rule, body.J_H, body.inverse_inertia, a.first, a.end, a.M, a.mobility)
+    _convective(a)
+    y = a.forces
     for j in range(a.first, a.end):  # J D^-1 B = W L^-1 B
-        s = a.nle[j]
+        s = body.nle[j]  # with the gyroscopic terms of free bodies, which `bias` leaves out
         for k in range(a.first, j):
-            s -= a.L[j, k] * y[k]
-        y[j] = s / a.L[j, j]
+            s -= body.L[j, k] * y[k]
+        y[j] = s / body.L[j, j]
     for i in range(6):
         s = a.convective[i]
         for j in range(a.first, a.end):
-            s -= a.W_H[i, j] * y[j]
+            s -= body.W_H[i, j] * y[j]
         a.drift[i] = s
 
 
 @numba.njit(cache=True, nogil=True)
-def _link_metric(R, p_WJ, p_WH, mass, lever, inertia, small, M):
+def _link_metric(a):
     """Fill M with the inertia of the held link at the hand, in world axes (as J_H is: errata 8)."""
-    lever_W, turned, inertia_W = small[0], small[1], small[2:5]
+    R, p_WH, inertia = a.R_WJ, a.body.p_WH, a.inertia
+    lever_W, row, inertia_W = a.lever_W, a.row, a.inertia_W
     for i in range(3):
-        lever_W[i] = p_WJ[i] - p_WH[i]
+        lever_W[i] = a.p_WJ[i] - p_WH[i]
         for j in range(3):
-            lever_W[i] += R[i, j] * lever[j]
+            lever_W[i] += R[i, j] * a.lever[j]
     for i in range(3):
         for j in range(3):
-            turned[j] = R[i, 0] * inertia[0, j] + R[i, 1] * inertia[1, j] + R[i, 2] * inertia[2, j]
+            row[j] = R[i, 0] * inertia[0, j] + R[i, 1] * inertia[1, j] + R[i, 2] * inertia[2, j]
         for j in range(3):
-            inertia_W[i, j] = turned[0] * R[j, 0] + turned[1] * R[j, 1] + turned[2] * R[j, 2]
-    link_inertia(mass, lever_W, inertia_W, M)
+            inertia_W[i, j] = row[0] * R[j, 0] + row[1] * R[j, 1] + row[2] * R[j, 2]
+    link_inertia(a.mass, lever_W, inertia_W, a.M)
 
 
 @numba.njit(cache=True, nogil=True)
-def _convective(R, p_WJ, p_WH, a_J, alpha_J, twist, convective):
+def _convective(a):
     """Fill dJ_H/dt v from the spatial acceleration of the hand's joint with constant v, in the joint's axes.
 
     The acceleration of a point p of the body is R a + (R alpha) x (p - p_J) + w x v_p: the spatial acceleration is that
     of the velocity of the body at a point fixed in space, and w x v_p what it leaves out.
     """
+    R, p_WJ, p_WH, twist, convective = a.R_WJ, a.p_WJ, a.body.p_WH, a.body.twist, a.convective
     for i in range(3):
         s, t = 0.0, 0.0
         for j in range(3):
-            s += R[i, j] * a_J[j]
-            t += R[i, j] * alpha_J[j]
+            s += R[i, j] * a.a_J[j]
+            t += R[i, j] * a.alpha_J[j]
         convective[i], convective[3 + i] = s, t
     x, y, z = p_WH[0] - p_WJ[0], p_WH[1] - p_WJ[1], p_WH[2] - p_WJ[2]
     b0, b1, b2 = convective[3], convective[4], convective[5]

@@ -55,6 +55,7 @@ import numba
 import numpy as np
 
 from haptic_sim.linalg import cholesky, cholesky_solve, symmetric_eigen
+from haptic_sim.records import array, part, record, shared, value
 
 SPATIAL, PLANAR = (0, 1, 2, 3, 4, 5), (0, 1, 5)
 RESOLVED = 1e-7  # least relative tolerance: roots of eigenvalues are right to 1e-8 of the largest
@@ -62,24 +63,16 @@ _ROUNDING = 1e-14  # what a Cholesky factorisation may be off, as a part of the 
 _LOST = 1e-6  # squared part of a direction in the new space below which it cannot be followed
 
 
+@record
 class RankRule(NamedTuple):
-    """When a direction counts as one in which the hand cannot move; see the module.
+    """When a direction counts as one in which the hand cannot move; see the module."""
 
-    Attributes:
-        axes: rows of twists that span the hand's space, `SPATIAL` or `PLANAR`.
-        length: characteristic length [m].
-        kinetic: singular values of G^T W instead of S J.
-        tolerance: absolute [m; with `kinetic` 1].
-        relative_tolerance: as a part of the largest singular value.
-        fade: part of the threshold above it in which the rank changes gradually.
-    """
-
-    axes: np.ndarray
-    length: float
-    kinetic: bool
-    tolerance: float
-    relative_tolerance: float
-    fade: float
+    axes: np.ndarray = shared("rows of twists that span the hand's space, SPATIAL or PLANAR", "n", dtype=np.int64)
+    length: float = value("characteristic length", "m")
+    kinetic: bool = value("whether the singular values are those of G^T W, not of S J")
+    tolerance: float = value("absolute tolerance, without unit if `kinetic`", "m")
+    relative_tolerance: float = value("tolerance as a part of the largest singular value")
+    fade: float = value("part of the threshold above it in which the rank changes gradually")
 
     @classmethod
     def checked(
@@ -110,80 +103,63 @@ class RankRule(NamedTuple):
         return cls(axes, float(length), measure == "kinetic", float(tolerance), float(relative_tolerance), float(fade))
 
 
+@record
+class FollowMemory(NamedTuple):
+    """Memory of `follow`."""
+
+    overlap: np.ndarray = array("rows of the last call in the new space", 6, 6)
+    part: np.ndarray = array("squared part of each of them in the new space", 6)
+    kept: np.ndarray = array("rows of the last call that are followed", 6, dtype=np.int64)
+    gram: np.ndarray = array("Gram matrix of the kept rows of `overlap`", 6, 6)
+    values: np.ndarray = array("eigenvalues of `gram`", 6)
+    vectors: np.ndarray = array("eigenvectors of `gram`, one a row", 6, 6)
+    frame: np.ndarray = array("orthonormal rows of which the new basis is made", 6, 6)
+    turned: np.ndarray = array("new basis in the new space", 6, 6)
+    row: np.ndarray = array("one row of the new basis", 6)
+
+
+@record
 class Workspace(NamedTuple):
-    """Memory of the kernels, (6, 6) each unless it says otherwise; of `factor` alone later calls make use.
+    """Memory of the kernels; of `factor` alone later calls make use."""
 
-    Attributes:
-        gram: whose eigenvalues are the squares of the singular values.
-        factor: where all directions are free, the Cholesky factor of J D^-1 J^T.
-        inertia, root: of the held link in the hand's space, and its Cholesky factor.
-        vectors: eigenvectors of `gram`, one a row.
-        mobilities: inverse inertia in the hand's space.
-        product, space: of matrices; the directions of this call.
-        Y, B, MB, Q, N, Z: see `_invert`.
-        followed, small: see `follow`, (6, 6, 6) and (6, 6).
-        strength: of the directions that are listed, (6,). x: (6,).
-    """
-
-    followed: np.ndarray
-    small: np.ndarray
-    strength: np.ndarray
-    x: np.ndarray
-    gram: np.ndarray
-    factor: np.ndarray
-    inertia: np.ndarray
-    root: np.ndarray
-    vectors: np.ndarray
-    mobilities: np.ndarray
-    product: np.ndarray
-    space: np.ndarray
-    Y: np.ndarray
-    B: np.ndarray
-    MB: np.ndarray
-    Q: np.ndarray
-    N: np.ndarray
-    Z: np.ndarray
-
-    @classmethod
-    def allocate(cls) -> Workspace:
-        """Memory."""
-        matrices = (np.zeros((6, 6)) for _ in range(14))
-        return cls(np.zeros((6, 6, 6)), np.zeros((6, 6)), np.zeros(6), np.zeros(6), *matrices)
+    follow: FollowMemory = part(FollowMemory, "memory of `follow`")
+    strength: np.ndarray = array("strengths of the directions that are listed", 6)
+    x: np.ndarray = array("a twist or a wrench", 6)
+    gram: np.ndarray = array("Gram matrix whose eigenvalues are the squares of the singular values", 6, 6)
+    factor: np.ndarray = array("Cholesky factor of J D^-1 J^T where all directions are free", 6, 6)
+    inertia: np.ndarray = array("inertia M of the held link in the hand's space", 6, 6)
+    root: np.ndarray = array("Cholesky factor of this inertia, G", 6, 6)
+    vectors: np.ndarray = array("eigenvectors of `gram`, one a row", 6, 6)
+    mobilities: np.ndarray = array("inverse inertia W W^T in the hand's space", 6, 6)
+    product: np.ndarray = array("product of matrices", 6, 6)
+    space: np.ndarray = array("orthonormal directions of topological constraint in this call", 6, 6)
+    Y: np.ndarray = array("rows that give the coordinates of a twist along B", 6, 6)
+    B: np.ndarray = array("twists in which the hand can move, one a row", 6, 6)
+    MB: np.ndarray = array("their momenta M B, one a row", 6, 6)
+    YA: np.ndarray = array("Y W W^T", 6, 6)
+    YAY: np.ndarray = array("Y W W^T Y^T, then its Cholesky factor", 6, 6)
+    BMB: np.ndarray = array("B^T M B, then its Cholesky factor", 6, 6)
 
 
+@record
 class Mobility(NamedTuple):
-    """What `find_mobility` finds; n is the dimension of the hand's space.
+    """What `find_mobility` finds; n is the dimension of the hand's space."""
 
-    Attributes:
-        singular_values: (6,), the first n count, ascending.
-        counts: rank, number of directions listed (n - rank; more while directions fade), and 1 where singular values
-            and H are as of an earlier call until `complete_mobility`, else 0, (3,) int64.
-        H: generalized inverse of the inverse inertia [kg, kg m, kg m^2], (6, 6), zero outside the hand's space.
-        directions: of topological constraint, a wrench [force, torque] a row, (6, 6); the first counts[1] count.
-        unit: memory: the directions of the last call, orthonormal and without fading, in the hand's space.
-        memory, keep: of the kernels; keep (6,) int64.
-    """
-
-    singular_values: np.ndarray
-    counts: np.ndarray
-    H: np.ndarray
-    directions: np.ndarray
-    unit: np.ndarray
-    memory: Workspace
-    keep: np.ndarray
-
-    @classmethod
-    def allocate(cls) -> Mobility:
-        """Memory, without directions to follow."""
-        return cls(
-            np.zeros(6),
-            np.zeros(3, np.int64),
-            np.zeros((6, 6)),
-            np.zeros((6, 6)),
-            np.zeros((6, 6)),
-            Workspace.allocate(),
-            np.zeros(6, np.int64),
-        )
+    singular_values: np.ndarray = array("singular values, ascending, of which the first n count", 6)
+    counts: np.ndarray = array(
+        "rank; number of directions listed (n - rank, and more while directions fade); 1 where singular values and H "
+        "are those of an earlier call until `complete_mobility`, else 0",
+        3,
+        dtype=np.int64,
+    )
+    H: np.ndarray = array(
+        "generalized inverse of the inverse inertia, zero outside the hand's space", 6, 6, unit="kg, kg m, kg m^2"
+    )
+    directions: np.ndarray = array(
+        "directions of topological constraint, a wrench [force, torque] a row, of which the first counts[1] count", 6, 6
+    )
+    unit: np.ndarray = array("the same, orthonormal and without fading, in the hand's space", 6, 6)
+    memory: Workspace = part(Workspace, "memory of the kernels")
 
 
 @numba.njit(cache=True, nogil=True)
@@ -346,7 +322,7 @@ def _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobili
     axes, length = rule.axes, rule.length
     n = axes.shape[0]
     w = mobility.memory
-    Y, B, MB, Q, N, Z, x = w.Y, w.B, w.MB, w.Q, w.N, w.Z, w.x
+    Y, B, MB, YA, YAY, BMB, x = w.Y, w.B, w.MB, w.YA, w.YAY, w.BMB, w.x
     H = mobility.H
     H[:, :] = 0.0
     for i in range(deficient, n):  # rows of Y = U_r^T S and columns of B = S^-1 U_r, one a row
@@ -385,24 +361,24 @@ def _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobili
                 s = 0.0
                 for b in range(n):
                     s += Y[k + i, b] * mobilities[b, a]
-                Z[i, a] = s
+                YA[i, a] = s
             for j in range(i + 1):
                 q, m = 0.0, 0.0
                 for a in range(n):
-                    q += Z[i, a] * Y[k + j, a]
+                    q += YA[i, a] * Y[k + j, a]
                     m += B[k + i, a] * MB[k + j, a]
-                Q[i, j] = q
-                N[i, j] = m
+                YAY[i, j] = q
+                BMB[i, j] = m
         # in place: entry (i, j) is read before it is written
-        if not (cholesky(Q, r, Q) and cholesky(N, r, N)):
+        if not (cholesky(YAY, r, YAY) and cholesky(BMB, r, BMB)):
             # Lost in rounding, where an inertia of many decades meets a tolerance near the least: one rank less.
             carried = weight
             continue
         for a in range(n):
             for i in range(r):
                 x[i] = Y[k + i, a]
-            cholesky_solve(Q, r, x)
-            cholesky_solve(N, r, x)
+            cholesky_solve(YAY, r, x)
+            cholesky_solve(BMB, r, x)
             for b in range(n):
                 s = 0.0
                 for i in range(r):
@@ -440,7 +416,7 @@ def _find_directions(rule, deficient, listed, before, G, U, strength, mobility):
         for a in range(n):
             space[i, a] /= s
     if listed > 0:
-        follow(n, unit, before, space, listed, mobility.memory.followed, mobility.memory.small, mobility.keep)
+        follow(n, unit, before, space, listed, mobility.memory.follow)
     directions[:, :] = 0.0
     for i in range(listed):
         for a in range(n):
@@ -456,7 +432,7 @@ def _find_directions(rule, deficient, listed, before, G, U, strength, mobility):
 
 
 @numba.njit(cache=True, nogil=True)
-def follow(n, basis, before, space, count, memory, small, keep):
+def follow(n, basis, before, space, count, memory):
     """Replace the rows basis[:before, :n] by an orthonormal basis of space[:count, :n] that follows them.
 
     The rule is that of the module.
@@ -464,10 +440,10 @@ def follow(n, basis, before, space, count, memory, small, keep):
     Args:
         basis: rows of the last call in, count rows out, (6, 6).
         space: orthonormal rows.
-        memory, small, keep: (6, 6, 6), (6, 6), (6,) int64.
+        memory: `FollowMemory`.
     """
-    C, X, E, V, Y = memory[0], memory[1], memory[2], memory[3], memory[4]
-    values, part, r = small[2], small[3], small[4]
+    C, X, E, V, Y = memory.overlap, memory.frame, memory.gram, memory.vectors, memory.turned
+    values, part, kept, r = memory.values, memory.part, memory.kept, memory.row
     for i in range(before):
         part[i] = 0.0
         for a in range(count):
@@ -478,20 +454,20 @@ def follow(n, basis, before, space, count, memory, small, keep):
             part[i] += s * s
     m = before
     for i in range(before):
-        keep[i] = i
+        kept[i] = i
     while m > count:
         least = 0
         for i in range(1, m):
-            if part[keep[i]] <= part[keep[least]]:
+            if part[kept[i]] <= part[kept[least]]:
                 least = i
         m -= 1
         for i in range(least, m):
-            keep[i] = keep[i + 1]
+            kept[i] = kept[i + 1]
     for i in range(m):
         for j in range(i + 1):
             s = 0.0
             for a in range(count):
-                s += C[keep[i], a] * C[keep[j], a]
+                s += C[kept[i], a] * C[kept[j], a]
             E[i, j] = E[j, i] = s
     symmetric_eigen(E, m, values, V)
     # The polar factor of C is X V, X = V C with rows of length 1. Those of greatest length come first.
@@ -502,7 +478,7 @@ def follow(n, basis, before, space, count, memory, small, keep):
         for a in range(count):
             s = 0.0
             for i in range(m):
-                s += V[j, i] * C[keep[i], a]
+                s += V[j, i] * C[kept[i], a]
             X[found, a] = s
         _normalise_against(X, found, count)
         found += 1

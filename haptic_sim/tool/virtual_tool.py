@@ -19,38 +19,24 @@ from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
 from haptic_sim.messages import FREE, ToolCommand, ToolState, ToolStateArrays, time_between
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.building import World
 
 
+@record
 class ToolArrays(NamedTuple):
-    """What a step reads to tell what it has done, and the fields of the message that it tells it in.
+    """What a step reads to fill the ToolState after it."""
 
-    Attributes:
-        body, hand: of a `Multibody` and its `Hand`.
-        counts, du, wrench, opened: of a `ContactResponse`, the last is its energy.
-        alone: whether `wrench` is all that contacts do at the hand.
-        listed, drift, directions: of the `Hand`.
-        state: fields of a ToolState by name.
-    """
-
-    body: Packed
-    hand: Packed
-    counts: np.ndarray
-    du: np.ndarray
-    wrench: np.ndarray
-    opened: np.ndarray
-    alone: bool
-    q: np.ndarray
-    v: np.ndarray
-    pose: np.ndarray
-    twist: np.ndarray
-    inverse_inertia: np.ndarray
-    hand_energy: np.ndarray
-    listed: np.ndarray
-    drift: np.ndarray
-    directions: np.ndarray
-    state: ToolStateArrays
+    body: Packed = value("arrays of the bodies, `BodyArrays`")
+    hand: Packed = value("arrays of the hand, `HandArrays`")
+    counts: np.ndarray = shared("counts of the `ContactResponse`", "counts", dtype=np.int64)
+    du: np.ndarray = shared("change of the scaled velocity by contacts", "nv")
+    wrench: np.ndarray = shared("wrench of the contacts on the held body, at the hand", 6, unit="N, N m")
+    energy: np.ndarray = shared("energies at the beginning of the step", 8, unit="J")
+    alone: bool = value("whether `wrench` is all that contacts do at the hand")
+    q: np.ndarray = shared("configuration", "nq")
+    state: ToolStateArrays = value("fields of the ToolState")
 
 
 class VirtualTool:
@@ -79,7 +65,7 @@ class VirtualTool:
         self.rows = ContactRows(limits=2 * limited, halves=halves)
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size)
         self._rigid = method in RIGID
-        limits = LimitArrays(self.body.arrays.joints, self.rows.arrays, self.body.v)
+        limits = allocate(LimitArrays, joints=self.body.arrays.joints, rows=self.rows.arrays, v=self.body.v)
         self._limits = Packed(limits) if limited else None
         self._halves = Packed(self.rows.arrays) if halves else None
         self.energy = self.contact.balance
@@ -169,28 +155,21 @@ class VirtualTool:
         return listed
 
     def _pack(self, state: ToolState) -> Packed:
-        """What kernels tell the state of this tool with."""
+        """What kernels fill `state` with."""
         packed = self._packed
         if packed is None or state is not self._packed_state:
             body, hand, contact = self.body, self.hand, self.contact
             packed = Packed(
-                ToolArrays(
+                allocate(
+                    ToolArrays,
                     body=body.packed,
                     hand=hand.packed,
                     counts=contact.counts,
                     du=contact.du,
                     wrench=contact.wrench,
-                    opened=contact.energy,
+                    energy=contact.energy,
                     alone=body.held_alone and not body.has_laws,
                     q=body.q,
-                    v=body.v,
-                    pose=body.pose,
-                    twist=body.twist,
-                    inverse_inertia=body.inverse_inertia,
-                    hand_energy=body.hand_energy,
-                    listed=hand.mobility.counts,
-                    drift=hand.drift,
-                    directions=hand.directions,
                     state=state.arrays(),
                 )
             )
@@ -214,7 +193,7 @@ def _fill_step(packed, period):
     a = packed.arrays
     state, counts = a.state, a.counts
     state.contact_state[0], state.contacts[0], state.sliding[0] = counts[STATE], counts[CONTACTS], counts[SLIDING]
-    _copy(a.opened, state.energy)
+    _copy(a.energy, state.energy)
     if a.alone:
         _copy(a.wrench, state.wrench)
     else:
@@ -225,17 +204,17 @@ def _fill_step(packed, period):
 def _fill(packed):
     """Fill in the state after a step; returns how many directions the hand is constrained in."""
     a = packed.arrays
-    state = a.state
-    _copy(a.pose, state.pose)
-    _copy(a.twist, state.twist)
+    body, hand, state = a.body.arrays, a.hand.arrays, a.state
+    _copy(body.pose, state.pose)
+    _copy(body.twist, state.twist)
     _copy(a.q, state.q)
-    _copy(a.v, state.v)
-    _copy(a.inverse_inertia, state.inverse_inertia)
-    _copy(a.drift, state.free_acceleration)
-    state.kinetic_energy[0] = a.hand_energy[0]
-    listed = a.listed[1]
+    _copy(body.v, state.v)
+    _copy(body.inverse_inertia, state.inverse_inertia)
+    _copy(hand.drift, state.free_acceleration)
+    state.kinetic_energy[0] = body.hand_energy[0]
+    listed = hand.mobility.counts[1]
     for i in range(listed):
-        _copy(a.directions[i], state.constraint_directions[6 * i : 6 * i + 6])
+        _copy(hand.mobility.directions[i], state.constraint_directions[6 * i : 6 * i + 6])
     return listed
 
 

@@ -15,9 +15,10 @@ import pinocchio as pin
 
 from haptic_sim.contact.response import ContactResponse
 from haptic_sim.contact_rows import ContactRows, RowArrays
-from haptic_sim.dynamics.multibody import Multibody, coordinate_names
+from haptic_sim.dynamics.multibody import BodyArrays, Multibody, coordinate_names
 from haptic_sim.messages import ToolState, WorldState, time_between
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds.building import World
 
@@ -69,37 +70,24 @@ class WorldStates:
             self._observer.observe_bodies(self._state)
 
 
+@record
 class _Bodies(NamedTuple):
-    """What is read of the bodies (N), for kernels.
+    """What is read of the bodies, for kernels."""
 
-    Attributes:
-        R, p: orientation and position of their axes, (N, 3, 3), (N, 3).
-        joint: that moves each, (N,); tree: that it belongs to, -1: none, (N,).
-    """
-
-    R: np.ndarray
-    p: np.ndarray
-    joint: np.ndarray
-    tree: np.ndarray
-    J_W: np.ndarray
-    support: np.ndarray
-    start: np.ndarray
-    size: np.ndarray
-    v: np.ndarray
+    R: np.ndarray = array("orientations of the bodies' axes", "bodies", 3, 3)
+    p: np.ndarray = array("positions of the bodies' axes", "bodies", 3, unit="m")
+    joint: np.ndarray = shared("joint that moves each body", "bodies", dtype=np.int64)
+    arrays: BodyArrays = value("arrays of the `Multibody`")
 
 
+@record
 class _Contacts(NamedTuple):
-    """What is read of the contacts, for kernels.
+    """What is read of the contacts, for kernels."""
 
-    Attributes:
-        tangent, p: first tangents, and impulses along normal and tangents, see `ContactResponse`.
-        bodies: numbers of the two bodies of each pair of shapes, (P, 2).
-    """
-
-    rows: RowArrays
-    tangent: np.ndarray
-    p: np.ndarray
-    bodies: np.ndarray
+    rows: RowArrays = value("rows of the contacts")
+    tangent: np.ndarray = shared("first tangents", "contacts", 3)
+    p: np.ndarray = shared("impulses along normal and tangents", "contacts", 3, unit="N s")
+    bodies: np.ndarray = shared("numbers of the two bodies of each pair of shapes", "pairs", 2, dtype=np.int64)
 
 
 class WorldObserver:
@@ -122,16 +110,16 @@ class WorldObserver:
         placements = [body.data.oMf[i] for i in frames]
         self._placements = [(placement.rotation, placement.translation) for placement in placements]
         joint = np.array([model.frames[i].parentJoint for i in frames], np.int64)
-        self._R, self._p = np.zeros((len(frames), 3, 3)), np.zeros((len(frames), 3))
-        a = body.arrays
-        self._bodies = Packed(
-            _Bodies(self._R, self._p, joint, a.tree_of[joint], a.J_W, a.support, a.start, a.size, a.v)
-        )
+        bodies = allocate(_Bodies, {"bodies": len(frames)}, joint=joint, arrays=body.arrays)
+        self._R, self._p = bodies.R, bodies.p
+        self._bodies = Packed(bodies)
         number = {name: i for i, name in enumerate(names)}
         shapes = [number[name] for name in world.shape_bodies]
         pairs = [(shapes[pair.first], shapes[pair.second]) for pair in world.geometry.collisionPairs]
         of_pair = np.array(pairs, np.int64).reshape(-1, 2)
-        self._contacts = Packed(_Contacts(rows.arrays, response.tangent, response.impulses.p, of_pair))
+        self._contacts = Packed(
+            allocate(_Contacts, rows=rows.arrays, tangent=response.tangent, p=response.impulses.p, bodies=of_pair)
+        )
 
     def world_state(self) -> WorldState:
         """See Observer."""
@@ -168,25 +156,26 @@ class WorldObserver:
 def _fill_bodies(packed, poses, twists):
     """Fill the poses (N, 7) and twists (N, 6) of the bodies at the origins of their axes."""
     a = packed.arrays
+    body = a.arrays
     for i in range(poses.shape[0]):
         x, y, z = a.p[i, 0], a.p[i, 1], a.p[i, 2]
         poses[i, 0], poses[i, 1], poses[i, 2] = x, y, z
         quat_from_matrix(a.R[i], poses[i, 3:])
         for k in range(6):
             twists[i, k] = 0.0
-        tree = a.tree[i]
+        tree = body.tree_of[a.joint[i]]
         if tree < 0:
             continue
         # as the hand's, in the same order of operations
-        for j in range(a.start[tree], a.start[tree] + a.size[tree]):
-            if a.support[a.joint[i], j]:
-                wx, wy, wz = a.J_W[3, j], a.J_W[4, j], a.J_W[5, j]
-                twists[i, 0] += (a.J_W[0, j] + wy * z - wz * y) * a.v[j]
-                twists[i, 1] += (a.J_W[1, j] + wz * x - wx * z) * a.v[j]
-                twists[i, 2] += (a.J_W[2, j] + wx * y - wy * x) * a.v[j]
-                twists[i, 3] += wx * a.v[j]
-                twists[i, 4] += wy * a.v[j]
-                twists[i, 5] += wz * a.v[j]
+        for j in range(body.start[tree], body.start[tree] + body.size[tree]):
+            if body.support[a.joint[i], j]:
+                wx, wy, wz = body.J_W[3, j], body.J_W[4, j], body.J_W[5, j]
+                twists[i, 0] += (body.J_W[0, j] + wy * z - wz * y) * body.v[j]
+                twists[i, 1] += (body.J_W[1, j] + wz * x - wx * z) * body.v[j]
+                twists[i, 2] += (body.J_W[2, j] + wx * y - wy * x) * body.v[j]
+                twists[i, 3] += wx * body.v[j]
+                twists[i, 4] += wy * body.v[j]
+                twists[i, 5] += wz * body.v[j]
 
 
 @numba.njit(cache=True, nogil=True)
