@@ -1,4 +1,4 @@
-"""A peg is pushed against a wall, with three contact methods.
+"""A peg is pushed against a wall: one world, three environments with a contact method each.
 
 A constant force F moves the mass m over the gap g: the peg meets the wall at t = sqrt(2 m g / F). A penalty lets it
 rest at a depth of F / K; rigid contact at none.
@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from haptic_bench import save_figure
-from haptic_sim import World
+from haptic_sim import Environment, World
+from haptic_sim.contact.response import ContactParameters
 
 MASS, SIDE, GAP, FORCE, STIFFNESS = 2.0, 0.04, 0.03, 0.32, 4000.0  # kg, m, m, N, N/m
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
@@ -22,18 +23,19 @@ scene = {
         "peg": {"joint": "planar", "mass": MASS, "shapes": [{"type": "box", "size": [SIDE, SIDE, SIDE]}]},
     },
 }
-contact = {"stiffness": STIFFNESS, "damping": 30.0, "per": "wall"}
+world = World(scene).start
+contact = ContactParameters(stiffness=STIFFNESS, damping=30.0, per="wall")
 
 curves = {}
 for method in ("penalty", "impulse_augmented", "constraint"):
-    world = World(scene, contact=contact, environment={"method": method}, rate=1000.0)
+    environment = Environment(world, contact, method, rate=1000.0)
     times, depths, met = [], [], None
-    while world.time < 4.0:
-        world.step([FORCE, 0, 0, 0, 0, 0])
-        if met is None and world.contacts:
-            met = world.time
-        times.append(world.time)
-        depths.append(world.pose[0] - GAP)
+    while environment.time < 4.0:
+        tool = environment.advance([FORCE, 0, 0, 0, 0, 0])
+        if met is None and environment.contacts:
+            met = environment.time
+        times.append(environment.time)
+        depths.append(tool.pose[0] - GAP)
     print(
         f"{method}: met the wall at {met:.3f} s, deepest {1e6 * max(depths):.1f} um, rests at {1e6 * depths[-1]:.1f} um"
     )

@@ -1,6 +1,7 @@
 """Simulated worlds: scenes, articulated dynamics, contact, the local model; pure cores that know nothing of ROS.
 
-For programs: `World` is a world that is advanced step by step. It is imported at its first use.
+For programs: `World` is a world that is advanced step by step; an `Environment` advances the tool of one at the servo
+rate, with messages. They are imported at their first use.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from haptic_sim.simulation import Body as Body
     from haptic_sim.simulation import Contact as Contact
+    from haptic_sim.simulation import Environment as Environment
     from haptic_sim.simulation import World as World
 
-__all__ = ["Body", "Contact", "World"]
+__all__ = ["Body", "Contact", "Environment", "World"]
 
 _KERNELS = "haptic_sim.kernel_cache"  # is to be there before any kernel is defined
 

@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from haptic_sim import inputs
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
-from haptic_sim.dynamics.energy import TERMS
-from haptic_sim.messages import ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
+from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_environment, world_of
+from haptic_sim.tool.world_state import Contact as Contact
+from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters, NoToolParameters, tools_of
@@ -66,25 +67,6 @@ class Body:
     quaternion: np.ndarray
     velocity: np.ndarray
     angular_velocity: np.ndarray
-
-
-@dataclass(frozen=True)
-class Contact:
-    """A point at which two bodies touched in the last step, in the axes of the world.
-
-    Attributes:
-        bodies: names of a and b; of the tool and its surroundings, b is the tool.
-        point: on b [m], (3,).
-        normal: unit vector from a to b, (3,).
-        depth: by which they overlapped, negative for a gap across which they acted on each other [m].
-        force: mean over the step, on b [N], (3,); b acts on a with the opposite.
-    """
-
-    bodies: tuple[str, str]
-    point: np.ndarray
-    normal: np.ndarray
-    depth: float
-    force: np.ndarray
 
 
 class World:
@@ -152,10 +134,9 @@ class World:
             scene = with_absolute_paths(sections.scene, folder)
             sections = sections.model_copy(update={"scene": scene})
         self.rate = sections.rate
-        self._core = build_environment(
-            world_of(sections), sections.contact, sections.environment, UNLIMITED, sections.rate
-        )
-        self._command, self._tool = ToolCommand(), self._core.tool_state()
+        self._start = world_of(sections)
+        self._core = build_environment(self._start, sections.contact, sections.environment, UNLIMITED, sections.rate)
+        self._tool = self._core.state
         self._state = self._core.observer.world_state()
         self._observed = -1
 
@@ -172,15 +153,17 @@ class World:
         given = np.zeros(6) if wrench is None else np.asarray(wrench, float)
         if given.shape != (6,) or not np.isfinite(given).all():
             raise ParameterError([f"wrench = {given.tolist()}: must be six finite numbers: force [N], torque [N m]"])
-        tick = self._tool.tick + 1
-        self._command.stamp(tick, tick_time(tick, self.rate))
-        self._command.wrench[:] = given
-        self._core.step(self._command, self._tool)
+        self._core.advance(given)
+
+    @property
+    def start(self) -> building.World:
+        """Its bodies and shapes at the start, to make an `Environment` of."""
+        return self._start
 
     @property
     def time(self) -> float:
         """Since the start [s]."""
-        return (self._tool.tick + 1) / self.rate
+        return self._core.time
 
     @property
     def bodies(self) -> dict[str, Body]:
@@ -194,21 +177,7 @@ class World:
     @property
     def contacts(self) -> list[Contact]:
         """What touched in the last step; empty before the first."""
-        if self._tool.tick < 0:
-            return []
-        state = self._state
-        self._core.observer.observe_contacts(state)
-        names = state.bodies
-        return [
-            Contact(
-                (names[one["body_a"]], names[one["body_b"]]),
-                one["point"].copy(),
-                one["normal"].copy(),
-                float(one["depth"]),
-                one["force"].copy(),
-            )
-            for one in state.contacts[: len(state)]
-        ]
+        return self._core.contacts
 
     @property
     def wrench(self) -> np.ndarray:
@@ -243,7 +212,7 @@ class World:
 
         kinetic + potential + elastic = their sum at the start + injected - damping - friction - impact + numerical
         """
-        return dict(zip(TERMS, self._tool.energy.tolist(), strict=True))
+        return self._core.energy
 
     def _observe(self) -> Any:
         """The state with the bodies as they are."""

@@ -14,7 +14,7 @@ from conftest import ROOT
 
 from haptic_bench import run
 from haptic_bench.experiment import Experiment
-from haptic_sim import World
+from haptic_sim import Environment, World
 from haptic_sim.parameters import ParameterError
 from haptic_sim.simulation import ELSEWHERE, WorldDocument
 
@@ -53,6 +53,24 @@ def test_a_box_that_rests_is_carried() -> None:
         np.testing.assert_allclose(contact.normal, [0.0, 0.0, 1.0], atol=1e-9)
         assert abs(contact.point[2]) < 1e-4 and abs(contact.depth) < 1e-4
     np.testing.assert_allclose(world.wrench[:3], total, rtol=1e-9, atol=1e-9)
+
+
+def test_environments_share_a_world_and_are_what_it_is() -> None:
+    """Bit by bit; the one does not move the other's bodies."""
+    world = World(SCENE, environment={"method": "constraint"}, rate=500.0)
+    one, other = (Environment(world.start, method="constraint", rate=500.0) for _ in range(2))
+    assert one.contacts == [] and one.time == 0.0
+    push = np.array([0.5, 0.0, -2.0, 0.0, 0.0, 0.1])
+    for _ in range(100):
+        tool = one.advance(push)
+        world.step(push)
+    assert tool is one.state and one.time == world.time == pytest.approx(0.2)
+    np.testing.assert_array_equal(tool.pose, world.pose)
+    np.testing.assert_array_equal(tool.wrench, world.wrench)
+    assert one.energy == world.energy and one.energy["friction"] >= 0.0
+    total = sum(contact.force for contact in one.contacts)
+    np.testing.assert_array_equal(total, sum(contact.force for contact in world.contacts))
+    np.testing.assert_array_equal(other.state.pose[:3], [0.0, 0.0, SIDE / 2])
 
 
 def test_a_body_in_free_fall_keeps_its_energy() -> None:
@@ -111,7 +129,8 @@ def test_a_wrench_must_be_six_finite_numbers(wrench: list[float]) -> None:
 def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "library.md").read_text()
     examples = [part.partition("```")[0] for part in page.split("```python\n")[1:]]
-    assert len(examples) == 3  # the last is of a subscriber, see test_shell.py
-    for example in examples[:2]:
-        done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True)
+    assert len(examples) == 4  # the last is of a subscriber, see test_shell.py
+    world, environment, trial, _ = examples
+    for program in (world + environment, trial):
+        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

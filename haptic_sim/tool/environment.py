@@ -7,17 +7,21 @@ THESIS figure 3.2. *Synchronous*: it runs at the servo rate and answers each Too
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from haptic_sim.contact.response import ContactParameters, Method, Rendering
+from haptic_sim.contact.response import UNLIMITED, ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import CAPACITY, ContactRows
+from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.geometry.collision import CollisionDetector
-from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState, WorldState, tick_time
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.tool.virtual_tool import VirtualTool
+from haptic_sim.tool.world_state import Contact, contacts_of
 from haptic_sim.worlds.building import World
 
 
@@ -86,22 +90,89 @@ def detector(world: World, contact: ContactParameters) -> CollisionDetector:
 
 
 class Environment:
-    """A synchronous environment: the virtual tool among the walls, at the servo rate."""
+    """A synchronous environment: the virtual tool among its surroundings, at the servo rate.
+
+    A controller steps it with messages (`step`); a program applies a wrench, and reads the tool's state (`advance`):
+
+        environment = Environment(World(scene).start, method="penalty", rate=1000.0)
+        for _ in range(1000):
+            state = environment.advance([0.0, 0.0, -2.0, 0.0, 0.0, 0.0])
+        print(state.pose, environment.contacts, environment.energy)
+
+    Args:
+        world: at its start; environments can share one.
+        contact: material of the contacts; the defaults of `ContactParameters` if left out.
+        method: of contact.
+        rendering: what is done about impulses beyond `wrench_limit`.
+        wrench_limit: of the device [N, N m], (6,); none if left out.
+        rate: steps a second [Hz].
+
+    Raises:
+        ParameterError: the method cannot do what the parameters ask for.
+    """
 
     def __init__(
         self,
         world: World,
-        contact: ContactParameters,
-        method: Method,
-        rendering: Rendering,
-        wrench_limit: np.ndarray,
-        rate: float,
+        contact: ContactParameters | None = None,
+        method: Method = "impulse_augmented",
+        rendering: Rendering = "full",
+        wrench_limit: np.ndarray | None = None,
+        rate: float = 1000.0,
     ):
-        self._world = world
+        contact = ContactParameters() if contact is None else contact
+        wrench_limit = UNLIMITED.limit() if wrench_limit is None else wrench_limit
+        self._world, self._rate = world, rate
         self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
         self._detector = detector(world, contact)
         self._detected = False
+        self._command = ToolCommand()
         self.tool_state, self.observer = self._tool.tool_state, self._tool.observer
+
+    def advance(self, wrench: ArrayLike) -> ToolState:
+        """Advance by 1/rate; not together with `step`.
+
+        Args:
+            wrench: force and torque on the tool at the point where it is held, world axes [N, N m], (6,).
+
+        Returns:
+            `state`, the same message in each step.
+
+        Raises:
+            UnstableError: see `VirtualTool.step`.
+        """
+        tick = self.state.tick + 1
+        self._command.stamp(tick, tick_time(tick, self._rate))
+        self._command.wrench[:] = wrench
+        self.step(self._command, self.state)
+        return self.state
+
+    @cached_property
+    def state(self) -> ToolState:
+        """The tool after the last `advance`."""
+        return self.tool_state()
+
+    @cached_property
+    def _world_state(self) -> WorldState:
+        return self.observer.world_state()
+
+    @property
+    def time(self) -> float:
+        """Time since the start [s]."""
+        return (self.state.tick + 1) / self._rate
+
+    @property
+    def contacts(self) -> list[Contact]:
+        """The points at which bodies touched in the last step; empty before the first."""
+        if self.state.tick < 0:
+            return []
+        self.observer.observe_contacts(self._world_state)
+        return contacts_of(self._world_state)
+
+    @property
+    def energy(self) -> dict[str, float]:
+        """Energies at the beginning of the last step, and what flowed since the start [J]; see `EnergyBalance`."""
+        return dict(zip(TERMS, self.state.energy.tolist(), strict=True))
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""

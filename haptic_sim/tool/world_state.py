@@ -7,6 +7,7 @@ delays the servo path.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numba
@@ -21,6 +22,40 @@ from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds.building import World
+
+
+@dataclass(frozen=True)
+class Contact:
+    """A point at which two bodies touched in the last step, in the axes of the world.
+
+    Attributes:
+        bodies: names of a and b; of the tool and its surroundings, b is the tool.
+        point: on b [m], (3,).
+        normal: unit vector from a to b, (3,).
+        depth: by which they overlapped, negative for a gap across which they acted on each other [m].
+        force: mean over the step, on b [N], (3,); b acts on a with the opposite.
+    """
+
+    bodies: tuple[str, str]
+    point: np.ndarray
+    normal: np.ndarray
+    depth: float
+    force: np.ndarray
+
+
+def contacts_of(state: WorldState) -> list[Contact]:
+    """The contacts that a world state holds."""
+    names = state.bodies
+    return [
+        Contact(
+            (names[one["body_a"]], names[one["body_b"]]),
+            one["point"].copy(),
+            one["normal"].copy(),
+            float(one["depth"]),
+            one["force"].copy(),
+        )
+        for one in state.contacts[: len(state)]
+    ]
 
 
 class Observer(Protocol):
