@@ -36,7 +36,12 @@ class _NumbaFinder:
             execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
+                # Numba imports `coverage` wherever it is installed: needed only where it already runs
+                absent = {"coverage": None} if "coverage" not in sys.modules else {}
+                sys.modules.update(absent)  # type: ignore[arg-type]  # None: an import of it fails
                 execute(module)
+                for name in absent:
+                    del sys.modules[name]
                 importlib.import_module(_KERNELS)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]

@@ -18,6 +18,8 @@ have only its symbol, as objects of a C program do. A kept kernel names those th
 are loaded before it. This does not change the results of kernels in any bit, because the compiler may not reorder
 arithmetic.
 
+A kernel that another process is compiling is waited for. Loading takes a few milliseconds a kernel.
+
 So one folder serves all checkouts and installations of a user: `kernels` in HAPTICS_CACHE_DIR, which is `haptics` in
 the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, or names a class that no longer
 exists, is ignored.
@@ -31,6 +33,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import fcntl
 import hashlib
 import importlib
 import itertools
@@ -54,6 +57,7 @@ import numba
 import numpy as np
 from numba.core import compiler, sigutils
 from numba.core import types as numba_types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.typing.templates import builtin_registry
@@ -63,7 +67,8 @@ PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "hap
 COPIED = 6000  # [B] of LLVM's bitcode; what is longer is called by its symbol, as no copy is inlined
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
-_TOOLS = (sys.version, numba.__version__, llvmlite.__version__)
+FORMAT = 2  # of a file; one of another format is not looked for
+_TOOLS = (sys.version, numba.__version__, llvmlite.__version__, FORMAT)
 _DIGEST = hashlib.sha256().digest_size
 
 Report = Callable[[int, str], object]
@@ -73,6 +78,7 @@ report: Report | None = None
 SAY_EVERY = 10.0  # [s]
 
 _compiled = 0
+_compiling: set[Path] = set()  # by this process
 
 
 class Progress:
@@ -137,7 +143,7 @@ class Unknown(Exception):
 
 def _register() -> None:
     """Let the kernels of our packages be kept by this module."""
-    numbas_own = Dispatcher.enable_caching
+    numbas_own, numbas_compile = Dispatcher.enable_caching, Dispatcher.compile
 
     def enable_caching(self: Any) -> None:
         if _is_ours(self.py_func.__module__):
@@ -146,7 +152,26 @@ def _register() -> None:
         else:
             numbas_own(self)
 
+    def compile_or_load(self: Any, signature: Any) -> Any:
+        arguments, _ = sigutils.normalize_signature(signature)
+        existing = self.overloads.get(tuple(arguments))
+        if existing is not None:
+            return existing.entry_point
+        if not isinstance(self._cache, KernelCache) or not self._can_compile:
+            return numbas_compile(self, signature)
+        with global_compiler_lock:
+            # Outside of Numba's own function, which measures each call of LLVM, once more for each kernel that is being
+            # loaded: that would take longer than loading.
+            result = self._cache.load(signature, self.targetctx)
+            if result is not None:
+                self.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
+                self.add_overload(result)
+                return result.entry_point
+            with self._cache.alone(signature, self.targetctx):
+                return numbas_compile(self, signature)
+
     Dispatcher.enable_caching = enable_caching  # type: ignore[method-assign]  # Numba has no other place for it
+    Dispatcher.compile = compile_or_load  # type: ignore[method-assign, assignment]
 
 
 def folder() -> Path:
@@ -182,18 +207,41 @@ class KernelCache:
         for path in self._kept():
             path.unlink(missing_ok=True)
 
-    def load_overload(self, signature: Any, context: Any) -> Any:
-        """The compiled version for a signature; None if it has to be compiled."""
+    def load(self, signature: Any, context: Any) -> Any:
+        """The compiled version for a signature; None if there is none."""
         context.refresh()
         path = self._path(signature, context.codegen())
         kept = None if path is None else _load(path, context)
         if kept is None:
-            if report is not None:
-                report(_compiled, self.name)
             return None
         result, links, size = kept
         self._link(result, links, size)
         return result
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """As `load`, when a kernel is about to be compiled: another process may have done it meanwhile."""
+        result = self.load(signature, context)
+        if result is None and report is not None:
+            report(_compiled, self.name)
+        return result
+
+    @contextlib.contextmanager
+    def alone(self, signature: Any, context: Any) -> Iterator[None]:
+        """While no other process compiles the version for a signature; without a folder to agree in, at once."""
+        path = self._path(signature, context.codegen())
+        if path is None or path in _compiling:
+            yield
+            return
+        lock = path.with_suffix(".lock")
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                lock.parent.mkdir(parents=True, exist_ok=True)
+                file = held.enter_context(open(lock, "w"))
+                held.callback(lock.unlink, missing_ok=True)
+                fcntl.flock(file, fcntl.LOCK_EX)
+            _compiling.add(path)
+            held.callback(_compiling.discard, path)
+            yield
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep a version that was compiled."""
@@ -209,10 +257,16 @@ class KernelCache:
         if path is None:
             _links[result.library] = links
             return
-        content = result._reduce()
-        _, _, (_, bitcode) = content[0]
-        kept = dumps((links, len(bitcode), content))
-        self._link(result, links, len(bitcode))
+        (name, kind, (machine_code, bitcode)), *rest = result._reduce()
+        size = len(bitcode)
+        symbols: set[str] = set()
+        if self._is_linked(size):  # its bitcode will not be copied
+            module = result.library._shared_module
+            defined = (one for one in (*module.functions, *module.global_variables) if not one.is_declaration)
+            symbols = {one.name for one in defined}
+            bitcode = _nothing(result.library).as_bitcode()
+        kept = dumps((links, size, symbols, ((name, kind, (machine_code, bitcode)), *rest)))
+        self._link(result, links, size)
         try:
             _save(path, kept)
             self._forget_old_versions()
@@ -233,12 +287,16 @@ class KernelCache:
             size: of its code, as COPIED.
         """
         library, function = result.library, self._kernel.py_func
-        module, name = function.__module__, function.__name__
-        if size > COPIED and getattr(sys.modules.get(module), name, None) is self._kernel:
-            nothing = str(library.codegen._create_empty_module("nothing"))
-            library._shared_module = llvmlite.binding.parse_assembly(nothing)  # what is copied into callers
-            links = (Link(module, name, tuple(result.signature.args), result.fndesc.llvm_func_name),)
+        if self._is_linked(size):
+            library._shared_module = _nothing(library)
+            arguments, symbol = tuple(result.signature.args), result.fndesc.llvm_func_name
+            links = (Link(function.__module__, function.__name__, arguments, symbol),)
         _links[library] = links
+
+    def _is_linked(self, size: int) -> bool:
+        """Whether callers have the symbol of a version of so many bytes, not a copy: they must find it by its name."""
+        function = self._kernel.py_func
+        return size > COPIED and getattr(sys.modules.get(function.__module__), function.__name__, None) is self._kernel
 
     def _path(self, signature: Any, codegen: Any) -> Path | None:
         """Where the version for a signature is, or will be; None if it cannot be kept."""
@@ -272,8 +330,13 @@ class KernelCache:
                 path.unlink(missing_ok=True)
 
 
+def _nothing(library: Any) -> Any:
+    """What is copied into the callers of a kernel that they are linked with."""
+    return llvmlite.binding.parse_assembly(str(library.codegen._create_empty_module("nothing")))
+
+
 def _load(path: Path, context: Any) -> tuple[Any, tuple[Link, ...], int] | None:
-    """What a file holds: the compiled version, what it is linked with, its size.
+    """What a file holds: the compiled version, what it is linked with, the size of its bitcode.
 
     None if there is no file, or if it is damaged or names what has gone.
     """
@@ -285,9 +348,11 @@ def _load(path: Path, context: Any) -> tuple[Any, tuple[Link, ...], int] | None:
         os.utime(path)
     try:
         if hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
-            links, size, compiled = pickle.loads(content[_DIGEST:])
+            links, size, symbols, compiled = pickle.loads(content[_DIGEST:])
+            engine = context.codegen()._engine
             for link in links:
-                link.resolve(context.codegen()._engine)
+                link.resolve(engine)
+            engine._defined_symbols |= symbols
             return compiler.CompileResult._rebuild(context, *compiled), links, size
     except Exception:  # whatever a class that has changed or gone raises when it is looked for
         pass
@@ -430,6 +495,7 @@ def _of_value(value: Any, names: Any, others: list[Any]) -> str:
     raise Unknown(f"{value!r} of {type(value)}")
 
 
+@cache
 def _of_type(kind: Any) -> str:
     """A text that changes whenever the type of an argument does, or how kernels read it."""
     parts = [type(kind).__name__, str(kind)]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import wait_until
 from numba.core.dispatcher import Dispatcher
 
 from haptic_sim import kernel_cache
@@ -222,6 +223,37 @@ except LookupError as error:
 print(json.dumps([[found], []]))
 """
     assert Package(tmp_path, copied=0).run(program) == (["refused"], [])
+
+
+def test_what_another_process_is_compiling_is_waited_for(tmp_path: Path) -> None:
+    holding = """
+import json, numba
+from haptic_sim import top
+with top.alone._cache.alone((numba.float64,), top.alone.targetctx):
+    print("held", flush=True)
+    input()
+    print(json.dumps([[top.alone(3.0)], []]))
+"""
+    program = PROGRAM.replace("top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), ", "")
+    package = Package(tmp_path)
+
+    def started(code: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [sys.executable, "-c", code], env=package.environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+
+    def waits(pid: int) -> bool:
+        return any("->" in line and f" {pid} " in line for line in Path("/proc/locks").read_text().splitlines())
+
+    with started(holding) as first, started(program) as second:
+        assert first.stdout is not None and first.stdout.readline() == "held\n", first.communicate()[1]
+        wait_until(lambda: waits(second.pid) or second.poll() is not None, "the second to find the kernel taken")
+        said, _ = first.communicate("\n")
+        assert json.loads(said) == [[2.0], []]
+        said, error = second.communicate()
+        assert json.loads(said) == [[2.0], []], error
+    assert not list(package.kept.glob("*.lock"))
 
 
 def test_without_a_folder_kernels_run_and_it_is_said(tmp_path: Path) -> None:

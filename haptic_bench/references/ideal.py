@@ -25,11 +25,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.integrate import DOP853, DenseOutput, OdeSolution
-from scipy.optimize import brentq
+
+if TYPE_CHECKING:  # scipy.integrate takes long to import: not for commands and nodes that simulate no ideal
+    from scipy.integrate import DenseOutput, OdeSolution
 
 Wrench = Callable[[float], ArrayLike]
 
@@ -336,6 +338,7 @@ class _Scene:
 
         The integrator also has the integral of the wrench, so that its step follows what the walls take.
         """
+        from scipy.integrate import DOP853, OdeSolution
 
         def rate(t: float, y: np.ndarray) -> np.ndarray:
             now = wrench(t)
@@ -450,6 +453,8 @@ class _Scene:
         Between two looks, as the body turns by less than MAX_TURN, a separation has at most one extremum;
         so a root is searched for in pieces on which it only rises or only falls.
         """
+        from scipy.optimize import brentq
+
         q, v = y[:3].T, y[3:6].T
         gaps, rates = self.gaps(q), self.rates(q, v)
         dips = (rates[:-1] < 0.0) & (rates[1:] > 0.0)
@@ -521,6 +526,8 @@ def _times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 def _root(function: Callable[[float], float], a: float, b: float) -> float:
     """A root of a function that is negative at b; a if it is not positive there."""
+    from scipy.optimize import brentq
+
     return a if function(a) <= 0.0 else float(brentq(function, a, b, xtol=1e-15, rtol=1e-15))
 
 
