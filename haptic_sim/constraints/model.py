@@ -53,7 +53,8 @@ class Workspace(NamedTuple):
     E: np.ndarray = array("angular velocity of the body is E qd, world axes", 3, "coordinates")
     Edot: np.ndarray = array("rate of E", 3, "coordinates")
     R: np.ndarray = array("orientation of the body", 3, 3)
-    quat: np.ndarray = array("a quaternion and its rate", 2, 4)
+    quat: np.ndarray = array("the same as a quaternion x y z w", 4)
+    origin: np.ndarray = array("centre of the body, zeros", 3, unit="m")
 
     L: np.ndarray = array("Cholesky factor of M, lower triangle", "coordinates", "coordinates")
     W: np.ndarray = array("rows A L^-T, scaled to length 1", "rows", "coordinates")
@@ -68,4 +69,3 @@ class Workspace(NamedTuple):
     y: np.ndarray = array("a scaled velocity, L^T qd, or a change of it", "coordinates")
     a: np.ndarray = array("acceleration of the coordinates", "coordinates")
     multipliers: np.ndarray = array("forces of the rows, lambda", "rows")
-    stage: np.ndarray = array("states and rates of the integrators", 12, "coordinates")

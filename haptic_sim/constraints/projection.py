@@ -58,6 +58,14 @@ class _Memory(NamedTuple):
     generalised: np.ndarray = array("generalised forces during the step", "coordinates")
     a: np.ndarray = array("acceleration at the beginning of the step", "coordinates")
     multipliers: np.ndarray = array("multipliers at the beginning of the step", "rows")
+    q_before: np.ndarray = array("configuration before the step, to which a step that fails returns", "coordinates")
+    v_before: np.ndarray = array("its velocity", "coordinates")
+    q_start: np.ndarray = array("configuration at the beginning of a part of the step", "coordinates")
+    v_start: np.ndarray = array("its velocity", "coordinates")
+    q_stage: np.ndarray = array("configuration of a stage of the Runge-Kutta method", "coordinates")
+    v_stage: np.ndarray = array("its velocity", "coordinates")
+    v_sum: np.ndarray = array("weighted sum of the velocities of the stages", "coordinates")
+    a_sum: np.ndarray = array("weighted sum of their accelerations", "coordinates")
     independent: np.ndarray = array(
         "whether a coordinate is one of the parametrisation", "coordinates", dtype=np.bool_, fill=True
     )
@@ -73,29 +81,30 @@ def _largest_residual(w, rows):
 
 
 @register_jitable
-def _accelerate(model, q, v, wrench, generalised, w):
+def _accelerate(s, q, v):
     """Fill w.a and the parts of w that `multipliers` needs; returns the rank, -1 where M has no factor."""
+    model, w = s.model, s.workspace
     evaluate(model, q, v, w)
     if not factor_inertia(w, model.n):
         return -1
     rank = factor(w, model.n, model.m)
-    apply_external(model, q, v, wrench, generalised, w)
+    apply_external(model, q, v, s.wrench, s.generalised, w)
     for i in range(model.n):
         w.a[i] = w.external[i] + w.passive[i] - w.bias[i]
     forward(w.L, model.n, w.a)
     for i in range(model.m):
-        s = w.bdot[i]
+        w.r[i] = w.bdot[i]
         for j in range(model.n):
-            s -= w.Adot[i, j] * v[j]
-        w.r[i] = s
+            w.r[i] -= w.Adot[i, j] * v[j]
     correct(w, model.n, rank, w.r, w.a)
     backward(w.L, model.n, w.a)
     return rank
 
 
 @register_jitable
-def _project_velocity(model, v, w):
+def _project_velocity(s):
     """v to A v = b with the least kinetic energy of the change; w evaluated at q. Returns the rank."""
+    model, v, w = s.model, s.v, s.workspace
     if not factor_inertia(w, model.n):
         return -1
     rank = factor(w, model.n, model.m)
@@ -114,11 +123,12 @@ def _project_velocity(model, v, w):
 
 
 @register_jitable
-def _return_to_manifold(model, q, v, w):
+def _return_to_manifold(s):
     """q to c(q) = 0 by Newton steps of least kinetic energy, then v to A v = b; returns (rank, largest residual)."""
+    model, q, w = s.model, s.q, s.workspace
     worst = math.inf
     for _ in range(_NEWTON):
-        evaluate(model, q, v, w)
+        evaluate(model, q, s.v, w)
         before, worst = worst, _largest_residual(w, model.k)
         if not worst > POSITION_TOLERANCE or (worst < ACCEPTED and worst > 0.5 * before) or not math.isfinite(worst):
             break
@@ -135,29 +145,29 @@ def _return_to_manifold(model, q, v, w):
             q[j] += w.y[j]
     if not math.isfinite(worst):
         return -1, worst
-    return _project_velocity(model, v, w), worst
+    return _project_velocity(s), worst
 
 
 @register_jitable
-def _rk4_part(model, h, q, v, wrench, generalised, w, first):
+def _rk4_part(s, h, first):
     """One Runge-Kutta step of (q, v) in place; w.a is the acceleration of the first stage, of rank `first`."""
-    s, n = w.stage, model.n  # rows: 0 q0, 1 v0, 2 sum of v, 3 sum of a, 4 stage q, 5 stage v
+    w, n, q, v = s.workspace, s.model.n, s.q_stage, s.v_stage
     for j in range(n):
-        s[0, j], s[1, j], s[2, j], s[3, j], s[4, j], s[5, j] = q[j], v[j], 0.0, 0.0, q[j], v[j]
+        s.q_start[j], s.v_start[j], s.v_sum[j], s.a_sum[j], q[j], v[j] = s.q[j], s.v[j], 0.0, 0.0, s.q[j], s.v[j]
     for stage in range(4):
-        rank = first if stage == 0 else _accelerate(model, s[4], s[5], wrench, generalised, w)
+        rank = first if stage == 0 else _accelerate(s, q, v)
         if rank < 0:
             return False
         weight = 1.0 if stage == 0 or stage == 3 else 2.0
         ahead = h if stage == 2 else 0.5 * h
         for j in range(n):
-            s[2, j] += weight * s[5, j]
-            s[3, j] += weight * w.a[j]
-            s[4, j] = s[0, j] + ahead * s[5, j]
-            s[5, j] = s[1, j] + ahead * w.a[j]
+            s.v_sum[j] += weight * v[j]
+            s.a_sum[j] += weight * w.a[j]
+            q[j] = s.q_start[j] + ahead * v[j]
+            v[j] = s.v_start[j] + ahead * w.a[j]
     for j in range(n):
-        q[j] = s[0, j] + h / 6.0 * s[2, j]
-        v[j] = s[1, j] + h / 6.0 * s[3, j]
+        s.q[j] = s.q_start[j] + h / 6.0 * s.v_sum[j]
+        s.v[j] = s.v_start[j] + h / 6.0 * s.a_sum[j]
     return True
 
 
@@ -173,7 +183,7 @@ def _finite(x):
 def _start(s):
     """Fill acceleration and multipliers at the beginning of a step; returns the rank."""
     model, w = s.model, s.workspace
-    rank = _accelerate(model, s.q, s.v, s.wrench, s.generalised, w)
+    rank = _accelerate(s, s.q, s.v)
     if rank < 0:
         return rank
     multipliers(w, model.m, rank)
@@ -185,23 +195,23 @@ def _start(s):
 
 
 @register_jitable
-def _finish(model, q, v, w):
+def _finish(s):
     """Return to the manifold, or hold the state before the step if that fails. Returns (status, rank, residual)."""
     rank, residual = -1, math.inf
-    if _finite(q) and _finite(v):
-        rank, residual = _return_to_manifold(model, q, v, w)
-    if rank >= 0 and residual <= ACCEPTED and _finite(q) and _finite(v):
+    if _finite(s.q) and _finite(s.v):
+        rank, residual = _return_to_manifold(s)
+    if rank >= 0 and residual <= ACCEPTED and _finite(s.q) and _finite(s.v):
         return ADVANCED, rank, residual
-    return _hold(model, q, v, w)
+    return _hold(s)
 
 
 @register_jitable
-def _hold(model, q, v, w):
+def _hold(s):
     """Restore the state that `_remember` has kept; returns as `_finish`."""
-    for j in range(model.n):
-        q[j], v[j] = w.stage[6, j], w.stage[7, j]
-    evaluate(model, q, v, w)
-    return HELD, _project_velocity(model, v, w), _largest_residual(w, model.k)
+    for j in range(s.model.n):
+        s.q[j], s.v[j] = s.q_before[j], s.v_before[j]
+    evaluate(s.model, s.q, s.v, s.workspace)
+    return HELD, _project_velocity(s), _largest_residual(s.workspace, s.model.k)
 
 
 @register_jitable
@@ -214,16 +224,17 @@ def _fastest(model, v):
 
 
 @register_jitable
-def _parts(model, h, v, rank, w):
+def _parts(s, h, rank):
     """How many parts the rest h needs: from the rates of angles, and from how fast its velocity bends the path."""
+    model, v, w = s.model, s.v, s.workspace
     fastest = speed = bend = 0.0
     for j in range(model.n):
         fastest = max(fastest, model.angular[j] * (abs(v[j]) + h * abs(w.a[j])))
         w.y[j] = -w.bias[j]
-        s = 0.0
+        rate = 0.0
         for i in range(j, model.n):
-            s += w.L[i, j] * v[i]
-        speed += s * s
+            rate += w.L[i, j] * v[i]
+        speed += rate * rate
     forward(w.L, model.n, w.y)
     for i in range(model.m):
         w.r[i] = w.bdot[i]
@@ -239,38 +250,38 @@ def _parts(model, h, v, rank, w):
 
 
 @register_jitable
-def _remember(model, q, v, w):
-    for j in range(model.n):
-        w.stage[6, j], w.stage[7, j] = q[j], v[j]
+def _remember(s):
+    for j in range(s.model.n):
+        s.q_before[j], s.v_before[j] = s.q[j], s.v[j]
 
 
 @register_jitable
 def _step_rk4(s, h):
     """Advance (q, v) in place by h; fills acceleration and multipliers of its beginning."""
-    model, w, q, v, wrench, generalised = s.model, s.workspace, s.q, s.v, s.wrench, s.generalised
-    _remember(model, q, v, w)
+    model, q, v = s.model, s.q, s.v
+    _remember(s)
     rank = _start(s)
     left, count, longest = h, 0, h
     while rank >= 0 and left > 0.0:
         count += 1
-        parts = _parts(model, left, v, rank, w) if count < MAX_PARTS else 1
+        parts = _parts(s, left, rank) if count < MAX_PARTS else 1
         part = min(left / parts, longest)
         if count >= MAX_PARTS:
             part = left
-        if not _rk4_part(model, part, q, v, wrench, generalised, w, rank):
-            return _hold(model, q, v, w)
+        if not _rk4_part(s, part, rank):
+            return _hold(s)
         if count < MAX_PARTS and part * _fastest(model, v) > 2.0 * TURN:  # it went into the pole unawares
             for j in range(model.n):
-                q[j], v[j] = w.stage[0, j], w.stage[1, j]
+                q[j], v[j] = s.q_start[j], s.v_start[j]
             longest = 0.5 * part
         else:
             longest = 2.0 * part
             left -= part
             if not left > 1e-9 * h:
                 break
-            _return_to_manifold(model, q, v, w)
-        rank = _accelerate(model, q, v, wrench, generalised, w)
-    return _finish(model, q, v, w)
+            _return_to_manifold(s)
+        rank = _accelerate(s, q, v)
+    return _finish(s)
 
 
 @register_jitable
@@ -278,14 +289,14 @@ def _step_explicit(s, h, chart, elbow):
     """FAULRING algorithm 1, lines 8-14 as corrected; its coordinates z are `independent`."""
     model, w, q, v, a, independent = s.model, s.workspace, s.q, s.v, s.a, s.independent
     n = model.n
-    _remember(model, q, v, w)
+    _remember(s)
     rank = _start(s)
     if rank < 0:
-        return _finish(model, q, v, w)
+        return _finish(s)
     if chart == CIRCLE_ANGLE:
         if not _advance_circle(model, h, q, v, a, elbow, w):
-            return _hold(model, q, v, w)
-        return _finish(model, q, v, w)
+            return _hold(s)
+        return _finish(s)
     for j in range(n):
         q[j] += h * v[j] + 0.5 * h * h * a[j]
         v[j] += h * a[j]
@@ -300,7 +311,7 @@ def _step_explicit(s, h, chart, elbow):
         for j in range(n):
             w.r[i] += w.A[i, j] * v[j]
     _solve_dependent(model, independent, w.r, v, w)
-    return _finish(model, q, v, w)
+    return _finish(s)
 
 
 @register_jitable
@@ -386,7 +397,7 @@ def _advance_circle(model, h, q, v, a, elbow, w):
 
 @register_jitable
 def _settle(s):
-    return _return_to_manifold(s.model, s.q, s.v, s.workspace)
+    return _return_to_manifold(s)
 
 
 @numba.njit(cache=True, nogil=True)

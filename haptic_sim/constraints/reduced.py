@@ -106,7 +106,6 @@ def two_link_circle(
     start: np.ndarray,
     wrenches: np.ndarray,
     period: float,
-    parts: int = PARTS,
 ) -> np.ndarray:
     """Two uniform links whose end point is on a circle, by its angle z alone: m(z) z'' + m'(z) z'^2 / 2 = Q.
 
@@ -119,13 +118,13 @@ def two_link_circle(
         radius: of the circle [m].
         elbow: sign of the relative angle q2.
         start: z and z' (2,).
-        wrenches, period, parts: as of `rolling_disk`, at the end point.
+        wrenches, period: as of `rolling_disk`, at the end point.
 
     Returns:
         Pose of the distal link's end [m, quat_xyzw] at the beginning of each period, (ticks, 7).
     """
     params = np.array([radius, mass, length, damping, *(np.subtract(centre, base)), elbow])
-    states = _follow(CIRCLE, params, np.asarray(start, float), np.ascontiguousarray(wrenches), period, parts)
+    states = _follow(CIRCLE, params, np.asarray(start, float), np.ascontiguousarray(wrenches), period, PARTS)
     poses = np.zeros((len(states), 7))
     for pose, (z, _) in zip(poses, states, strict=True):
         pose[0], pose[1] = centre[0] + radius * math.cos(z), centre[1] + radius * math.sin(z)

@@ -281,10 +281,8 @@ def _spring_rotation(params, w):
     FAULRING (45-46) divide by the sine of the angle; the quaternion's logarithm is regular at zero, and at pi it
     takes one of the two shortest ways.
     """
-    quat_from_matrix(w.R, w.quat[0])
-    for i in range(4):
-        w.quat[1, i] = params[11 + i]
-    rotation_difference(w.quat[1], w.quat[0], w.p)
+    quat_from_matrix(w.R, w.quat)
+    rotation_difference(params[11:15], w.quat, w.p)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -377,9 +375,7 @@ def external_force(system, params, q, v, wrench, generalised, w):
 
     Needs `kinematics`. A force at the large radius of the rolling sphere acts at its centre.
     """
-    for i in range(3):
-        w.quat[0, i] = 0.0
-    point(system, params, q, v, w.quat[0], w)
+    point(system, params, q, v, w.origin, w)
     for j in range(w.E.shape[1]):
         s = generalised[j]
         for i in range(3):

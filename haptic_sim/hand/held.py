@@ -78,10 +78,8 @@ class Hand:
             and directions are known, and H, which a step would otherwise bring up to date, is not asked for.
 
     Attributes:
-        rank: of the hand Jacobian.
-        constraints: number of directions of topological constraint, dimension of the hand's space less the rank.
-        directions: these, wrenches [force, torque] in world axes, one a row, (6, 6); the first `listed` count.
-        listed: `constraints`, and more while directions fade.
+        directions: of topological constraint, wrenches [force, torque] in world axes, one a row, (6, 6); the first
+            `listed` count.
         M: metric of twists (6, 6).
         convective: dJ_H/dt v, the hand's acceleration [m/s^2, rad/s^2] with constant v (6,).
         drift: dJ_H/dt v - J_H D^-1 B, the hand's acceleration without any wrench (6,); B has Coriolis terms and
@@ -150,7 +148,7 @@ class Hand:
 
     @property
     def constraints(self) -> int:
-        """Number of directions of topological constraint."""
+        """Number of directions of topological constraint, dimension of the hand's space less the rank."""
         return self.dimension - self.rank
 
     @property

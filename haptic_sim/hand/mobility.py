@@ -293,9 +293,8 @@ def _decompose(rule, inverse_inertia, M, mobility):
     axes = rule.axes
     n = axes.shape[0]
     w = mobility.memory
-    A, inertia, G, U = w.gram, w.inertia, w.root, w.vectors
-    mobilities, strength, sigma = w.mobilities, w.strength, mobility.singular_values
-    _find_singular_values(n, A, mobility)
+    inertia, mobilities, strength, sigma = w.inertia, w.mobilities, w.strength, mobility.singular_values
+    _find_singular_values(n, w.gram, mobility)
     for i in range(n):
         for k in range(n):
             inertia[i, k] = M[axes[i], axes[k]]
@@ -312,16 +311,17 @@ def _decompose(rule, inverse_inertia, M, mobility):
         listed += 1
     before = mobility.counts[1]
     mobility.counts[0], mobility.counts[1], mobility.counts[2] = n - deficient, listed, 0
-    _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobility)
-    _find_directions(rule, deficient, listed, before, G, U, strength, mobility)
+    _invert(rule, deficient, listed, mobility)
+    _find_directions(rule, deficient, listed, before, mobility)
 
 
 @numba.njit(cache=True, nogil=True)
-def _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobility):
+def _invert(rule, deficient, listed, mobility):
     """Fill H: with the directions 0 to k - 1 cut, blended over k while directions fade."""
     axes, length = rule.axes, rule.length
     n = axes.shape[0]
     w = mobility.memory
+    inertia, mobilities, G, U, strength = w.inertia, w.mobilities, w.root, w.vectors, w.strength
     Y, B, MB, YA, YAY, BMB, x = w.Y, w.B, w.MB, w.YA, w.YAY, w.BMB, w.x
     H = mobility.H
     H[:, :] = 0.0
@@ -387,11 +387,12 @@ def _invert(rule, deficient, listed, inertia, mobilities, G, U, strength, mobili
 
 
 @numba.njit(cache=True, nogil=True)
-def _find_directions(rule, deficient, listed, before, G, U, strength, mobility):
+def _find_directions(rule, deficient, listed, before, mobility):
     """Fill directions and unit: the null space of J^T, which follows that of the last call."""
     axes, length = rule.axes, rule.length
     n = axes.shape[0]
-    space, unit, directions = mobility.memory.space, mobility.unit, mobility.directions
+    w, unit, directions = mobility.memory, mobility.unit, mobility.directions
+    space, G, U, strength = w.space, w.root, w.vectors, w.strength
     for i in range(listed):
         if not rule.kinetic:  # S U with torques divided by the length
             for a in range(n):
@@ -416,7 +417,7 @@ def _find_directions(rule, deficient, listed, before, G, U, strength, mobility):
         for a in range(n):
             space[i, a] /= s
     if listed > 0:
-        follow(n, unit, before, space, listed, mobility.memory.follow)
+        follow(n, unit, before, space, listed, w.follow)
     directions[:, :] = 0.0
     for i in range(listed):
         for a in range(n):
