@@ -40,6 +40,8 @@ CONSTRAINT = np.dtype(
         ("normal_velocity", "<f8"),
         ("friction_static", "<f8"),
         ("friction_kinetic", "<f8"),
+        ("restitution", "<f8"),
+        ("mobility", "<f8"),
     ]
 )
 """haptics/msg/LocalConstraint."""
@@ -570,6 +572,9 @@ class LocalGeometry(Message):
         Field("v", "<f8", sequence=True),
         Field("inertia", "<f8", sequence=True),
         Field("gravity", "<f8", sequence=True),
+        Field("wrench", "<f8", 6),
+        Field("poses", "<f8", sequence=True, width=7),
+        Field("twists", "<f8", sequence=True, width=6),
         Field("constraints", CONSTRAINT, sequence=True),
     )
     step: int
@@ -579,6 +584,9 @@ class LocalGeometry(Message):
     v: np.ndarray
     inertia: np.ndarray
     gravity: np.ndarray
+    wrench: np.ndarray
+    poses: np.ndarray
+    twists: np.ndarray
     constraints: np.ndarray
 
 

@@ -15,7 +15,8 @@ from haptic_sim.contact import compliant, impacts, response, rigid, spread
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import COLLIDING, FREE, RESTING, ToolCommand, ToolState, tick_time
-from haptic_sim.tool.environment import Environment, EnvironmentParameters, Surveyor, SurveySchedule
+from haptic_sim.tool.environment import Environment, EnvironmentParameters, SurveySchedule
+from haptic_sim.tool.surroundings import WorldSurroundings
 from haptic_sim.worlds.scenes import EnclosureParameters, PegParameters, World, build_world
 
 RATE = 512.0  # [Hz]
@@ -189,7 +190,7 @@ def test_material_can_be_replaced_between_ticks() -> None:
 def test_a_survey_lists_what_is_near(epsilon: float) -> None:
     """Separations of the corners from the walls' planes; positions on the wall; the tool's own state."""
     rng = np.random.default_rng(20261)
-    surveyor = Surveyor(world(), ContactParameters(), epsilon)
+    surveyor = WorldSurroundings(world(), ContactParameters(), epsilon=epsilon)
     tool, geometry = environment(world()).tool_state(), surveyor.local_geometry()
     normals = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
     reach = np.array([HALF[0] + SCENE.gap[0], HALF[1] + SCENE.gap[1], HALF[0] + SCENE.far_gap[0]])

@@ -15,8 +15,9 @@ from haptic_sim.dynamics.joints import JointLaw, settle_joints
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody
 from haptic_sim.messages import ToolCommand
 from haptic_sim.packed import Packed
-from haptic_sim.tool.environment import Environment, Surveyor
+from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.surroundings import WorldSurroundings
 from haptic_sim.worlds.building import World, build
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -247,7 +248,7 @@ def test_a_local_model_has_the_laws_of_its_joints() -> None:
     w = made(document)
     contact = ContactParameters()
     model = LocalModel(w, contact, "constraint", "full", np.full(6, np.inf), RATE)
-    surveyor = Surveyor(w, contact, 0.005)
+    surveyor = WorldSurroundings(w, contact, epsilon=0.005)
     state, command, geometry = model.tool_state(), ToolCommand(), surveyor.local_geometry()
     expected, *_ = run(w, "constraint", 300)
     for k in range(300):

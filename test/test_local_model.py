@@ -17,7 +17,7 @@ from offline_runs import run_unrecorded
 from haptic_bench import experiment
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
-from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.local_model import LocalModel, LocalModelParameters
 from haptic_sim.worlds.scenes import (
     EmptyParameters,
     EnclosureParameters,
@@ -36,14 +36,25 @@ def rotation(angle: float) -> np.ndarray:
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
+IMMEDIATE = LocalModelParameters(type="full", release="immediate")
+
+
 class Proxy:
     """A local model, and the state after its last tick."""
 
-    def __init__(self, q: Any = (0, 0, 0), v: Any = (0, 0, 0), method: Any = "penalty", **material: Any) -> None:
+    def __init__(
+        self,
+        q: Any = (0, 0, 0),
+        v: Any = (0, 0, 0),
+        method: Any = "penalty",
+        local: Any = IMMEDIATE,
+        period: float = 1.0,
+        **material: Any,
+    ) -> None:
         world = build_world(PegParameters(mass=MASS, inertia=INERTIA), EnclosureParameters(), ContactParameters())
         world = dataclasses.replace(world, q=np.array(q, float), v=np.array(v, float))
         parameters = ContactParameters.model_validate({"stiffness": SOFT, "damping": 0.0} | material)
-        self.model = LocalModel(world, parameters, method, "full", np.full(6, np.inf), RATE)
+        self.model = LocalModel(world, parameters, method, "full", np.full(6, np.inf), RATE, local, period)
         self.state, self.command, self.tick = self.model.tool_state(), ToolCommand(), 0
 
     def step(self, ticks: int = 1, wrench: Any = (0,) * 6) -> np.ndarray:
@@ -66,6 +77,7 @@ class Plane:
     separation: float
     velocity: float = 0.0
     position: Any = None
+    restitution: float = 0.0
 
     def separation_at(self, q: np.ndarray, age: float) -> float:
         """Of the point from the plane, that much later [s]; `position` as surveyed."""
@@ -86,6 +98,7 @@ def survey(tick: int, q: Any, planes: list[Plane]) -> LocalGeometry:
         row["id"], row["body"], row["link"] = plane.id, plane.id, 1
         row["position"], row["normal"] = [*plane.position, 0.0], [*plane.normal, 0.0]
         row["separation"], row["normal_velocity"] = plane.separation, plane.velocity
+        row["restitution"] = plane.restitution
     return geometry
 
 
@@ -169,8 +182,9 @@ def test_a_plane_moves_with_its_normal_velocity(late: int) -> None:
 
 @pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
 def test_a_moving_plane_strikes_a_resting_proxy(e: float) -> None:
-    proxy = Proxy(method="impulse_augmented", restitution=e)
-    proxy.model.update(survey(0, (0, 0, 0), [right(1e-3, velocity=0.1)]), 0)
+    proxy = Proxy(method="impulse_augmented")
+    plane = dataclasses.replace(right(1e-3, velocity=0.1), restitution=e)
+    proxy.model.update(survey(0, (0, 0, 0), [plane]), 0)
     states = []
     for _ in range(8):
         proxy.step()
@@ -330,9 +344,9 @@ def test_constraints_follow_the_link_that_they_are_on(link: str) -> None:
     row["id"], row["body"], row["link"], row["normal"] = 1, 1, number, normal
     row["position"], row["separation"] = place(surveyed) - 0.02 * normal, 0.02
     model.update(geometry, 0)
-    rows = model._tool.rows
-    assert rows.separation[0] == pytest.approx(0.02 + normal @ (place(world.q) - place(surveyed)), abs=1e-14)
-    np.testing.assert_allclose(rows.point[0], place(world.q), rtol=0, atol=1e-14)
+    planes = model._now.planes
+    assert planes.separation[0] == pytest.approx(0.02 + normal @ (place(world.q) - place(surveyed)), abs=1e-14)
+    np.testing.assert_allclose(planes.point[0], place(world.q), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("hold", ["proximal", "distal"])

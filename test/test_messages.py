@@ -48,7 +48,7 @@ LENGTHS: dict[type[Message], dict[str, Any]] = {  # of the sequences; of the las
     DeviceCommand: {},
     ToolCommand: {},
     ToolState: {"q": 4, "v": 3, "multipliers": 2, "constraint_directions": 18},
-    LocalGeometry: {"q": 4, "v": 3, "inertia": 9, "gravity": 3, "constraints": 7},
+    LocalGeometry: {"q": 4, "v": 3, "inertia": 9, "gravity": 3, "poses": 2, "twists": 2, "constraints": 7},
     WorldState: {
         "bodies": ("floor", "b", "Kugel_ä"),
         "poses": 3,
@@ -411,7 +411,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
                 checked += 1
     assert message.is_finite()
     floats = {DeviceState: 25, DeviceCommand: 25, ToolCommand: 6, ToolState: 1 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18}
-    floats[LocalGeometry] = 1 + 7 + 4 + 3 + 9 + 3 + 7 * 10
+    floats[LocalGeometry] = 1 + 7 + 4 + 3 + 9 + 3 + 6 + 2 * 7 + 2 * 6 + 7 * 12
     floats[WorldState] = 3 * 7 + 3 * 6 + 2 + 7 * 10
     assert checked == floats[cls]
 
@@ -483,7 +483,7 @@ def test_views_share_the_buffer_and_are_aligned() -> None:
         for cls in CLASSES:
             message = make(cls, frame)
             for name, view in values_of(message).items():
-                assert view.dtype.itemsize in (1, 4, 8, 96)
+                assert view.dtype.itemsize in (1, 4, 8, 96, 112)
                 if view.size:
                     assert view.ctypes.data % min(view.dtype.itemsize, 8) == 0, (frame, name)
                     assert np.shares_memory(view, message._buffer)

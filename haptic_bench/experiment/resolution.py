@@ -25,6 +25,7 @@ from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.tool.tool_side import (
     Start,
     ToolSide,
+    build_local_model,
     build_start,
     build_tool_side,
     hand_inertia,
@@ -33,6 +34,7 @@ from haptic_sim.tool.tool_side import (
     tool_sizes,
     world_of,
 )
+from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
@@ -89,7 +91,7 @@ class Trial:
     @property
     def tool_sizes(self) -> ToolSizes:
         """Of the virtual tool."""
-        return tool_sizes(self.start)
+        return tool_sizes(tool_alone(self.world) if self.experiment.asynchronous else self.start)
 
     @property
     def hand(self) -> HandParameters:
@@ -104,9 +106,9 @@ class Trial:
     def tool_side(self) -> ToolSide:
         """What answers the controller; alone, whatever a device could render."""
         experiment = self.experiment
-        return build_tool_side(
-            experiment, experiment.limits, experiment.rate, local=experiment.asynchronous, start=self.start
-        )
+        if experiment.asynchronous:
+            return build_local_model(self.world, experiment, experiment.limits, experiment.rate)
+        return build_tool_side(experiment, experiment.limits, experiment.rate, start=self.start)
 
     @property
     def label(self) -> str:
@@ -275,10 +277,5 @@ def _check_start(experiment: Experiment, start: Start) -> None:
     device = experiment.device
     if isinstance(device, InertialParameters) and start.planar and any(device.offset[2:]):
         raise ParameterError([f"device.offset[2] = {device.offset[2]:g} m: must be 0 in the plane of x and y"])
-    if experiment.asynchronous and len(start.tree_start) > 1:
-        raise ParameterError(
-            [
-                f"local_model.type = {experiment.local_model.type}: knows a tool among fixed bodies, but "
-                f"{len(start.tree_start)} bodies or linkages move; set local_model.type=none"
-            ]
-        )
+    if experiment.asynchronous:
+        tool_alone(start)

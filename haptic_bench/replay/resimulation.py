@@ -27,8 +27,8 @@ from haptic_sim.messages import (
     stamp_of,
 )
 from haptic_sim.parameters import Parameters
-from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.tool.world_state import WorldStates
 
 
@@ -123,7 +123,7 @@ Recorded = Mapping[str, Mapping[int, bytes]]
 
 def _local_geometry(trial: Trial) -> LocalGeometry:
     """A message of an asynchronous trial."""
-    return Surveyor(trial.world, trial.experiment.contact, 0.0).local_geometry()
+    return build_surroundings(trial.world, trial.experiment, trial.experiment.rate).local_geometry()
 
 
 def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdict: Verdict) -> None:

@@ -12,9 +12,9 @@ from haptic_control.controllers import build_controller
 from haptic_drivers.driver import NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
-from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
-from haptic_sim.tool.tool_side import ToolSide
+from haptic_sim.tool.surroundings import Surroundings
+from haptic_sim.tool.tool_side import ToolSide, build_surroundings
 from haptic_sim.tool.world_state import WorldStates
 
 Sink = Callable[[str, int, bytes], object]
@@ -48,8 +48,7 @@ def simulate(
     tool_side = trial.tool_side()
     surveys = None
     if isinstance(tool_side, LocalModel):
-        surveyor = Surveyor(trial.world, experiment.contact, experiment.local_model.epsilon)
-        surveys = _Surveys(surveyor, tool_side, experiment, sink)
+        surveys = _Surveys(build_surroundings(trial.world, experiment, rate), tool_side, experiment, sink)
     tool_state = tool_side.tool_state()
     worlds = _world_states(tool_side, experiment, sink)
     sink("tool_state", -1, tool_state.to_bytes())
@@ -118,17 +117,17 @@ def _world_states(tool_side: ToolSide, experiment: Experiment, sink: Sink) -> Wo
 class _Surveys:
     """The asynchronous environment's side: surveys when due, hands over when known."""
 
-    def __init__(self, surveyor: Surveyor, local_model: LocalModel, experiment: Experiment, sink: Sink):
-        self._surveyor, self._local_model, self._sink = surveyor, local_model, sink
+    def __init__(self, surroundings: Surroundings, local_model: LocalModel, experiment: Experiment, sink: Sink):
+        self._surroundings, self._local_model, self._sink = surroundings, local_model, sink
         self._schedule = experiment.environment.schedule(experiment.rate)
-        self._geometry = surveyor.local_geometry()
+        self._geometry = surroundings.local_geometry()
         self._known: dict[int, bytes] = {}
         self._step = 0
 
     def before(self, tick: int, tool_state: ToolState) -> None:
         """Do what happens between the environment and the local model before the latter steps `tick`."""
         if self._schedule.surveys(tick):
-            self._surveyor.survey(tool_state, self._step, self._geometry)
+            self._surroundings.survey(tool_state, self._step, self._geometry)
             self._step += 1
             self._known[tick] = self._geometry.to_bytes()
         due = self._schedule.due(tick)

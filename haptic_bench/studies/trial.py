@@ -105,7 +105,9 @@ def _work(trial: Trial, samples: Samples, period: float) -> float | None:
 
 def _depths(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]]:
     """Largest overlap of all, and of each pair of bodies that overlap at some time, in the ticks with contacts."""
-    if is_constrained(trial.experiment):
+    experiment = trial.experiment
+    # A local model's samples have the tool's coordinates alone: where others move, they do not say how deep it is.
+    if is_constrained(experiment) or (experiment.asynchronous and len(trial.world.tree_start) > 1):
         yield DEPTH, None
         return
     world = trial.world

@@ -14,8 +14,8 @@ from haptic_ros.realtime import Deadlines
 from haptic_ros.trial import POLL
 from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.tool import ToolNode
-from haptic_sim.tool.environment import Surveyor
-from haptic_sim.tool.tool_side import build_start, build_tool_side
+from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side
+from haptic_sim.worlds.alone import tool_alone
 
 
 class EnvironmentNode(ToolNode):
@@ -43,10 +43,10 @@ class EnvironmentNode(ToolNode):
         if self.asynchronous:
             world = config.world()
             self._schedule = config.environment.schedule(config.rate)
-            self._surveyor = Surveyor(world, config.contact, config.local_model.epsilon)
-            self._surveyor.rehearse()
-            self._geometry = self._surveyor.local_geometry()
-            self._surveyed = world.tool_sizes().tool_state()
+            build_surroundings(world, config, config.rate).rehearse()
+            self._surroundings = build_surroundings(world, config, config.rate)
+            self._geometry = self._surroundings.local_geometry()
+            self._surveyed = tool_alone(world).tool_sizes().tool_state()
             self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
         else:
@@ -82,7 +82,7 @@ class EnvironmentNode(ToolNode):
             step += 1
             if self._newest and self._surveyed.is_finite():
                 self._newest = False
-                self._surveyor.survey(self._surveyed, step, self._geometry)
+                self._surroundings.survey(self._surveyed, step, self._geometry)
                 self.send("local_geometry", self._geometry)
 
     def receive(self, topic: str, data: bytes | Message) -> None:
@@ -105,7 +105,7 @@ class EnvironmentNode(ToolNode):
         if not state.is_finite():
             raise MessageError(f"tool_state {state.tick}: not finite")
         if tick not in self._answers:
-            self._surveyor.survey(state, tick // self._schedule.period, self._geometry)
+            self._surroundings.survey(state, tick // self._schedule.period, self._geometry)
             self._answers[tick] = self._geometry.to_bytes()
             while len(self._answers) > 64:
                 self._answers.popitem(last=False)

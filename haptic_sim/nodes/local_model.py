@@ -7,9 +7,8 @@ from typing import ClassVar
 from haptic_ros.process import run
 from haptic_sim.messages import Message, MessageError
 from haptic_sim.nodes.tool import ToolNode
-from haptic_sim.tool.environment import Surveyor
 from haptic_sim.tool.local_model import LocalModel
-from haptic_sim.tool.tool_side import build_tool_side
+from haptic_sim.tool.tool_side import build_local_model, build_surroundings
 
 
 class LocalModelNode(ToolNode):
@@ -24,10 +23,10 @@ class LocalModelNode(ToolNode):
         """See ServoNode."""
         config = self.config
         world = config.world()
-        self.open_tool(lambda: build_tool_side(config, config.device, config.rate, local=True, start=world))
+        self.open_tool(lambda: build_local_model(world, config, config.device, config.rate))
         self._schedule = config.environment.schedule(config.rate)
-        surveyor = Surveyor(world, config.contact, config.local_model.epsilon)
-        self._geometry, self._received = surveyor.local_geometry(), surveyor.local_geometry()
+        surroundings = build_surroundings(world, config, config.rate)
+        self._geometry, self._received = surroundings.local_geometry(), surroundings.local_geometry()
         self._known: dict[int, bytes | Message] = {}
         self._surveyed_states: dict[int, bytes] = {0: self._state.to_bytes()}  # sent for a survey that is not back yet
         self._updated = self._used = -1  # tick of the last update that came, and of the one in use

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, Method, Rendering
-from haptic_sim.contact_rows import CAPACITY, ContactRows
+from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.geometry.collision import CollisionDetector
-from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState, WorldState, tick_time
+from haptic_sim.messages import ToolCommand, ToolState, WorldState, tick_time
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
@@ -41,6 +41,13 @@ class EnvironmentParameters(Parameters):
         unit="s",
         description="Computing delay of an asynchronous environment; null is one period",
         ge=0.0,
+    )
+    following: float = quantity(
+        200.0,
+        unit="1/s",
+        description="Rate at which the tool of an asynchronous environment follows the proxy, among bodies that move",
+        gt=0.0,
+        le=1e4,
     )
     publish: float | None = quantity(
         60.0,
@@ -222,52 +229,3 @@ class DepthGauge:
             if depth > deepest.get(names, 0.0):
                 deepest[names] = depth
         return deepest
-
-
-class Surveyor:
-    """An asynchronous environment of fixed walls: where is the tool near them?
-
-    Args:
-        world: what is surveyed.
-        contact: how contacts are clustered.
-        epsilon: contacts up to this separation are reported [m] (THESIS 6.2.3); 0 reports those that overlap.
-    """
-
-    def __init__(self, world: World, contact: ContactParameters, epsilon: float):
-        self._body = Multibody(world.model, world.hand, world.q, world.v)
-        self._detector = detector(world, contact)
-        self._rows = ContactRows()
-        self._epsilon = epsilon
-
-    def local_geometry(self) -> LocalGeometry:
-        """A message for this world."""
-        nq, nv = self._body.q.size, self._body.v.size
-        return LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, constraints=CAPACITY)
-
-    def rehearse(self) -> None:
-        """As `Environment.rehearse`."""
-        self._detector.detect(self._body.data, 1e3, self._rows)
-
-    def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
-        """Fill `geometry` with what surrounds the tool in the state after `tool.tick`."""
-        body, rows = self._body, self._rows
-        body.q[:], body.v[:] = tool.q, tool.v
-        body.refresh()
-        self._detector.detect(body.data, max(self._epsilon, 0.0), rows)
-        geometry.stamp(tool.tick + 1, tool.nanoseconds)
-        geometry.step, geometry.epsilon = step, self._epsilon
-        geometry.pose[:] = body.pose
-        geometry.q[:], geometry.v[:] = body.q, body.v
-        geometry.inertia[:] = body.D.ravel()
-        geometry.gravity[:] = body.data.g
-        n = rows.count
-        geometry.resize(n)
-        constraints = geometry.constraints[:n]
-        constraints["id"] = rows.id[:n]
-        constraints["body"] = rows.wall[:n]
-        constraints["link"] = rows.body[:n, 1]
-        constraints["position"] = rows.point[:n] - rows.separation[:n, None] * rows.normal[:n]
-        constraints["normal"] = rows.normal[:n]
-        constraints["separation"] = rows.separation[:n]
-        constraints["normal_velocity"] = rows.velocity[:n]
-        constraints["friction_static"], constraints["friction_kinetic"] = rows.friction[:n, 0], rows.friction[:n, 1]

@@ -12,7 +12,8 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment, EnvironmentParameters
-from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.local_model import LocalModel, LocalModelParameters
+from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.tool.world_state import Observer
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.scenes import build_world
@@ -66,6 +67,13 @@ class ToolSections(Protocol):
     def constraint(self) -> ConstraintParameters: ...
 
 
+class LocalSections(ToolSections, Protocol):
+    """The same with that of a local model."""
+
+    @property
+    def local_model(self) -> LocalModelParameters: ...
+
+
 def is_constrained(sections: ToolSections) -> bool:
     """Whether the scene is a tool under exact constraints alone, without a world."""
     return isinstance(sections.scene, CONSTRAINED)
@@ -102,15 +110,14 @@ def world_of(sections: ToolSections, start: Start | None = None) -> World:
 
 
 def build_tool_side(
-    sections: ToolSections, device: DeviceLimits, rate: float, *, local: bool = False, start: Start | None = None
+    sections: ToolSections, device: DeviceLimits, rate: float, *, start: Start | None = None
 ) -> ToolSide:
-    """What answers the controller at the servo rate [Hz].
+    """What answers the controller at the servo rate [Hz], without a local model.
 
     Args:
         sections: of the experiment.
         device: what it can render.
         rate: of the servo.
-        local: whether it is a local model, fed by an environment elsewhere.
         start: what the sections start from, where it is built already.
 
     Raises:
@@ -119,8 +126,7 @@ def build_tool_side(
     start = build_start(sections) if start is None else start
     if not isinstance(start, World):
         return ConstrainedTool(start, sections.constraint, rate)
-    build = build_local_model if local else build_environment
-    return build(start, sections.contact, sections.environment, device, rate)
+    return build_environment(start, sections.contact, sections.environment, device, rate)
 
 
 def tool_sizes(start: Start) -> ToolSizes:
@@ -186,8 +192,33 @@ def build_environment(
     return Environment(world, contact, environment.method, device.rendering, device.limit(), rate)
 
 
-def build_local_model(
-    world: World, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
-) -> LocalModel:
+def build_local_model(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModel:
     """A local model at the servo rate [Hz], with the environment's contact method."""
-    return LocalModel(world, contact, environment.method, device.rendering, device.limit(), rate)
+    return LocalModel(
+        world,
+        sections.contact,
+        sections.environment.method,
+        device.rendering,
+        device.limit(),
+        rate,
+        sections.local_model,
+        sections.environment.schedule(rate).period / rate,
+    )
+
+
+def build_surroundings(world: World, sections: LocalSections, rate: float) -> Surroundings:
+    """The asynchronous environment that feeds it; `rate` of the servo [Hz]."""
+    environment, local_model = sections.environment, sections.local_model
+    schedule = environment.schedule(rate)
+    # what is surveyed now acts until the update after it is known
+    ahead = (schedule.period + schedule.delay) / rate if local_model.prediction == "velocity" else 0.0
+    return WorldSurroundings(
+        world,
+        sections.contact,
+        environment.method,
+        epsilon=local_model.epsilon,
+        horizon=ahead,
+        rate=rate,
+        period=schedule.period / rate,
+        following=environment.following,
+    )

@@ -70,6 +70,7 @@ class VirtualTool:
         self._halves = Packed(self.rows.arrays) if halves else None
         self.energy = self.contact.balance
         self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
+        self.pushed = False  # whether forces act that the energy balance does not know, so that it says nothing
         self._excess = ""  # why discrete time has added more energy than was supplied
         self.configure(contact)
         self._external = np.zeros(self.body.nv)
@@ -137,7 +138,7 @@ class VirtualTool:
         state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
         if 6 * listed != len(state):
             state.resize(6 * listed)
-        if self.energy.exceeded:
+        if self.energy.exceeded and not self.pushed:
             self._excess = self.contact.explain_excess(self.rows, self.period)
 
     def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:

@@ -1,0 +1,61 @@
+"""Parameters of the local model of interaction."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from haptic_sim.parameters import Parameters, quantity
+
+Kind = Literal["none", "full", "intermediate_representation"]
+
+
+class LocalModelParameters(Parameters):
+    """The local model of interaction."""
+
+    type: Kind = quantity(
+        "none",
+        description="What answers between two updates of the environment. none: nothing, the environment runs at the "
+        "servo rate; full: a proxy with impulses, penalties and friction at the constraints (THESIS 6); "
+        "intermediate_representation: penalties at the constraints of the update, which are interpolated",
+    )
+    epsilon: float = quantity(
+        0.005, unit="m", description="Constraints nearer than this are in the local model", ge=0.0, le=1.0
+    )
+    deformation: bool = quantity(
+        True,
+        description="The proxy is deformed where an update would deepen its penetration (THESIS 6.4 to 6.7), so that "
+        "the force does not jump",
+    )
+    release: Literal["gradual", "immediate"] = quantity(
+        "gradual",
+        description="What becomes of a penetration that an update lessens or ends. gradual: it fades during one period "
+        "of the updates; immediate: it ends at once, as the source has it, and the force falls in one tick",
+    )
+    constraints: Literal["static", "kinematic"] = quantity(
+        "kinematic",
+        description="How constraints move between updates. static: not at all; kinematic: with the normal velocity "
+        "that they had (THESIS 6.2)",
+    )
+    prediction: Literal["none", "velocity"] = quantity(
+        "none",
+        description="Which constraints are sent beside those within epsilon. velocity: those that the tool's present "
+        "velocity reaches before the update after next arrives",
+    )
+    coherence: Literal["identity", "geometry"] = quantity(
+        "identity",
+        description="Which constraints of two updates are the same. identity: those with the same number, and others "
+        "by geometry; geometry: those whose points and normals are near each other (THESIS 6.11, 6.12)",
+    )
+    max_speed: float = quantity(
+        0.5, unit="m/s", description="Fastest motion of a contact point, for coherence (THESIS 6.13)", gt=0.0, le=100.0
+    )
+    max_rotation: float = quantity(
+        2.0, unit="rad/s", description="Fastest rotation of a normal, for coherence (THESIS 6.14)", gt=0.0, le=1e3
+    )
+    max_facet_angle: float = quantity(
+        0.5,
+        unit="rad",
+        description="Largest angle between neighbouring facets that approximate one round surface (THESIS 6.14)",
+        ge=0.0,
+        le=1.5,
+    )
