@@ -1,4 +1,4 @@
-"""`python -m haptic_bench`: the command line, which first repairs an incomplete environment of a checkout."""
+"""`python -m haptic_bench`: the command line."""
 
 from haptic_bench.set_up import failures
 
@@ -8,12 +8,4 @@ import sys  # noqa: E402 (a signal ends this program from its first instruction 
 
 from haptic_bench.commands import command_line  # noqa: E402
 
-
-def mend(error: ImportError) -> None:
-    """Mend the environment of a checkout; see `start.mend`."""
-    from haptic_bench.commands import start  # of no use to a program whose imports do not fail
-
-    start.mend(error)
-
-
-sys.exit(command_line.main(sys.argv[1:], mend))
+sys.exit(command_line.main(sys.argv[1:]))

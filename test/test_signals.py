@@ -20,12 +20,12 @@ SAID[signal.SIGHUP] = "haptics: terminal closed"
 
 
 def stamps() -> dict[str, int]:
-    """When the stages of the environment were made."""
-    return {path.name: path.stat().st_mtime_ns for path in (ROOT / ".haptics").glob("*.stamp")}
+    """When the folders of the environment were made."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (ROOT / ".haptics").glob("*/stamp")}
 
 
 @pytest.mark.graph
-@pytest.mark.skipif(not (ROOT / ".haptics" / "kernels.stamp").exists(), reason="the checkout is not prepared")
+@pytest.mark.skipif(not (ROOT / ".haptics" / "kernels" / "stamp").exists(), reason="the checkout is not prepared")
 @pytest.mark.parametrize("mode", ["offline", "lockstep", "realtime"])
 @pytest.mark.parametrize("number", list(SAID))
 def test_a_start_can_be_ended_at_any_instant(tmp_path: Path, mode: str, number: signal.Signals) -> None:

@@ -32,14 +32,9 @@ examples:
 """
 
 
-def main(arguments: Sequence[str], mend: Callable[[ImportError], None] = lambda error: None) -> int:
-    """Run a command; returns the exit status, or raises SystemExit with it.
-
-    Args:
-        arguments: of the command line.
-        mend: starts the program anew where an import has failed and that helps; returns where it does not.
-    """
-    return _guarded(arguments, lambda: _run(arguments), mend)
+def main(arguments: Sequence[str]) -> int:
+    """Run a command; returns the exit status, or raises SystemExit with it."""
+    return _guarded(arguments, lambda: _run(arguments))
 
 
 def before_preparation(arguments: Sequence[str]) -> int | None:
@@ -59,10 +54,8 @@ def check(arguments: Sequence[str]) -> int:
     return _guarded(arguments, load)
 
 
-def _guarded(
-    arguments: Sequence[str], do: Callable[[], Any], mend: Callable[[ImportError], None] = lambda error: None
-) -> Any:
-    """The status that `do` returns; what it raises, in words for the user. `mend` as for `main`."""
+def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
+    """The status that `do` returns; what it raises, in words for the user."""
     try:
         status = do()
         sys.stdout.flush()
@@ -75,10 +68,11 @@ def _guarded(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except ImportError as error:
-        mend(error)
         missing = [line for line in requirements.unmet() if error.name and line.startswith(f"{_packaged(error.name)} ")]
         for line in missing or [failures.report(error, arguments)]:
             _say(line)
+        if ".haptics" in Path(sys.prefix).parts:
+            _say(f"if the environment of the checkout is damaged: remove {sys.prefix} and start again")
         return FAILED
     except Exception as error:
         if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
@@ -100,7 +94,7 @@ def _run(arguments: Sequence[str]) -> int:
     status = _answer(options)
     if status is not None:
         return status
-    # What is missing shows when it is imported: the environment of a checkout is mended then, and not all need ROS.
+    # What is missing shows when it is imported: not all commands need ROS.
     requirements.check(missing=False)
     return int(_function(options.command)(options))
 

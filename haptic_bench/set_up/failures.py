@@ -16,6 +16,9 @@ DONE, FAILED, BAD_INPUT = 0, 1, 2
 ENDING = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminal closed"}
 """The signals that end a program, whose exit status is then 128 and their number, and how that is said."""
 
+groups: set[int] = set()
+"""Process groups that end with this program."""
+
 
 def end_at_signals() -> None:
     """From now on the ending signals end this process at once, whatever it is at.
@@ -24,7 +27,7 @@ def end_at_signals() -> None:
     """
     for number in heeded():
         signal.signal(number, _end)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    release_signals()
 
 
 def heeded() -> list[signal.Signals]:
@@ -34,16 +37,25 @@ def heeded() -> list[signal.Signals]:
 
 
 def hold_signals() -> None:
-    """Let the ending signals wait until a program calls `end_at_signals`, this one or the one that it becomes."""
+    """Let the ending signals wait until this program releases them, or the one that it becomes."""
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def release_signals() -> None:
+    """Let the ending signals come, those that were held back first."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def _end(number: int, frame: object) -> NoReturn:
     """Not by an exception: an import that one cuts short may look like a broken package, or swallow it."""
     with contextlib.suppress(Exception):  # a second signal within it, or a stream that is closed
         sys.stdout.flush()
+    for group in groups:
+        with contextlib.suppress(OSError):  # which has ended
+            os.killpg(group, signal.SIGKILL)
     with contextlib.suppress(OSError):
-        os.write(2, f"haptics: {ENDING[signal.Signals(number)]}\n".encode())
+        line = "\n" if groups else ""  # of progress
+        os.write(2, f"{line}haptics: {ENDING[signal.Signals(number)]}\n".encode())
     os._exit(128 + number)
 
 

@@ -49,16 +49,20 @@ PACKAGES = {
     "zstandard": Bounds("zstandard", "0.21"),
 }
 
+SYSTEM = tuple(name for name, bounds in PACKAGES.items() if bounds.remedy)
+"""Those that pip is not to install where a ROS 2 is there: they were built for each other."""
+
 
 def number(version):
     """A version as numbers, to compare."""
     return [int(digits) for digits in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])]
 
 
-def unmet(*, missing=True):
+def unmet(names=tuple(PACKAGES), *, missing=True):
     """A line for each package that is not there (if `missing` ones count), or not in a version that we can use."""
     lines = []
-    for name, bounds in PACKAGES.items():
+    for name in names:
+        bounds = PACKAGES[name]
         remedy = bounds.remedy or f"python3 -m pip install '{name}{bounds}'"
         version, place = _found(name, bounds.module)
         if version is None:
