@@ -38,5 +38,15 @@ def matrix(quat_xyzw: np.ndarray) -> np.ndarray:
 
 
 def matrices(quats_xyzw: np.ndarray) -> np.ndarray:
-    """Rotation matrices (rows, 3, 3) of quaternions (rows, 4)."""
-    return np.array([quaternion_matrix(quat)[:3, :3] for quat in quats_xyzw.tolist()]).reshape(-1, 3, 3)
+    """Rotation matrices (rows, 3, 3) of quaternions (rows, 4); the identity for a quaternion of length zero.
+
+    The expression of transforms3d for all rows at once, so the numbers are those of `matrix`: 60 s of samples at 1 kHz
+    take 10 ms, row by row 150 ms.
+    """
+    x, y, z, w = quats_xyzw.T
+    square = w * w + x * x + y * y + z * z
+    scale = np.divide(2.0, square, out=np.zeros_like(square), where=~(square < np.finfo(float).eps))
+    X, Y, Z = x * scale, y * scale, z * scale
+    wX, wY, wZ, xX, xY, xZ, yY, yZ, zZ = w * X, w * Y, w * Z, x * X, x * Y, x * Z, y * Y, y * Z, z * Z
+    rows = [1.0 - (yY + zZ), xY - wZ, xZ + wY, xY + wZ, 1.0 - (xX + zZ), yZ - wX, xZ - wY, yZ + wX, 1.0 - (xX + yY)]
+    return np.stack(rows, axis=-1).reshape(-1, 3, 3)

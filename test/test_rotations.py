@@ -60,6 +60,14 @@ def test_matrices_of_quaternions(rows: int) -> None:
         np.testing.assert_array_equal(R, rotations.matrix(quat))
 
 
+def test_matrices_are_those_of_single_quaternions_in_every_bit() -> None:
+    """Of any length, zero included."""
+    quats = np.random.default_rng(20260).normal(size=(1000, 4))
+    quats[0], quats[1] = 0.0, [1e-9, 0.0, 0.0, 0.0]
+    alone = np.array([rotations.matrix(quat) for quat in quats])
+    assert rotations.matrices(quats).tobytes() == alone.tobytes()
+
+
 def test_the_numbers_are_the_same_with_tf_transformations_and_without(tmp_path: Path) -> None:
     (tmp_path / "with").mkdir()
     (tmp_path / "with" / "tf_transformations.py").write_text(STAND_IN)
