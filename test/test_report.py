@@ -354,7 +354,7 @@ def test_a_spike_of_one_sample_stays_in_the_figure():
     values = np.sin(np.linspace(0.0, 20.0, 20_000))
     values[12_345] = 100.0
     line = figures.Line(np.arange(20_000.0), values, "spike", figures.Style("#123456"), steps=True)
-    svg = figures.draw("spike", "A spike", [line], "x", "y", y_range=(-2.0, 100.0)).svg
+    svg = figures.draw("spike", "A spike", [line], "x", figures.Axis("y", (-2.0, 100.0))).svg
     path = re.search(r'<path d="([^"]*)"[^>]*stroke: #123456', svg)[1]
     heights = [float(point.split()[2]) for point in re.findall(r"[ML] [\d.]+ [\d.]+", path)]
     frame = re.search(r'axes_1">\s*<g id="[^"]*">\s*<path d="M \S+ (\S+) \s*L \S+ \S+ \s*L \S+ (\S+)', svg)
@@ -474,7 +474,9 @@ def test_a_day_of_energies_stays_small():
 def test_logarithmic_axes_have_plain_numbers():
     line = figures.Line(np.array([1.0, 1e5]), np.array([3.0, 40.0]), "line", figures.Style())
     marks = figures.Line(np.array([10.0, 100.0, 1e3]), np.full(3, 50.0), "marks", figures.Style("#abcdef"))
-    svg = figures.draw("log", "Logarithms", [line], "x", "y", log_x=True, log_y=True, marks=marks).svg
+    svg = figures.draw(
+        "log", "Logarithms", [line], figures.Axis("x", log=True), figures.Axis("y", log=True), marks=marks
+    ).svg
     shown = set(re.findall(r">([^<>]+)</text>", svg))
     assert {"1", "10", "100", "1000", "10000", "100000"} <= shown  # x: powers of ten
     assert {"5", "10", "20", "50"} <= shown  # y: less than three of them
@@ -490,7 +492,7 @@ def test_logarithmic_axes_have_plain_numbers():
 
 def test_counts_have_whole_numbers():
     line = figures.Line(np.arange(3.0), np.array([0.0, 1.0, 0.0]), "line", figures.Style())
-    svg = figures.draw("count", "Counts", [line], "x", "y", whole=True).svg
+    svg = figures.draw("count", "Counts", [line], "x", figures.Axis("y", counts=True)).svg
     labels = re.findall(r">([\d.]+)</text>", svg[svg.index("matplotlib.axis_2") :])
     assert labels == ["0", "1", "2", "3"]
 
@@ -515,7 +517,7 @@ def test_a_panel_that_shows_nothing_is_left_out():
 
     def panel(values, **how):
         line = figures.Line(time, np.asarray(values, float), "a", figures.Style())
-        return figures.draw("a", "A", [line], "x", "y", **how)
+        return figures.draw("a", "A", [line], "x", figures.Axis("y", **how))
 
     assert panel(np.zeros(100)).empty and panel(np.full(100, np.nan)).empty
     assert panel(1e-12 * np.sin(time), least=0.2).empty

@@ -115,6 +115,27 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """An axis of a panel.
+
+    Attributes:
+        label: with its unit.
+        span: what is shown; all of it if None.
+        least: smallest span of a y axis, so that rounding errors are not magnified.
+        linear: a y axis is linear up to this value and logarithmic from there; None: linear everywhere.
+        log: whether it is logarithmic.
+        counts: whether a y axis begins at 0 and has whole numbers only.
+    """
+
+    label: str
+    span: tuple[float, float] | None = None
+    least: float = 0.0
+    linear: float | None = None
+    log: bool = False
+    counts: bool = False
+
+
+@dataclass(frozen=True)
 class Panel:
     """One drawing: the name of its file, what it shows, and the SVG document; `empty` if it shows nothing."""
 
@@ -144,16 +165,9 @@ def draw(
     name: str,
     title: str,
     lines: Sequence[Line],
-    x_label: str,
-    y_label: str,
+    x: Axis | str,
+    y: Axis | str,
     *,
-    x_range: tuple[float, float] | None = None,
-    y_range: tuple[float, float] | None = None,
-    linear: float | None = None,
-    least: float = 0.0,
-    log_x: bool = False,
-    log_y: bool = False,
-    whole: bool = False,
     equal: bool = False,
     corner: tuple[float, float] | None = None,
     marks: Line | None = None,
@@ -165,12 +179,7 @@ def draw(
         name: of its file, without ending.
         title: what it shows.
         lines: the curves, the first on top.
-        x_label, y_label: of the axes, with units.
-        x_range, y_range: what is shown; all of it if None.
-        linear: the y axis is linear up to this value and logarithmic from there; None: linear everywhere.
-        least: smallest height of the y axis, so that rounding errors are not magnified.
-        log_x, log_y: the axis is logarithmic.
-        whole: y counts: the axis begins at 0 and has whole numbers only.
+        x, y: its axes, or their labels alone.
         equal: one unit is as long on both axes.
         corner: position of a right and a lower wall, which are shaded.
         marks: points to mark; None or empty: none.
@@ -179,6 +188,7 @@ def draw(
     import matplotlib
     from matplotlib.figure import Figure as Drawing
 
+    x, y = (Axis(axis) if isinstance(axis, str) else axis for axis in (x, y))
     width, height = _SIZE[tall]
     if marks is not None and not marks.x.size:
         marks = None
@@ -194,29 +204,29 @@ def draw(
         top = height - 26.0 - 14.0 * rows
         axes = drawing.add_axes((58 / width, 40 / height, (width - 70) / width, (top - 40) / height))
         for depth, line in enumerate(lines):
-            _plot(axes, line, x_range, 3.0 - depth / len(lines))
+            _plot(axes, line, x.span, 3.0 - depth / len(lines))
         if marks is not None:
             how: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 7.0, "zorder": 4.0}
             axes.plot(marks.x, marks.y, label=marks.label, color=marks.style.colour, **how)
         if equal:
-            _equal(axes, (width - 70) / (top - 40), least)
-        if x_range is not None:
-            axes.set_xlim(*x_range)
-        if linear is not None:
-            _symmetric_log(axes, linear)
-        for axis, logarithmic in (("x", log_x), ("y", log_y)):
-            if logarithmic:
-                _log(axes, axis)
-        if whole:
+            _equal(axes, (width - 70) / (top - 40), y.least)
+        if x.span is not None:
+            axes.set_xlim(*x.span)
+        if y.linear is not None:
+            _symmetric_log(axes, y.linear)
+        for name_of_axis, axis in (("x", x), ("y", y)):
+            if axis.log:
+                _log(axes, name_of_axis)
+        if y.counts:
             _count(axes)
-        if y_range is not None:
-            axes.set_ylim(*y_range)
-        elif linear is None and not (equal or log_y or whole):
-            _at_least(axes, least)
+        if y.span is not None:
+            axes.set_ylim(*y.span)
+        elif y.linear is None and not (equal or y.log or y.counts):
+            _at_least(axes, y.least)
         if corner is not None:
             _shade(axes, *corner)
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
+        axes.set_xlabel(x.label)
+        axes.set_ylabel(y.label)
         drawing.text(8 / width, 1 - 15 / height, title, fontsize=9.5, fontweight="bold", color="#222222")
         drawing.legend(
             *axes.get_legend_handles_labels(),
@@ -231,7 +241,7 @@ def draw(
         )
         buffer = io.StringIO()
         drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    empty = marks is None and not any(_shows(line, equal, least) for line in lines)
+    empty = marks is None and not any(_shows(line, equal, y.least) for line in lines)
     return Panel(name, title, _tidy(buffer.getvalue(), name, title), tall, empty)
 
 
@@ -325,7 +335,7 @@ def save_figure(
         Line(*thin(np.asarray(x, float), np.asarray(y, float)), label, style_of(i), points=label in points)
         for i, (label, (x, y)) in enumerate(curves.items())
     ]
-    panel = draw(file.stem, title, lines, x_label, y_label, equal=equal, log_x=log_x, log_y=log_y)
+    panel = draw(file.stem, title, lines, Axis(x_label, log=log_x), Axis(y_label, log=log_y), equal=equal)
     file.write_text(panel.svg, encoding="utf-8")
     return file
 
@@ -445,9 +455,8 @@ def _trajectories(curves: Sequence[Curve]) -> Figure | None:
                     f"Trajectory of the {body}",
                     lines,
                     "x [mm]",
-                    f"{across} [mm]",
+                    Axis(f"{across} [mm]", least=_SHOWN),
                     equal=True,
-                    least=_SHOWN,
                 )
             )
     if not panels:
@@ -473,7 +482,9 @@ def _wrenches(curves: Sequence[Curve]) -> Figure | None:
             for value, curve in zip(values, curves, strict=True)
         ]
         title = f"{kind} {'along' if kind == 'Force' else 'about'} {component[1]}"
-        panels.append(draw(f"wrench_{component}", title, lines, "time [s]", f"{title.lower()} [{unit}]", least=0.2))
+        panels.append(
+            draw(f"wrench_{component}", title, lines, "time [s]", Axis(f"{title.lower()} [{unit}]", least=0.2))
+        )
     return Figure("Forces and torques", f"Wrench {known[source]}, held over each tick.", panels)
 
 
@@ -483,7 +494,9 @@ def _kinetic_energy(curves: Sequence[Curve]) -> Figure | None:
     lines = [
         Line(curve.samples["time"], 1e3 * curve.samples["kinetic_energy"], curve.label, curve.style) for curve in curves
     ]
-    panel = draw("kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", "kinetic energy [mJ]", least=1e-3)
+    panel = draw(
+        "kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", Axis("kinetic energy [mJ]", least=1e-3)
+    )
     return Figure("Kinetic energy", "Kinetic energy of the tool.", [panel])
 
 
@@ -579,7 +592,7 @@ def _stack(balance: _Balance, unit: str, scale: float) -> list[Panel]:
             total = total + scale * balance.terms[name]
             lines.append(Line(*thin(balance.time, total, _AREA), _NAMES[name], Style(colour), area=True))
     title = "Where the energy is, and where it went"
-    return [draw("energy_stack", title, lines, "time [s]", f"energy, stacked [{unit}]", least=1e-3)]
+    return [draw("energy_stack", title, lines, "time [s]", Axis(f"energy, stacked [{unit}]", least=1e-3))]
 
 
 def _over_time(
@@ -589,7 +602,7 @@ def _over_time(
         Line(*thin(curve.samples["time"], scale * value), curve.label, curve.style)
         for curve, value in zip(curves, values, strict=True)
     ]
-    return draw(name, title, lines, "time [s]", f"energy [{unit}]", least=1e-3)
+    return draw(name, title, lines, "time [s]", Axis(f"energy [{unit}]", least=1e-3))
 
 
 def _energy_table(curves: Sequence[Curve]) -> list[list[str]]:

@@ -16,6 +16,7 @@ from haptic_bench.analysis.figures import (
     BUCKETS,
     ORANGE,
     VERMILION,
+    Axis,
     Figure,
     Line,
     Panel,
@@ -403,7 +404,7 @@ def _of_periods(health: Health) -> Panel:
     below = 2.0 * min(lowest, -LINEAR) if lowest < -LINEAR else -1.15 * LINEAR  # marks stand below the curve
     title = f"Period, from the nominal {1e3 / health.rate:.4g} ms"
     return draw(
-        "health_period", title, [line], "time [s]", "deviation [us]", linear=LINEAR, marks=_marks(health, below)
+        "health_period", title, [line], "time [s]", Axis("deviation [us]", linear=LINEAR), marks=_marks(health, below)
     )
 
 
@@ -417,7 +418,7 @@ def _of_round_trips(health: Health) -> Panel:
     ]
     above = 1.4 * max(period, float(values.max(initial=0.0)))
     marks = _marks(health, above)
-    return draw("health_round_trip", "Round trip", lines, "time [s]", "round trip [us]", log_y=True, marks=marks)
+    return draw("health_round_trip", "Round trip", lines, "time [s]", Axis("round trip [us]", log=True), marks=marks)
 
 
 def _of_distribution(health: Health) -> Panel:
@@ -433,10 +434,8 @@ def _of_distribution(health: Health) -> Panel:
         "health_distribution",
         "How many took longer",
         lines,
-        "time [us]",
-        "part that took longer [%]",
-        log_x=True,
-        log_y=True,
+        Axis("time [us]", log=True),
+        Axis("part that took longer [%]", log=True),
     )
 
 
@@ -462,4 +461,6 @@ def _of_age(health: Health) -> Panel:
         Style(BLUE, width=0.9),
         steps=True,
     )
-    return draw("health_command_age", "Age of the rendered command", [line], "time [s]", "age [ticks]", whole=True)
+    return draw(
+        "health_command_age", "Age of the rendered command", [line], "time [s]", Axis("age [ticks]", counts=True)
+    )

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, ORANGE, Figure, Line, Panel, Style, draw, style_of, thin
+from haptic_bench.analysis.figures import BLUE, ORANGE, Axis, Figure, Line, Panel, Style, draw, style_of, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.linkage_motion import METRICS, Held, LinkageStudy, blocks, declared
@@ -113,8 +113,8 @@ class ArmSingularity(LinkageStudy):
         joints = [Line(*thin(time, np.degrees(samples[f"q{i}"])), name, style_of(i)) for i, name in enumerate(JOINTS)]
         rates = [Line(*thin(time, samples[f"v{i}"]), name, style_of(i)) for i, name in enumerate(JOINTS)]
         panels = [
-            draw("joints", "(a) angles of the joints", joints, "time [s]", "angle [deg]", least=1.0),
-            draw("rates", "(b) angular velocities", rates, "time [s]", "angular velocity [rad/s]", least=0.1),
+            draw("joints", "(a) angles of the joints", joints, "time [s]", Axis("angle [deg]", least=1.0)),
+            draw("rates", "(b) angular velocities", rates, "time [s]", Axis("angular velocity [rad/s]", least=0.1)),
         ]
         held = Held.of(samples)
         singular = np.flatnonzero(np.diff(held.directions))
@@ -140,7 +140,11 @@ def _closely(samples: Samples, analysis: Analysis, row: int) -> Panel:
         force = np.linalg.norm(Held.of(run).across[:, :3], axis=1)
         lines.append(Line(run["time"], force, name, style, steps=True))
     return draw(
-        "closely", "(c) blocked force, around a change of rank", lines, "time [s]", "force [N]", x_range=(first, last)
+        "closely",
+        "(c) blocked force, around a change of rank",
+        lines,
+        Axis("time [s]", span=(first, last)),
+        "force [N]",
     )
 
 

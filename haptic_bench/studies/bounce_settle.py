@@ -22,6 +22,7 @@ from haptic_bench.analysis.figures import (
     BLUE,
     ORANGE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -414,8 +415,14 @@ def _walls(trial: Trial, references: Mapping[str, Samples]) -> Figure | None:
     if not heights:
         return None
     panels = [
-        draw("wall_height", "(a) height of the ball", heights, "time [s]", "height above the floor [mm]", least=1e-3),
-        draw("wall_force", "(b) force of the floor", forces, "time [s]", "force on the ball [N]", least=1e-3),
+        draw(
+            "wall_height",
+            "(a) height of the ball",
+            heights,
+            "time [s]",
+            Axis("height above the floor [mm]", least=1e-3),
+        ),
+        draw("wall_force", "(b) force of the floor", forces, "time [s]", Axis("force on the ball [N]", least=1e-3)),
     ]
     text = (
         "The ball falls on a penalty, contact.stiffness and contact.damping, without an impulse. THESIS (4.5) has no "
@@ -457,10 +464,8 @@ def _heights(curve: Curve) -> Figure:
                 f"height_{name}",
                 f"({letter}) {name}",
                 lines,
-                "time [s]",
-                "height above the floor [mm]",
-                x_range=(0.0, shown),
-                least=1e-3,
+                Axis("time [s]", span=(0.0, shown)),
+                Axis("height above the floor [mm]", least=1e-3),
                 marks=_marks(motion, getattr(motion, f"{name}_struck"), at),
             )
         )
@@ -470,10 +475,8 @@ def _heights(curve: Curve) -> Figure:
             "tilt",
             "(c) tilt of the cube",
             [tilt],
-            "time [s]",
-            "angle to its nearest side [deg]",
-            x_range=(0.0, shown),
-            least=1e-3,
+            Axis("time [s]", span=(0.0, shown)),
+            Axis("angle to its nearest side [deg]", least=1e-3),
             marks=Line(
                 motion.time[motion.cube_struck],
                 np.degrees(motion.tilt[motion.cube_struck]),
@@ -509,14 +512,13 @@ def _bounce_heights(curves: Sequence[Curve], *, of_trial: bool = False) -> Figur
             lines.append(Line(x, 1e3 * theory, label, Style(BLACK, (5, 1.8), 1.0)))
     panels = []
     if lines:
-        axes = ("bounce", "height reached [mm]")
+        axes = ("bounce", Axis("height reached [mm]", log=True))
         panels.append(
             draw(
                 "bounce_heights",
                 "(d) heights of the ball's bounces" if of_trial else "Heights of the ball's bounces",
                 lines,
                 *axes,
-                log_y=True,
             )
         )
     head = [
@@ -550,8 +552,8 @@ def _sweep_heights(curves: Sequence[Curve]) -> Figure:
             Line(motion.time, 1e3 * getattr(motion, name), curve.label, curve.style)
             for motion, curve in zip(motions, curves, strict=True)
         ]
-        axes = ("time [s]", "height above the floor [mm]")
-        panels.append(draw(f"height_{name}", f"({letter}) {name}", lines, *axes, least=1e-3))
+        axes = ("time [s]", Axis("height above the floor [mm]", least=1e-3))
+        panels.append(draw(f"height_{name}", f"({letter}) {name}", lines, *axes))
     return Figure("Bouncing, then steady", "Height of the lowest point of each body.", panels)
 
 

@@ -23,6 +23,7 @@ from haptic_bench.analysis.figures import (
     GREEN,
     ORANGE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -323,14 +324,13 @@ def _path(trial: Trial, samples: Samples) -> Figure:
     struck = samples["colliding"] > 0
     marks = Line(x[struck], y[struck], "collisions", Style(GREEN))
     panels = [
-        draw("path", "(a) path of the tool", lines, "x [mm]", "y [mm]", equal=True, least=1.0, marks=marks),
+        draw("path", "(a) path of the tool", lines, "x [mm]", Axis("y [mm]", least=1.0), equal=True, marks=marks),
         draw(
             "motion",
             "(b) coordinates of the tool",
             [Line(time, x, "x", Style(BLUE)), Line(time, y, "y", Style(ORANGE, (5, 1.8)))],
             "time [s]",
-            "position [mm]",
-            least=1.0,
+            Axis("position [mm]", least=1.0),
             marks=Line(time[struck], x[struck], "collisions", Style(GREEN)),
         ),
     ]
@@ -370,8 +370,7 @@ def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) ->
                     f"({next(letters)}) {kind} of {row.label}, collisions left out",
                     lines,
                     "time [s]",
-                    f"{kind} [{unit}]",
-                    y_range=(float(low) - room, float(high) + room),
+                    Axis(f"{kind} [{unit}]", span=(float(low) - room, float(high) + room)),
                 )
             )
     for row in [row for row in rows if row.force][:1]:
@@ -391,8 +390,7 @@ def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) ->
                     f"({next(letters)}) {row.label} is switched {word}",
                     lines,
                     "time [s]",
-                    "force [N]",
-                    y_range=(float(inside.min()) - room, float(inside.max()) + room),
+                    Axis("force [N]", span=(float(inside.min()) - room, float(inside.max()) + room)),
                 )
             )
     residual = Line(samples["time"], np.maximum(samples["residual_holonomic"], 1e-18), "this run", Style(BLUE))
@@ -402,8 +400,7 @@ def _switching(curve: Curve, beside: Sequence[Curve], finer: Sequence[Curve]) ->
             f"({next(letters)}) residual of the constraints that hold",
             [residual],
             "time [s]",
-            "residual [m, rad]",
-            log_y=True,
+            Axis("residual [m, rad]", log=True),
         )
     )
     table = [["steepest slope while switched", "force [N/s]", "torque [N m/s]"]]
@@ -438,7 +435,7 @@ def _sweep(curves: Sequence[Curve]) -> Figure:
     )
     for letter, (column, title, label, scale) in zip("ab", quantities, strict=True):
         lines = [Line(*thin(c.samples["time"], scale * c.samples[column]), c.label, c.style) for c in curves]
-        panels.append(draw(column, f"({letter}) {title}", lines, "time [s]", label, least=1e-3))
+        panels.append(draw(column, f"({letter}) {title}", lines, "time [s]", Axis(label, least=1e-3)))
     table: list[list[Any]] = [["", "residual", "steepest slope of a force [N/s]", "collisions"]]
     for curve in curves:
         metrics = _metrics(curve.trial, curve.trial.world, curve.samples)

@@ -22,6 +22,7 @@ from haptic_bench.analysis.figures import (
     PURPLE,
     SKY,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -765,10 +766,8 @@ def _trajectories(name: str, title: str, caption: str, curves: Sequence[Curve]) 
                 f"{name}_b",
                 "(b) along the right wall",
                 lines(from_corner),
-                "x from the corner [mm]",
-                "y from the corner [mm]",
-                x_range=(-0.4 * depth_x, 1.12 * depth_x),
-                y_range=_with_margin(inside),
+                Axis("x from the corner [mm]", span=(-0.4 * depth_x, 1.12 * depth_x)),
+                Axis("y from the corner [mm]", span=_with_margin(inside)),
                 corner=(0.0, 0.0),
             )
         )
@@ -779,10 +778,8 @@ def _trajectories(name: str, title: str, caption: str, curves: Sequence[Curve]) 
                 f"{name}_c",
                 "(c) along the lower wall",
                 lines(from_corner),
-                "x from the corner [mm]",
-                "y from the corner [mm]",
-                x_range=_with_margin(inside),
-                y_range=(-1.12 * depth_y, 0.4 * depth_y),
+                Axis("x from the corner [mm]", span=_with_margin(inside)),
+                Axis("y from the corner [mm]", span=(-1.12 * depth_y, 0.4 * depth_y)),
                 corner=(0.0, 0.0),
             )
         )
@@ -805,8 +802,8 @@ def _forces(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> 
         ]
 
     panels = [
-        draw("force_x", "(a) force along x", lines("fx"), "time [s]", "force along x [N]", linear=1.0),
-        draw("torque", "(b) torque", lines("tz"), "time [s]", "torque [N m]", least=0.2),
+        draw("force_x", "(a) force along x", lines("fx"), "time [s]", Axis("force along x [N]", linear=1.0)),
+        draw("torque", "(b) torque", lines("tz"), "time [s]", Axis("torque [N m]", least=0.2)),
     ]
     for letter, component, time in zip("cd", ("fx", "fy"), impacts, strict=False):
         axis = component[1]
@@ -815,10 +812,8 @@ def _forces(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> 
                 f"force_impact_{letter}",
                 f"({letter}) force along {axis} from the {'first' if letter == 'c' else 'second'} impact on",
                 lines(component),
-                "time [s]",
-                f"force along {axis} [N]",
-                linear=1.0,
-                x_range=(time - 0.02, time + 0.13),
+                Axis("time [s]", span=(time - 0.02, time + 0.13)),
+                Axis(f"force along {axis} [N]", linear=1.0),
             )
         )
     text = "Wrench rendered to the hand, held over each tick; axes of force are linear up to 1 N. "
@@ -829,11 +824,11 @@ def _energies(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -
     lines = [
         Line(c.samples["time"], 1e3 * kinetic_energy(c.trial.experiment, c.samples), c.label, c.style) for c in curves
     ]
-    axes = ("time [s]", "kinetic energy [mJ]")
-    panels = [draw("kinetic_energy_a", "(a) whole run", lines, *axes)]
+    energy = "kinetic energy [mJ]"
+    panels = [draw("kinetic_energy_a", "(a) whole run", lines, "time [s]", energy)]
     if impacts:
         shown = (impacts[0] - 0.06, impacts[min(1, len(impacts) - 1)] + 0.2)
-        panels.append(draw("kinetic_energy_b", "(b) impacts", lines, *axes, x_range=shown))
+        panels.append(draw("kinetic_energy_b", "(b) impacts", lines, Axis("time [s]", shown), energy))
     return Figure("Kinetic energy of the hand", caption, panels)
 
 

@@ -8,7 +8,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Curve, Figure, Line, Panel, Style, draw, thin
+from haptic_bench.analysis.figures import (
+    BLACK,
+    BLUE,
+    ORANGE,
+    VERMILION,
+    Axis,
+    Curve,
+    Figure,
+    Line,
+    Panel,
+    Style,
+    draw,
+    thin,
+)
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.exact_tools import pose_errors
@@ -173,18 +186,16 @@ class Crank(LinkageStudy):
                 "(a) angular velocity",
                 lines,
                 "time [s]",
-                "angular velocity [rad/s]",
-                least=1e-3,
+                Axis("angular velocity [rad/s]", least=1e-3),
                 marks=Line(time[rows], rate[rows], "dead points", Style(VERMILION)),
             ),
-            draw("rate_over_angle", "(b) over the angle", over, "turns", "angular velocity [rad/s]", least=1e-3),
+            draw("rate_over_angle", "(b) over the angle", over, "turns", Axis("angular velocity [rad/s]", least=1e-3)),
             draw(
                 "leverage",
                 "(c) part of the hand's force that turns the crank",
                 [Line(*thin(time, _leverage(samples)), "this run", Style(BLUE))],
                 "time [s]",
-                "part of the force",
-                y_range=(-0.02, 1.02),
+                Axis("part of the force", span=(-0.02, 1.02)),
             ),
         ]
         text = (
@@ -196,7 +207,7 @@ class Crank(LinkageStudy):
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
         """Angular velocities, then as of all linkages."""
         lines = [Line(*thin(c.samples["time"], c.samples["v0"]), c.label, c.style) for c in curves]
-        panel: Panel = draw("rate", "Angular velocity", lines, "time [s]", "angular velocity [rad/s]", least=1e-3)
+        panel: Panel = draw("rate", "Angular velocity", lines, "time [s]", Axis("angular velocity [rad/s]", least=1e-3))
         return [Figure("The crank", "Angular velocity of the crank.", [panel]), *super().sweep_figures(curves)]
 
 

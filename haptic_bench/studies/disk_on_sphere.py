@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
+from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_bench.studies.common import exact_tools
@@ -211,10 +211,10 @@ def _accuracy(trial: Trial, samples: Samples) -> Figure:
     ]
     least = 0.1 if device else exact_tools.SHOWN
     panels = [
-        draw("radial_error", "A  Distance from the sphere", radial, "time [s]", f"error [{unit}m]", least=least),
-        draw("normal_error", "B  Axis from the normal", normal, "time [s]", f"error [{unit}rad]", least=least),
-        draw("radial_force", "C  Force along the normal, outward", forces, "time [s]", "force [N]", least=1.0),
-        draw("angles", "Euler angles of the disk", spin, "time [s]", "angle [rad]", least=0.1),
+        draw("radial_error", "A  Distance from the sphere", radial, "time [s]", Axis(f"error [{unit}m]", least=least)),
+        draw("normal_error", "B  Axis from the normal", normal, "time [s]", Axis(f"error [{unit}rad]", least=least)),
+        draw("radial_force", "C  Force along the normal, outward", forces, "time [s]", Axis("force [N]", least=1.0)),
+        draw("angles", "Euler angles of the disk", spin, "time [s]", Axis("angle [rad]", least=0.1)),
     ]
     caption = (
         "A to C as in FAULRING figure 11, where a device was measured. The constraint answers the push along the "

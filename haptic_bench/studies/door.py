@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Figure, Line, Style, draw, thin
+from haptic_bench.analysis.figures import BLACK, BLUE, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.linkage_motion import (
@@ -145,8 +145,7 @@ class Door(LinkageStudy):
                 "(b) force of the frame at the handle",
                 [Line(*thin(time, force), "frame", Style(VERMILION), steps=True)],
                 "time [s]",
-                "force [N]",
-                least=0.1,
+                Axis("force [N]", least=0.1),
             ),
         ]
         return [Figure("The door", "Angle of the door, and what its frame does to the hand.", panels)]

@@ -25,6 +25,7 @@ from haptic_bench.analysis.figures import (
     BLUE,
     ORANGE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -456,7 +457,7 @@ def _claims(trial: Trial, impacts: Mapping[str, Impact]) -> list[Claim]:
     ]
 
 
-_SLIP_AXES = ("normal impulse [N s]", "slip velocity, forward [m/s]")
+_SLIP_AXES = ("normal impulse [N s]", Axis("slip velocity, forward [m/s]", least=1e-3))
 _PATH_TEXT = (
     "Slip of the contact as the normal impulse grows, by the equations of Routh: friction slows it until it stops; "
     "then it sticks, or slides the way in which the coupling of normal and tangent drives it. "
@@ -485,7 +486,7 @@ def _paths(trial: Trial, runs: Mapping[str, Mapping[str, Impact]]) -> Figure:
                     0, Line(_at(end.normal), _at(end.after[0]), _long(name, trial), Style(colour), points=True)
                 )
         state = WORDS[body][path.state]
-        panels.append(draw(f"slip_{body}", f"({letter}) {body}: {state}", lines, *_SLIP_AXES, least=1e-3))
+        panels.append(draw(f"slip_{body}", f"({letter}) {body}: {state}", lines, *_SLIP_AXES))
     text = _PATH_TEXT + "Points: where the simulated impacts end."
     return Figure("Slip during the impact", text, panels, _table(trial, runs))
 
@@ -639,7 +640,7 @@ def _sweep_paths(curves: Sequence[Curve]) -> Figure:
             impact = impact_of(curve.trial, body, curve.samples)
             path = impact.theory if impact else planned(curve.trial.experiment, body)
             lines.append(Line(path.normal, path.slip, curve.label, curve.style))
-        panels.append(draw(f"slip_{body}", f"({letter}) {body}", lines, *_SLIP_AXES, least=1e-3))
+        panels.append(draw(f"slip_{body}", f"({letter}) {body}", lines, *_SLIP_AXES))
     table = [["", "ball", "slip after [m/s]", "rod", "slip after [m/s]"]]
     for curve in curves:
         row = [curve.label]
@@ -666,7 +667,7 @@ def _over_time(curves: Sequence[Curve]) -> Figure:
             for c in curves
         ]
         axis = "slip velocity, forward [m/s]"
-        panels.append(draw(f"time_{body}", f"({letter}) {body}", lines, "time [s]", axis, least=1e-3))
+        panels.append(draw(f"time_{body}", f"({letter}) {body}", lines, "time [s]", Axis(axis, least=1e-3)))
     return Figure(
         "Slip over time",
         "Velocity along the floor of the point that touches it, or is next to. After the impact the rod turns, which "

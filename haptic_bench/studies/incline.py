@@ -20,6 +20,7 @@ from haptic_bench.analysis.figures import (
     GREEN,
     PURPLE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -351,7 +352,7 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
     y_way = [line.y[line.x <= first] for line in way]
     low, high = min(y.min() for y in y_way), max(y.max() for y in y_way)
     panels = [
-        draw(f"{name}_speed", "(a) speed along the slope", lines, "time [s]", "speed downhill [m/s]", least=1e-4),
+        draw(f"{name}_speed", "(a) speed along the slope", lines, "time [s]", Axis("speed downhill [m/s]", least=1e-4)),
         draw(
             f"{name}_ratio",
             "(b) friction over normal force",
@@ -363,10 +364,10 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
             f"{name}_way",
             "(c) way along the slope, at the beginning",
             way,
-            "time [s]",
-            "way downhill [µm]",
-            x_range=(0.0, first),
-            y_range=(float(low - 0.05 * (high - low)), float(high + 0.05 * (high - low)) or 1.0),
+            Axis("time [s]", span=(0.0, first)),
+            Axis(
+                "way downhill [µm]", span=(float(low - 0.05 * (high - low)), float(high + 0.05 * (high - low)) or 1.0)
+            ),
         ),
     ]
     sliding = [Line(c.samples["time"], c.samples["sliding_contacts"], c.label, c.style, steps=True) for c in curves]
@@ -375,10 +376,8 @@ def _slide(name: str, title: str, curves: Sequence[Curve]) -> Figure:
             f"{name}_sliding",
             "(d) contacts that slide, at the beginning",
             sliding,
-            "time [s]",
-            "contacts",
-            x_range=(0.0, first),
-            whole=True,
+            Axis("time [s]", span=(0.0, first)),
+            Axis("contacts", counts=True),
         )
     )
     angle, limit = _scene(trial).angle, math.degrees(law.friction_angle)
@@ -420,7 +419,7 @@ def _over_angle(curves: Sequence[Curve]) -> Figure:
         shown = np.unique(np.concatenate([np.linspace(0.0, max(largest, 1.05 * limit), 300), [limit, limit + 1e-9]]))
         values = np.array([replace(law, angle=math.radians(angle)).acceleration for angle in shown])
         lines.append(Line(shown, values, text, _LAW))
-    axes = ("angle of the slope [deg]", "acceleration downhill [m/s²]")
+    axes = Axis("angle of the slope [deg]"), Axis("acceleration downhill [m/s²]")
     panels = [draw("acceleration", "(a) acceleration of the block", lines, *axes)]
     limit = math.degrees(next(iter(laws)).friction_angle)
     near = [abs(_scene(curve.trial).angle - limit) for curve in curves]
@@ -431,9 +430,8 @@ def _over_angle(curves: Sequence[Curve]) -> Figure:
                 "acceleration_near",
                 "(b) near the angle of friction",
                 lines,
-                *axes,
-                x_range=(0.85 * limit, 1.15 * limit),
-                y_range=(-0.05 * law.sliding, 1.05 * law.sliding),
+                replace(axes[0], span=(0.85 * limit, 1.15 * limit)),
+                replace(axes[1], span=(-0.05 * law.sliding, 1.05 * law.sliding)),
             )
         )
     table = [["angle of the slope [deg]", "Coulomb's law [m/s²]", *(f"{label or 'found'} [m/s²]" for label in groups)]]
@@ -533,7 +531,7 @@ class Incline(Study):
         if len(curves) > MOST_CURVES and made:
             return made
         speeds = [Line(*thin(c.samples["time"], c.samples["speed"]), c.label, c.style) for c in curves]
-        panel = draw("speed", "Speed along the slope", speeds, "time [s]", "speed downhill [m/s]", least=1e-4)
+        panel = draw("speed", "Speed along the slope", speeds, "time [s]", Axis("speed downhill [m/s]", least=1e-4))
         made.append(Figure("Speed", "Speed of the block along the slope, downhill positive.", [panel]))
         energies = energy_figure(curves)
         return made + ([energies] if energies is not None else [])

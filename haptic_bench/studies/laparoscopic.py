@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, Line, Style, draw, thin
+from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_bench.studies.common.linkage_motion import ACROSS, CALLED, METRICS, Held, LinkageStudy, blocks, declared
@@ -165,15 +165,15 @@ class Laparoscopic(LinkageStudy):
             for c, colour in (("fx", BLUE), ("fy", GREEN), ("fz", VERMILION))
         ]
         panels = [
-            draw("lever", "(a) handle and tip from above", lever, "x [mm]", "y [mm]", equal=True, least=1.0),
-            draw("depth", "(b) height of the tip", depth, "time [s]", "z [mm]", least=1.0),
-            draw("ratio", "(c) tip by handle, across the shaft", ratios, "time [s]", "ratio", least=0.1),
-            draw("tissue", "(d) force of the tissue at the handle", force, "time [s]", "force [N]", least=0.1),
+            draw("lever", "(a) handle and tip from above", lever, "x [mm]", Axis("y [mm]", least=1.0), equal=True),
+            draw("depth", "(b) height of the tip", depth, "time [s]", Axis("z [mm]", least=1.0)),
+            draw("ratio", "(c) tip by handle, across the shaft", ratios, "time [s]", Axis("ratio", least=0.1)),
+            draw("tissue", "(d) force of the tissue at the handle", force, "time [s]", Axis("force [N]", least=0.1)),
         ]
         if "hand_px" in samples.names:
             gap = Line(*thin(time, 1e3 * entry_error(samples.pose("hand"))), "device", Style(VERMILION))
             title = "(e) shaft in the device's hand from the entry point"
-            panels.append(draw("entry", title, [gap], "time [s]", "distance [mm]", least=1e-3))
+            panels.append(draw("entry", title, [gap], "time [s]", Axis("distance [mm]", least=1e-3)))
         text = (
             "The entry point is a fulcrum: tip and handle go against each other, in the ratio of the lengths of the "
             "shaft below and above it. The ratio is not shown where the handle hardly moves."

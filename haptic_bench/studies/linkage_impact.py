@@ -17,7 +17,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Curve, Figure, Line, Panel, Style, draw
+from haptic_bench.analysis.figures import BLACK, BLUE, VERMILION, Axis, Curve, Figure, Line, Panel, Style, draw
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running.offline import Sink
@@ -284,7 +284,7 @@ class LinkageImpact(Study):
         energy = Figure(
             "Kinetic energy after one collision",
             "Points: the simulated arm. Lines: equation 4.27 of THESIS with the factor 1/2 that is missing in print.",
-            [draw("energy", "Kinetic energy after the collision", lines, *_ENERGY_AXES, least=0.1)],
+            [draw("energy", "Kinetic energy after the collision", lines, _RESTITUTION, Axis(_ENERGY, least=0.1))],
             _energy_table({curve.label: (curve.trial, curve.samples) for curve in curves}),
         )
         return [energy, _velocities(curves)]
@@ -406,7 +406,7 @@ def _all(measured: Mapping[str, float | None], holds: Callable[[float], bool]) -
     return all(map(holds, values)) if len(values) == len(measured) else None
 
 
-_ENERGY_AXES = ("coefficient of restitution", "kinetic energy [J]")
+_RESTITUTION, _ENERGY = "coefficient of restitution", "kinetic energy [J]"
 
 
 def _energy_panel(name: str, title: str, trial: Trial, samples: Samples) -> Panel:
@@ -418,7 +418,7 @@ def _energy_panel(name: str, title: str, trial: Trial, samples: Samples) -> Pane
         Line(e, samples["kinetic_energy_before"], "before", Style(BLACK, (5, 1.8), 1.0)),
     ]
     top = 1.08 * max(float(samples["kinetic_energy_before"].max()), float(samples["kinetic_energy_after"].max()), 1e-9)
-    return draw(name, title, lines, *_ENERGY_AXES, y_range=(-0.04 * top, top))
+    return draw(name, title, lines, _RESTITUTION, Axis(_ENERGY, (-0.04 * top, top)))
 
 
 def _places(runs: Mapping[str, tuple[Trial, Samples]]) -> Figure:
@@ -428,12 +428,12 @@ def _places(runs: Mapping[str, tuple[Trial, Samples]]) -> Figure:
         heights = np.array([scene_of(trial.experiment).contact_height for trial, _ in runs.values()])
         left = np.array([_part_left(run, e) or 0.0 for _, run in runs.values()])
         lines.append(Line(heights, 100.0 * left, text, style, points=True))
-    axes = "height of the obstacle [m]", "kinetic energy left [%]"
+    axes = "height of the obstacle [m]", Axis("kinetic energy left [%]", least=1.0)
     return Figure(
         "Where the arm is struck",
         "THESIS says that a plastic collision of the distal link takes all kinetic energy. Of uniform rods that turn "
         "as these it does so in one place, in which figure 4.12(b) strikes it.",
-        [draw("places", "Kinetic energy left", lines, *axes, least=1.0)],
+        [draw("places", "Kinetic energy left", lines, *axes)],
     )
 
 
@@ -449,8 +449,14 @@ def _both_move(runs: Mapping[str, tuple[Trial, Samples]]) -> Figure:
         energies.append(Line(at, theory, f"{name}, closed form", replace(styles[name], width=1.0)))
         speeds.append(Line(e, np.hypot(run["v2"], run["v3"]), name, styles[name], points=True))
     panels = [
-        draw("moving_energy", "(a) kinetic energy of both after", energies, *_ENERGY_AXES, least=0.1),
-        draw("moving_speed", "(b) obstacle", speeds, _ENERGY_AXES[0], "speed of the obstacle after [m/s]", least=0.1),
+        draw("moving_energy", "(a) kinetic energy of both after", energies, _RESTITUTION, Axis(_ENERGY, least=0.1)),
+        draw(
+            "moving_speed",
+            "(b) obstacle",
+            speeds,
+            _RESTITUTION,
+            Axis("speed of the obstacle after [m/s]", least=0.1),
+        ),
     ]
     mass = scene_of(next(iter(runs.values()))[0].experiment).obstacle_mass
     return Figure(
@@ -472,8 +478,7 @@ def _velocities(curves: Sequence[Curve]) -> Figure:
                 f"({letter}) joint of the {which} link",
                 lines,
                 "coefficient of restitution",
-                "joint velocity after [rad/s]",
-                least=0.1,
+                Axis("joint velocity after [rad/s]", least=0.1),
             )
         )
     return Figure("Joint velocities after the collision", "The arm turns to the left where they are positive.", panels)

@@ -22,6 +22,7 @@ from haptic_bench.analysis.figures import (
     GREEN,
     ORANGE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -246,7 +247,7 @@ class LinkageTopology(Study):
             ]
             title = f"({letter}) {variant.control}" + (", this run" if variant == own else "")
             name = f"path_{hold}_{variant.dynamics}_{'penalties' if variant.penalty else 'free'}"
-            panels.append(draw(name, title, lines, "x [mm]", "y [mm]", equal=True, least=10.0))
+            panels.append(draw(name, title, lines, "x [mm]", Axis("y [mm]", least=10.0), equal=True))
         where = self.FIGURES.get(hold)
         caption = "Trajectories of the user's hand on the device and of the held link in the simulation"
         caption += f", beside {where} of THESIS: {self.LETTERS}." if where else "."
@@ -276,7 +277,13 @@ class LinkageTopology(Study):
                 letter = "abcdef"[len(panels)]
                 title = f"({letter}) {hold} link: {title}"
                 panels.append(
-                    draw(f"{name}_{hold}", title, lines, "time [s]", label, whole=counts, least=0.0 if counts else 1e-2)
+                    draw(
+                        f"{name}_{hold}",
+                        title,
+                        lines,
+                        "time [s]",
+                        Axis(label, counts=counts, least=0.0 if counts else 1e-2),
+                    )
                 )
         ordered = sorted(runs.items(), key=lambda one: (holds.index(one[0].hold), CONTROLS.index(one[0].key)))
         head = ["Distance of hand and tool [mm]", "start", "1 s", "2 s", "largest"]
@@ -315,7 +322,7 @@ class LinkageTopology(Study):
             path = 1e3 * run.group("tool", "px", "py")
             lines.append(Line(path[:, 0], path[:, 1], "hand of the tool", Style(BLUE)))
             title = f"({letter}) held by the {hold} link"
-            panels.append(draw(f"arm_{hold}", title, lines, "x [mm]", "y [mm]", equal=True, least=10.0))
+            panels.append(draw(f"arm_{hold}", title, lines, "x [mm]", Axis("y [mm]", least=10.0), equal=True))
         return Figure("The linkage", f"Positions of the linkage, {own.control}, beside {self.START} of THESIS.", panels)
 
     def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
@@ -329,7 +336,7 @@ class LinkageTopology(Study):
                 Line(*thin(c.samples["time"], scale * c.samples[column]), c.label, c.style, steps=scale == 1.0)
                 for c in curves
             ]
-            panels.append(draw(name, title, lines, "time [s]", label, whole=scale == 1.0))
+            panels.append(draw(name, title, lines, "time [s]", Axis(label, counts=scale == 1.0)))
         return [Figure("Drift", "Distance of the hand from the tool.", panels), *trial_figures(curves)]
 
 

@@ -21,6 +21,7 @@ from haptic_bench.analysis.figures import (
     PURPLE,
     SKY,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -710,7 +711,9 @@ def _motion(name: str, title: str, caption: str, curves: Sequence[Curve]) -> Fig
         steps = key == "friction"  # held over a tick
         whole = [Line(*thin(c.samples["time"], scale * c.samples[column]), c.label, c.style, steps) for c in curves]
         letter = "abcdef"[2 * i]
-        panels.append(draw(f"{name}_{key}", f"({letter}) {text}", whole, "time [s]", f"{text} [{unit}]", least=1e-3))
+        panels.append(
+            draw(f"{name}_{key}", f"({letter}) {text}", whole, "time [s]", Axis(f"{text} [{unit}]", least=1e-3))
+        )
         if zoom is not None:
             panels.append(zoom.draw(f"{name}_{key}_stiction", "abcdef"[2 * i + 1], column, text, fine_unit, fine))
     if zoom is not None:
@@ -770,10 +773,8 @@ class _Zoom:
             name,
             f"({letter}) {text}, first stiction",
             lines,
-            "time since the end of the first slip [s]",
-            f"{text} [{unit}]",
-            x_range=(-before, self.duration),
-            y_range=(float(low - margin), float(high + margin)),
+            Axis("time since the end of the first slip [s]", span=(-before, self.duration)),
+            Axis(f"{text} [{unit}]", span=(float(low - margin), float(high + margin))),
         )
 
 
@@ -790,9 +791,8 @@ def _characteristics(curves: Sequence[Curve]) -> Figure:
         "characteristic",
         "Friction on the peg over its sliding velocity",
         lines,
-        "sliding velocity [mm/s]",
+        Axis("sliding velocity [mm/s]", span=(-5e3 * band, 5e3 * band)),
         "friction on the peg [N]",
-        x_range=(-5e3 * band, 5e3 * band),
     )
     return Figure(
         "Friction near rest",
@@ -842,10 +842,10 @@ def _creep(slot: Slot, curves: Sequence[Curve], printed: Sequence[Curve]) -> Fig
             path = slot.creep * LOAD * np.where(time < RAMP, time**2 / (2.0 * RAMP), time - 0.5 * RAMP)
             lines.append(Line(time, 1e6 * path, "theory of the classical model", Style(BLACK, (1.2, 2.2), 1.3)))
         axes, key = ("time [s]", "displacement [µm]"), "creep_printed" if form else "creep"
-        closely = (0.0, 2e6 * slot.breakaway)
+        closely = Axis(axes[1], (0.0, 2e6 * slot.breakaway))
         title = f"({letters[1]}) up to twice the breakaway distance{form}"
         panels.append(draw(key, f"({letters[0]}) under a static load{form}", lines, *axes))
-        panels.append(draw(f"{key}_bonds", title, lines, *axes, y_range=closely))
+        panels.append(draw(f"{key}_bonds", title, lines, axes[0], closely))
         table += [[c.label, _cell(_drift(c.samples), 1e6), _cell(_compliance(slot, c.samples), 1e6)] for c in of]
     return Figure(
         "Creep and compliance under a static load",

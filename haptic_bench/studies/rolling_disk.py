@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, Line, Style, draw
+from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Axis, Figure, Line, Style, draw
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, rotations
 from haptic_bench.studies.common import exact_tools
@@ -223,9 +223,8 @@ def _parking(trial: Trial, samples: Samples) -> Figure:
             Line(1e3 * x, 1e3 * y, "disk", Style("#7f9db9", width=1.1)),
         ],
         "x1 [mm]",
-        "x2 [mm]",
+        Axis("x2 [mm]", least=1.0),
         equal=True,
-        least=1.0,
         tall=True,
     )
     along, sideways = _displacement(samples)
@@ -240,8 +239,10 @@ def _parking(trial: Trial, samples: Samples) -> Figure:
     ]
     panels = [
         above,
-        draw("displacement", "Displacement, seen from the start", moved, "time [s]", "displacement [mm]", least=1.0),
-        draw("angles", "Heading and spin", turned, "time [s]", "angle [rad]", least=0.1),
+        draw(
+            "displacement", "Displacement, seen from the start", moved, "time [s]", Axis("displacement [mm]", least=1.0)
+        ),
+        draw("angles", "Heading and spin", turned, "time [s]", Axis("angle [rad]", least=0.1)),
     ]
     caption = (
         "Parallel parking: heading and speed swing in phase, so the disk rolls forward turned to one side and back "
@@ -279,11 +280,17 @@ def _accuracy(trial: Trial, samples: Samples) -> Figure:
         Line(*_thin(time, samples["lambda2"]), "tilt [N m]", Style(BLACK, (1.3, 1.3))),
     ]
     panels = [
-        draw("height_error", "A  Error of the height", height, "time [s]", f"error [{unit}m]", least=least),
-        draw("tilt_error", "B  Error of the upright orientation", tilt, "time [s]", f"error [{unit}rad]", least=least),
-        draw("rolling_velocity", "C  Rolling velocity", speed, "time [s]", "velocity [m/s]", least=1e-3),
-        draw("rolling_error", "D  Error of the rolling constraint", error, "time [s]", "error [%]", least=0.1),
-        draw("constraint_forces", "Forces of the constraints", forces, "time [s]", "multiplier", least=0.1),
+        draw("height_error", "A  Error of the height", height, "time [s]", Axis(f"error [{unit}m]", least=least)),
+        draw(
+            "tilt_error",
+            "B  Error of the upright orientation",
+            tilt,
+            "time [s]",
+            Axis(f"error [{unit}rad]", least=least),
+        ),
+        draw("rolling_velocity", "C  Rolling velocity", speed, "time [s]", Axis("velocity [m/s]", least=1e-3)),
+        draw("rolling_error", "D  Error of the rolling constraint", error, "time [s]", Axis("error [%]", least=0.1)),
+        draw("constraint_forces", "Forces of the constraints", forces, "time [s]", Axis("multiplier", least=0.1)),
     ]
     caption = (
         "A to D as in FAULRING figure 9, where a device was measured; D is |v - r ω| / (|v| + 1 mm/s), with the factor "

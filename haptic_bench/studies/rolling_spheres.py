@@ -21,6 +21,7 @@ from haptic_bench.analysis.figures import (
     ORANGE,
     PURPLE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -493,9 +494,21 @@ def _contact(curves: Sequence[Curve]) -> Figure:
         if "lambda1" in curve.samples.names
     ]
     panels = [
-        draw("distance", "Distance of the centres", distances, "time [s]", "distance [mm]", least=0.1),
-        draw("contact_error", "Contact error", errors, "time [s]", "|distance \N{MINUS SIGN} (R + r)| [m]", log_y=True),
-        draw("contact_force", "Force of the contact constraint", forces, "time [s]", "force, outward [N]", least=0.01),
+        draw("distance", "Distance of the centres", distances, "time [s]", Axis("distance [mm]", least=0.1)),
+        draw(
+            "contact_error",
+            "Contact error",
+            errors,
+            "time [s]",
+            Axis("|distance \N{MINUS SIGN} (R + r)| [m]", log=True),
+        ),
+        draw(
+            "contact_force",
+            "Force of the contact constraint",
+            forces,
+            "time [s]",
+            Axis("force, outward [N]", least=0.01),
+        ),
     ]
     table = [["", "contact after [s]", "regained after [s]", "error at the end [m]", "largest slip [m/s]"]]
     for curve, contact in pairs:
@@ -538,8 +551,8 @@ def _motion(curve: Curve) -> Figure:
     ]
     title = f"Seen level, from the longitude {middle:.2f} rad"
     panels = [
-        draw("position", "Latitude and longitude", position, "time [s]", "angle [rad]", least=0.01),
-        draw("orientation", "Euler angles of the small sphere", angles, "time [s]", "angle [rad]", least=0.01),
+        draw("position", "Latitude and longitude", position, "time [s]", Axis("angle [rad]", least=0.01)),
+        draw("orientation", "Euler angles of the small sphere", angles, "time [s]", Axis("angle [rad]", least=0.01)),
         draw("path", title, seen, "across [mm]", "up [mm]", equal=True),
     ]
     caption = (
@@ -562,7 +575,7 @@ def _rolling(curves: Sequence[Curve]) -> Figure:
         for curve, colour in zip(shown, (BLUE, PURPLE, GREEN, ORANGE, VERMILION) * len(shown), strict=False)
     ]
     panels = [
-        draw("slip", "Slip of the small sphere on the large one", slips, "time [s]", "slip [m/s]", least=1e-3),
+        draw("slip", "Slip of the small sphere on the large one", slips, "time [s]", Axis("slip [m/s]", least=1e-3)),
         draw("paths", "Where the small sphere goes", paths, "longitude [rad]", "latitude, above [rad]", equal=True),
     ]
     caption = (

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLUE, VERMILION, Curve, Figure, Line, Style, draw, energy_figure, style_of
+from haptic_bench.analysis.figures import (
+    BLUE,
+    VERMILION,
+    Axis,
+    Curve,
+    Figure,
+    Line,
+    Style,
+    draw,
+    energy_figure,
+    style_of,
+)
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.study import Study, scene_as
@@ -179,17 +190,17 @@ def _boxes(curve: Curve) -> Figure:
             for i, style in zip(chosen, styles, strict=True)
         ]
         axis = f"displacement {name} [{unit}]"
-        panels.append(draw(f"drift_{name}", f"({letter}) {name}", lines, "time [s]", axis, least=1e-3))
+        panels.append(draw(f"drift_{name}", f"({letter}) {name}", lines, "time [s]", Axis(axis, least=1e-3)))
     profile = [
         Line(scale * drift.across[-1], number, "sideways", Style(BLUE), points=True),
         Line(scale * drift.along[-1], number, "upward", Style(VERMILION), points=True),
     ]
-    axes = (f"displacement [{unit}]", "box, from below")
-    panels.append(draw("profile", "(c) all boxes at the end", profile, *axes, whole=True))
+    axes = (f"displacement [{unit}]", Axis("box, from below", counts=True))
+    panels.append(draw("profile", "(c) all boxes at the end", profile, *axes))
     tilts = [
         Line(drift.time, 1e6 * drift.tilt[:, i], f"box {i + 1}", style) for i, style in zip(chosen, styles, strict=True)
     ]
-    panels.append(draw("tilt", "(d) rotation", tilts, "time [s]", "rotation [µrad]", least=1e-6))
+    panels.append(draw("tilt", "(d) rotation", tilts, "time [s]", Axis("rotation [µrad]", least=1e-6)))
     text = "Displacement of the boxes from where they started. Box 1 stands on the floor."
     return Figure("Drift", text, panels)
 
@@ -206,8 +217,8 @@ def _runs(curves: Sequence[Curve]) -> Figure:
         for drift, curve in zip(drifts, curves, strict=True)
     ]
     panels = [
-        draw("drift", "(a) box that moved most", over_time, "time [s]", f"displacement [{unit}]", least=1e-3),
-        draw("top", "(b) uppermost box", top, "time [s]", f"displacement upward [{unit}]", least=1e-3),
+        draw("drift", "(a) box that moved most", over_time, "time [s]", Axis(f"displacement [{unit}]", least=1e-3)),
+        draw("top", "(b) uppermost box", top, "time [s]", Axis(f"displacement upward [{unit}]", least=1e-3)),
     ]
     table = [["", "largest drift [µm]", "largest rotation [µrad]", "gain in a step [nJ]"]]
     for drift, curve in zip(drifts, curves, strict=True):

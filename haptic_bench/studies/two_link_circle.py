@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from haptic_bench.analysis.claims import Claim, Quantity, Statement
-from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Figure, Line, Style, draw, thin
+from haptic_bench.analysis.figures import BLACK, BLUE, GREEN, VERMILION, Axis, Figure, Line, Style, draw, thin
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common import exact_tools, tracking
@@ -354,9 +354,14 @@ def _energies(trial: Trial, samples: Samples) -> Figure:
     if coasting is not None:
         marks = Line(time[[coasting.start]], np.zeros(1), "the operator lets go", Style(GREEN))
     panels = [
-        draw("link_energies", "A  Kinetic energy", energies, "time [s]", "energy [mJ]", least=1e-3, marks=marks),
+        draw("link_energies", "A  Kinetic energy", energies, "time [s]", Axis("energy [mJ]", least=1e-3), marks=marks),
         draw(
-            "tangential_speed", "B  Speed along the circle", speeds, "time [s]", "speed [m/s]", least=1e-3, marks=marks
+            "tangential_speed",
+            "B  Speed along the circle",
+            speeds,
+            "time [s]",
+            Axis("speed [m/s]", least=1e-3),
+            marks=marks,
         ),
     ]
     if has_device(samples):
@@ -366,7 +371,7 @@ def _energies(trial: Trial, samples: Samples) -> Figure:
             Line(*thin(time, 1e6 * along), "along the circle", DEVICE),
             Line(*thin(time, 1e6 * _radial(trial, samples, "hand")), "from the circle", Style(BLUE)),
         ]
-        panels.append(draw("device_error", "C  Error of the device", errors, "time [s]", "error [µm]", least=1.0))
+        panels.append(draw("device_error", "C  Error of the device", errors, "time [s]", Axis("error [µm]", least=1.0)))
     else:
         force = np.hypot(samples["env_fx"], samples["env_fy"])
         pushed = np.hypot(samples["operator_fx"], samples["operator_fy"])
@@ -374,7 +379,7 @@ def _energies(trial: Trial, samples: Samples) -> Figure:
             Line(*thin(time, force), "constraint, across the circle", Style(VERMILION)),
             Line(*thin(time, pushed), "operator, along it", Style(BLUE, (5, 1.8))),
         ]
-        panels.append(draw("forces", "Forces at the end point", forces, "time [s]", "force [N]", least=0.1))
+        panels.append(draw("forces", "Forces at the end point", forces, "time [s]", Axis("force [N]", least=0.1)))
     caption = (
         "As FAULRING figure 12. After the release dampers in the joints take energy all the time, while it moves "
         "between the links; the end point is faster where the linkage seen from it is lighter. Link 1 has no energy "

@@ -15,6 +15,7 @@ from haptic_bench.analysis.figures import (
     GREEN,
     ORANGE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -378,8 +379,8 @@ def _links(curve: Curve, motion: Motion) -> Figure:
     title = f"The links every 0.1 s, for {min(SHOWN, float(motion.time[-1])):g} s"
     panels = [
         draw("links", title, lines, "x [m]", "y [m]", equal=True, tall=True),
-        draw("angles", "Angles of the links", angles, "time [s]", "angle [rad]", least=0.1),
-        draw("forces", "Forces of the constraints", forces, "time [s]", "multiplier [N]", least=1.0),
+        draw("angles", "Angles of the links", angles, "time [s]", Axis("angle [rad]", least=0.1)),
+        draw("forces", "Forces of the constraints", forces, "time [s]", Axis("multiplier [N]", least=1.0)),
     ]
     caption = (
         "YUN figure 5, top. The links start apart, with the end point off its circle; the constraints put them "
@@ -406,8 +407,8 @@ def _decay(motion: Motion) -> Figure:
     table += [[name, *(f"{x:.4g}" for x in motion.c[row])] for name, row in rows if row < len(motion.time)]
     table.append(["at the end", *(f"{x:.4g}" for x in motion.c[-1])])
     panels = [
-        draw("constraints", "Constraints", lines, "time [s]", "c1, c2 [m], c3 [m²]", least=1e-3),
-        draw("constraints_log", "Constraints, logarithmic", logarithmic, "time [s]", "|c| [m, m²]", log_y=True),
+        draw("constraints", "Constraints", lines, "time [s]", Axis("c1, c2 [m], c3 [m²]", least=1e-3)),
+        draw("constraints_log", "Constraints, logarithmic", logarithmic, "time [s]", Axis("|c| [m, m²]", log=True)),
     ]
     caption = (
         "YUN figure 5, bottom: not met at the start, enforced after about 1 s. They decay as "
@@ -430,8 +431,10 @@ def _as_pendulum(motion: Motion) -> Figure | None:
         Line(*thin(time, off[:, 1]), "link 2", Style(VERMILION, (5, 1.8))),
     ]
     panels = [
-        draw("pendulum", "Angle of link 1", angles, "time [s]", "theta1 [rad]", least=0.1),
-        draw("pendulum_error", "Difference from the pendulum", differences, "time [s]", "angle [µrad]", least=0.01),
+        draw("pendulum", "Angle of link 1", angles, "time [s]", Axis("theta1 [rad]", least=0.1)),
+        draw(
+            "pendulum_error", "Difference from the pendulum", differences, "time [s]", Axis("angle [µrad]", least=0.01)
+        ),
     ]
     start = f"{float(time[0]):g} s"
     caption = (
@@ -453,8 +456,8 @@ def _runs(curves: Sequence[Curve]) -> Figure:
         scaled = zip(numbers, (1.0, 100.0, 1.0, 1e6), strict=True)
         table.append([curve.label, *("" if x is None else f"{x * scale:.4g}" for x, scale in scaled)])
     panels = [
-        draw("constraints_log", "Norm of the constraints", norms, "time [s]", "|c| [m, m²]", log_y=True),
-        draw("angles", "Angle of link 1", angles, "time [s]", "theta1 [rad]", least=0.1),
+        draw("constraints_log", "Norm of the constraints", norms, "time [s]", Axis("|c| [m, m²]", log=True)),
+        draw("angles", "Angle of link 1", angles, "time [s]", Axis("theta1 [rad]", least=0.1)),
     ]
     return Figure("Convergence", "How the links come together, and how they move.", panels, table)
 

@@ -17,6 +17,7 @@ from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
 from haptic_bench.analysis.figures import (
     BLUE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -270,11 +271,11 @@ class ConstrainedStudy(Study):
                 ]
             )
         panels: list[Panel] = []
-        axes = ("time [s]", "distance [m]")
+        axes = ("time [s]", Axis("distance [m]", log=True))
         if lines["position"]:
-            panels.append(draw("reference_error", "Distance from the reference", lines["position"], *axes, log_y=True))
+            panels.append(draw("reference_error", "Distance from the reference", lines["position"], *axes))
         title = "Energy added or taken by discrete time"
-        panels.append(draw("numerical_energy", title, lines["numerical"], "time [s]", "|energy| [J]", log_y=True))
+        panels.append(draw("numerical_energy", title, lines["numerical"], "time [s]", Axis("|energy| [J]", log=True)))
         caption = (
             "Two integrators under the same wrenches. The reference are the tool's equations in independent "
             "coordinates, which know no multipliers and no projection, advanced with an eighth of the step. FAULRING's "
@@ -306,5 +307,5 @@ def _integrator(trial: Trial) -> str:
 def _paths(curves: Sequence[Curve]) -> Figure:
     """Where the tools of several runs went."""
     lines = [Line(1e3 * curve.samples["x1"], 1e3 * curve.samples["x2"], curve.label, curve.style) for curve in curves]
-    panel = draw("paths", "Path of the tool", lines, "x1 [mm]", "x2 [mm]", equal=True, least=1.0)
+    panel = draw("paths", "Path of the tool", lines, "x1 [mm]", Axis("x2 [mm]", least=1.0), equal=True)
     return Figure("Paths", "Position of the tool, seen from above.", [panel])

@@ -27,6 +27,7 @@ from haptic_bench.analysis.figures import (
     GREEN,
     ORANGE,
     VERMILION,
+    Axis,
     Curve,
     Figure,
     Line,
@@ -426,12 +427,14 @@ class LinkageStudy(Study):
         panels = []
         for letter, (a, b) in zip("abc", self.PLANES, strict=False):
             lines = [Line(1e3 * p[:, a], 1e3 * p[:, b], name, style) for name, p, style in paths]
-            axes = f"{'xyz'[a]} [mm]", f"{'xyz'[b]} [mm]"
+            axes = f"{'xyz'[a]} [mm]", Axis(f"{'xyz'[b]} [mm]", least=1.0)
             title = f"({letter}) hand point in {'xyz'[a]} and {'xyz'[b]}"
-            panels.append(draw(f"path_{'xyz'[a]}{'xyz'[b]}", title, lines, *axes, equal=True, least=1.0))
+            panels.append(draw(f"path_{'xyz'[a]}{'xyz'[b]}", title, lines, *axes, equal=True))
         if "drift" in samples.names:
             away = Line(*thin(samples["time"], 1e3 * samples["drift"]), "device from tool", Style(VERMILION))
-            panels.append(draw("drift", "distance of device and tool", [away], "time [s]", "distance [mm]", least=1e-3))
+            panels.append(
+                draw("drift", "distance of device and tool", [away], "time [s]", Axis("distance [mm]", least=1e-3))
+            )
         return Figure("Motion of the hand", "Path of the hand point, in projections.", panels)
 
     def more_figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
@@ -448,7 +451,7 @@ class LinkageStudy(Study):
                 lines.append(Line(p[:, a], p[:, b], curve.label, curve.style))
             x, y = "xyz"[a], "xyz"[b]
             title = f"Hand point of the tool in {x} and {y}"
-            panels.append(draw(f"path_{x}{y}", title, lines, f"{x} [mm]", f"{y} [mm]", equal=True, least=1.0))
+            panels.append(draw(f"path_{x}{y}", title, lines, f"{x} [mm]", Axis(f"{y} [mm]", least=1.0), equal=True))
         moved = Figure("Motion of the hand", "Path of the tool's hand point, in projections.", panels)
         made = [moved, blocked_figure(curves, ()), energy_figure(curves)]
         return [figure for figure in made if figure is not None]
@@ -487,7 +490,7 @@ def blocked_figure(curves: Sequence[Curve], beside: Sequence[Curve]) -> Figure:
     one = len(curves) == 1
     all_held = [(curve, Held.of(curve.samples)) for curve in curves]
     number = [Line(held.time, held.directions, curve.label, curve.style, steps=True) for curve, held in all_held]
-    panels = [draw("directions", "(a) blocked directions", number, "time [s]", "directions", whole=True)]
+    panels = [draw("directions", "(a) blocked directions", number, "time [s]", Axis("directions", counts=True))]
     world = curves[0].trial.world
     lines = []
     for curve, held in all_held:
@@ -509,7 +512,7 @@ def blocked_figure(curves: Sequence[Curve], beside: Sequence[Curve]) -> Figure:
             above = world.rank_tolerance * (1.0 + world.rank_fade)
             lines.append(Line(ends, np.full(2, above), "begins to fade in", Style(BLACK, (5, 1.8), 0.9)))
     title = "(b) singular values that are not always 0" if one else "(b) smallest singular value that is not always 0"
-    panels.append(draw("singular_values", title, lines, "time [s]", "singular value [m]", log_y=True))
+    panels.append(draw("singular_values", title, lines, "time [s]", Axis("singular value [m]", log=True)))
     panels += _felt(curves, beside) if one else _across(curves)
     text = (
         "A direction is blocked where a singular value of the hand Jacobian (metres, and turns times 1 m) is below the "
@@ -534,7 +537,7 @@ def _felt(curves: Sequence[Curve], beside: Sequence[Curve]) -> list[Panel]:
             values = np.linalg.norm(Held.of(other.samples).across[:, part], axis=1)
             lines.append(Line(*thin(other.samples["time"], values), f"across, {other.label}", other.style))
         title = f"({letter}) {kind} that the hand feels"
-        panels.append(draw(f"felt_{kind}", title, lines, "time [s]", f"{kind} [{unit}]", least=0.1))
+        panels.append(draw(f"felt_{kind}", title, lines, "time [s]", Axis(f"{kind} [{unit}]", least=0.1)))
     return panels
 
 
@@ -543,7 +546,7 @@ def _across(curves: Sequence[Curve]) -> list[Panel]:
     for curve in curves:
         force = np.linalg.norm(Held.of(curve.samples).across[:, :3], axis=1)
         lines.append(Line(*thin(curve.samples["time"], force), curve.label, curve.style))
-    return [draw("across", "(c) blocked force", lines, "time [s]", "force [N]", least=0.1)]
+    return [draw("across", "(c) blocked force", lines, "time [s]", Axis("force [N]", least=0.1))]
 
 
 def law_figure(law: Law) -> Figure | None:
@@ -559,8 +562,8 @@ def law_figure(law: Law) -> Figure | None:
     ]
     error = [Line(*thin(law.time, np.maximum(gaps, 1e-16)), "difference", Style(VERMILION))]
     panels = [
-        draw("law", "(a) acceleration", lines, "time [s]", f"acceleration [{law.unit}]", least=1e-3),
-        draw("law_error", "(b) difference", error, "time [s]", f"difference [{law.unit}]", log_y=True),
+        draw("law", "(a) acceleration", lines, "time [s]", Axis(f"acceleration [{law.unit}]", least=1e-3)),
+        draw("law_error", "(b) difference", error, "time [s]", Axis(f"difference [{law.unit}]", log=True)),
     ]
     several = "" if expected.shape[1] == 1 else ", of the joint that accelerates most; (b) is the largest of all joints"
     text = f"Change of velocity in each tick without contact, beside the {law.source} under the same wrench{several}."

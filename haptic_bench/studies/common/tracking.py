@@ -15,6 +15,7 @@ from haptic_bench.analysis.figures import (
     PURPLE,
     SKY,
     VERMILION,
+    Axis,
     Figure,
     Line,
     Style,
@@ -121,7 +122,7 @@ def figure(trial: Trial, samples: Samples) -> Figure:
         Line(1e3 * samples["tool_px"], 1e3 * samples["tool_py"], "tool", Style("#9ec5e8", width=3.2)),
     ]
     panels = [
-        draw("device_path", "Tool and device, seen along z", paths, "x [mm]", "y [mm]", equal=True, least=1.0),
+        draw("device_path", "Tool and device, seen along z", paths, "x [mm]", Axis("y [mm]", least=1.0), equal=True),
         draw("device_position", "Tool less device: position", _three(time, 1e6 * position), "time [s]", "error [µm]"),
         draw("device_rotation", "Tool less device: rotation", _three(time, 1e3 * rotation), "time [s]", "error [mrad]"),
     ]
@@ -137,9 +138,9 @@ def figure(trial: Trial, samples: Samples) -> Figure:
             for i, (axis, colour) in enumerate(zip("xyz", (SKY, ORANGE, PURPLE), strict=True))
         ]
         title = f"Operator's {kind}, applied and sensed"
-        panels.append(draw(f"sensed_{kind}", title, lines, "time [s]", f"{kind} [{unit}]", least=0.01))
+        panels.append(draw(f"sensed_{kind}", title, lines, "time [s]", Axis(f"{kind} [{unit}]", least=0.01)))
     drive = _three(time, samples.wrench("rendered")[:, :3])
-    panels.append(draw("drive_force", "Force of the drive", drive, "time [s]", "force [N]", least=0.1))
+    panels.append(draw("drive_force", "Force of the drive", drive, "time [s]", Axis("force [N]", least=0.1)))
     return Figure("Tool and device", _caption(trial), panels)
 
 
