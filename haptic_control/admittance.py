@@ -39,21 +39,26 @@ class AdmittanceParameters(Parameters):
 
     type: Literal["admittance"] = "admittance"
     proportional: Gains = quantity(
-        (1.2e5,) * 6, unit="1/s^2", description="Acceleration for an error of pose [m/s^2 per m]", live=True
+        (1.2e5,) * 6, unit="1/s^2", description="Acceleration of the device for an error of its pose", live=True
     )
     integral: Gains = quantity(
-        (8e6,) * 6, unit="1/s^3", description="Acceleration for an error of pose that stays", live=True
+        (8e6,) * 6,
+        unit="1/s^3",
+        description="Acceleration of the device for the integral of the error of its pose",
+        live=True,
     )
-    derivative: Gains = quantity((6e2,) * 6, unit="1/s", description="Acceleration for an error of twist", live=True)
+    derivative: Gains = quantity(
+        (6e2,) * 6, unit="1/s", description="Acceleration of the device for an error of its twist", live=True
+    )
     integral_limit: Gains = quantity(
         (1.0, 1.0, 1.0, 10.0, 10.0, 10.0),
         unit="m/s^2, rad/s^2",
-        description="Largest acceleration that the integral asks for: against its winding up",
+        description="Largest acceleration of the device by the integral, which prevents wind-up",
         live=True,
     )
     force_scale: float = quantity(
         1.0,
-        description="Part of the sensed wrench that acts on the virtual tool",
+        description="Factor of the sensed wrench on the virtual tool",
         live=True,
         ge=0.0,
         le=100.0,

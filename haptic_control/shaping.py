@@ -48,7 +48,7 @@ class ShapingParameters(Parameters):
         (70.0, 70.0, 0.375), unit="N s/m, N m s/rad", description="Damping of the coordination", live=True
     )
     force_scale: float = quantity(
-        1.0, description="Part of the operator's wrench that acts on the virtual tool", live=True, ge=0.0, le=100.0
+        1.0, description="Factor of the operator's wrench on the virtual tool", live=True, ge=0.0, le=100.0
     )
     dynamics: Literal["consistent", "printed"] = quantity(
         "consistent",
@@ -76,26 +76,37 @@ class ShapingParameters(Parameters):
         le=1e4,
     )
     desired_stiffness: Gains = quantity(
-        (0.0, 0.0, 0.0), unit="N/m, N m/rad", description="k_d: of the device to its pose of rest", live=True
+        (0.0, 0.0, 0.0),
+        unit="N/m, N m/rad",
+        description="Desired stiffness k_d between the device and its pose of rest",
+        live=True,
     )
     desired_damping: Gains = quantity(
-        (0.0, 0.0, 0.0), unit="N s/m, N m s/rad", description="b_d: of the device to the ground", live=True
+        (0.0, 0.0, 0.0),
+        unit="N s/m, N m s/rad",
+        description="Desired damping b_d between the device and the ground",
+        live=True,
     )
     rest: Pose = quantity(
-        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), unit="m", description="Pose in which k_d is at rest, quaternion x y z w"
+        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+        unit="m",
+        description="Pose of rest of the device, at which the desired stiffness exerts no wrench; quaternion x y z w",
     )
     device_mass: float | None = quantity(
-        None, unit="kg", description="Mass of the device; null: that of the simulated one", gt=0.0, le=1e3
+        None, unit="kg", description="Mass of the device; null: that of the simulated device", gt=0.0, le=1e3
     )
     device_inertia: float | None = quantity(
         None,
         unit="kg m^2",
-        description="Inertia of the device about its hand point; null: that of the simulated one",
+        description="Inertia of the device about its hand point; null: that of the simulated device",
         gt=0.0,
         le=1e3,
     )
     device_damping: Gains = quantity(
-        (0.0, 0.0, 0.0), unit="N s/m, N m s/rad", description="C_d of the device, which is made up for", live=True
+        (0.0, 0.0, 0.0),
+        unit="N s/m, N m s/rad",
+        description="Damping C_d of the device, which the controller compensates",
+        live=True,
     )
 
 

@@ -35,7 +35,7 @@ class UnilateralParameters(Parameters):
     )
     force_scale: float = quantity(
         1.0,
-        description="Part of the operator's wrench that acts on the virtual tool",
+        description="Factor of the operator's wrench on the virtual tool",
         live=True,
         ge=0.0,
         le=100.0,

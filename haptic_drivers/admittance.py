@@ -62,7 +62,7 @@ class AdmittanceDeviceParameters(SensorParameters):
 
     type: Literal["admittance"] = "admittance"
     watchdog: float = quantity(
-        0.02, unit="s", description="A command older than this is not followed: the drive brakes", gt=0.0, le=1.0
+        0.02, unit="s", description="Age beyond which a command is not followed and the drive brakes", gt=0.0, le=1.0
     )
     soft_start: float | None = soft_start_quantity()
     bound: BoundParameters = bound_quantity()
@@ -82,19 +82,22 @@ class AdmittanceDeviceParameters(SensorParameters):
         description="Coulomb friction of the drive, in translation (FAULRING, footnote 5) and in rotation",
     )
     inertia_error: Part = quantity(0.02, description="Relative error of the inertia that the inner servo uses")
-    friction_error: Part = quantity(
-        -0.1, description="Relative error of the friction that the inner servo compensates for"
-    )
+    friction_error: Part = quantity(-0.1, description="Relative error of the friction that the inner servo compensates")
     friction_speed: NotNegativePair = quantity(
         (1e-5, 1e-4),
         unit="m/s, rad/s",
-        description="Below it less of Coulomb friction is compensated for, in proportion: at rest the drive is quiet",
+        description="Speed below which the inner servo compensates less Coulomb friction, in proportion: at rest the "
+        "drive is quiet",
     )
     drive_limit: Gains = quantity(
         (2000.0,) * 3 + (200.0,) * 3, unit="N, N m", description="Largest wrench of the drive, in each direction"
     )
     braking: float = quantity(
-        20.0, unit="1/s", description="Without a command, the drive's deceleration per speed", ge=0.0, le=1e4
+        20.0,
+        unit="1/s",
+        description="Deceleration per speed by which the drive brakes without a command",
+        ge=0.0,
+        le=1e4,
     )
     handle_mass: float = quantity(
         0.15, unit="kg", description="Mass of the handle beyond the force sensor", ge=0.0, le=100.0
@@ -109,14 +112,12 @@ class AdmittanceDeviceParameters(SensorParameters):
     handle_centre: tuple[float, float, float] = quantity(
         (0.0, 0.0, 0.03), unit="m", description="Centre of mass of the handle from the hand point, in the hand's axes"
     )
-    handle_error: Part = quantity(
-        0.0, description="Relative error of the handle's mass and inertia that are compensated for"
-    )
+    handle_error: Part = quantity(0.0, description="Relative error of the compensated mass and inertia of the handle")
     gravity: tuple[float, float, float] = quantity(
-        (0.0, 0.0, -9.81), unit="m/s^2", description="Gravity where the device stands, in world axes"
+        (0.0, 0.0, -9.81), unit="m/s^2", description="Gravity on the handle of the device, in world axes"
     )
     noise: NotNegativePair = quantity(
-        (0.02, 5e-4), unit="N, N m", description="Standard deviation of a sample of the force sensor: forces, torques"
+        (0.02, 5e-4), unit="N, N m", description="Standard deviation of a sample of the force sensor: force, torque"
     )
     bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Bias of the force sensor, in world axes")
 

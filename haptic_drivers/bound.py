@@ -22,14 +22,15 @@ class BoundParameters(Parameters):
     wrench: Gains | None = quantity(
         None,
         unit="N, N m",
-        description="The device renders at most this, in each direction (x, y, rotation about z, or all six), whatever "
-        "is commanded and however impulses are rendered; null: no bound, for simulated devices only",
+        description="Largest wrench that the device renders in each direction (x, y, rotation about z, or all six), "
+        "whatever is commanded and however impulses are rendered; null: no bound, for simulated devices "
+        "only",
     )
     rate: Gains | None = quantity(
         None,
         unit="N/s, N m/s",
-        description="What the device renders changes at most so fast, in each direction; zero force for want of a "
-        "command comes at once; null: no bound, for simulated devices only",
+        description="Largest rate of change of the rendered wrench in each direction, except to zero where no command "
+        "comes; null: no bound, for simulated devices only",
     )
 
 

@@ -54,7 +54,7 @@ class InertialParameters(DeviceLimits, SensorParameters):
     watchdog: float = quantity(
         0.02,
         unit="s",
-        description="A command older than this is not rendered: the force is zero",
+        description="Age beyond which a command is not rendered and the force is zero",
         gt=0.0,
         le=1.0,
     )
@@ -66,17 +66,22 @@ class InertialParameters(DeviceLimits, SensorParameters):
     soft_start: float | None = soft_start_quantity()
     bound: BoundParameters = bound_quantity()
     mass: float | None = quantity(
-        None, unit="kg", description="Mass; null: the tool's at the hand, the mean of all directions", gt=0.0, le=1e3
+        None,
+        unit="kg",
+        description="Mass of the device; null: that of the tool at the hand, the mean of all directions",
+        gt=0.0,
+        le=1e3,
     )
     inertia: float | None = quantity(
         None,
         unit="kg m^2",
-        description="Inertia about any axis through the hand point; null: the tool's, the mean of all axes",
+        description="Inertia of the device about any axis through the hand point; null: that of the tool, the mean of "
+        "all axes",
         gt=0.0,
         le=1e3,
     )
     offset: Offset = quantity(
-        (0.0, 0.0), unit="m", description="Offset from the tool's hand to the device's at the start"
+        (0.0, 0.0), unit="m", description="Offset from the tool's hand point to that of the device at the start"
     )
 
     def inertia_with(self, tool: AnyToolParameters) -> tuple[float | None, float | None]:

@@ -29,7 +29,7 @@ class SensorParameters(Parameters):
     jitter: NotNegativePair = quantity(
         (0.0, 0.0),
         unit="m, rad",
-        description="Standard deviation of where the device is at the start, from the tool: position, rotation",
+        description="Standard deviation of the device's offset from the tool at the start: position, rotation",
     )
 
 

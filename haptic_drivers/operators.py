@@ -24,12 +24,12 @@ class OperatorParameters(Parameters):
     """What all operators have."""
 
     release: float | None = quantity(
-        None, unit="s", description="The wrench is zero from this time on; null: never", ge=0.0
+        None, unit="s", description="Time from which on the operator's wrench is zero; null: never", ge=0.0
     )
     tremor: NotNegativeWrench = quantity(
         (0.0,) * 6,
         unit="N, N m",
-        description="Tremor of the hand: root mean square of what it adds to [fx, fy, fz, tx, ty, tz], from the seed",
+        description="Root mean square of the tremor that is added to [fx, fy, fz, tx, ty, tz], random by the seed",
     )
     tremor_band: PositivePair = quantity(
         (8.0, 12.0), unit="Hz", description="Lowest and highest frequency of the tremor"
@@ -40,24 +40,28 @@ class ConstantParameters(OperatorParameters):
     """The same wrench all the time."""
 
     type: Literal["constant"] = "constant"
-    wrench: Wrench = quantity(unit="N, N m", description="Wrench [fx, fy, fz, tx, ty, tz]")
+    wrench: Wrench = quantity(unit="N, N m", description="Constant wrench [fx, fy, fz, tx, ty, tz] of the operator")
 
 
 class SineParameters(OperatorParameters):
     """offset + amplitude sin(2 pi frequency t + phase)."""
 
     type: Literal["sine"] = "sine"
-    amplitude: Wrench = quantity(unit="N, N m", description="Amplitude [fx, fy, fz, tx, ty, tz]")
-    frequency: float = quantity(unit="Hz", description="Frequency", ge=0.0)
-    phase: float = quantity(0.0, unit="rad", description="Phase at the start")
-    offset: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Mean [fx, fy, fz, tx, ty, tz]")
+    amplitude: Wrench = quantity(
+        unit="N, N m", description="Amplitude of the operator's wrench [fx, fy, fz, tx, ty, tz]"
+    )
+    frequency: float = quantity(unit="Hz", description="Frequency of the operator's wrench", ge=0.0)
+    phase: float = quantity(0.0, unit="rad", description="Phase of the operator's wrench at the start")
+    offset: Wrench = quantity(
+        (0.0,) * 6, unit="N, N m", description="Mean of the operator's wrench [fx, fy, fz, tx, ty, tz]"
+    )
 
 
 class FileParameters(OperatorParameters):
     """Recorded wrenches: linear interpolation between the rows of a CSV file, zero outside its times."""
 
     type: Literal["file"] = "file"
-    path: str = quantity(description="CSV with the header " + ",".join(COLUMNS))
+    path: str = quantity(description="CSV file of the operator's wrench, with the header " + ",".join(COLUMNS))
 
 
 def _in_order(path: tuple[Waypoint, ...]) -> tuple[Waypoint, ...]:
@@ -82,8 +86,8 @@ class ArmParameters(OperatorParameters):
     type: Literal["arm"] = "arm"
     path: Annotated[tuple[Waypoint, ...], AfterValidator(_in_order)] = quantity(
         unit="s, m",
-        description="Rows of a time and of the hand's place x, y, z, from where it took hold; it goes from one to the "
-        "next in half a cosine, and stays at the last",
+        description="Path of the operator's hand: rows of a time and a displacement x, y, z from where it took hold; "
+        "between two rows the hand moves by half a cosine, after the last it stays",
         min_length=1,
     )
     stiffness: float = quantity(200.0, unit="N/m", description="Stiffness of the operator's arm", ge=0.0, le=1e5)
@@ -107,8 +111,10 @@ class TangentialParameters(OperatorParameters):
     """amplitude sin^2(pi t / 2) along the circle about `centre` on which the hand is, in the plane z = 0 (FAULRING)."""
 
     type: Literal["tangential"] = "tangential"
-    amplitude: float = quantity(unit="N", description="Largest force, positive counter-clockwise")
-    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Centre of the circle")
+    amplitude: float = quantity(unit="N", description="Largest force along the circle, positive counter-clockwise")
+    centre: tuple[float, float] = quantity(
+        (0.0, 0.0), unit="m", description="Centre of the circle along which the force acts"
+    )
 
 
 AnyOperatorParameters = Annotated[

@@ -41,7 +41,7 @@ def test_list_has_a_line_for_each_experiment(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(experiment.catalogue())
     (line,) = (line for line in lines if line.startswith("corner_peg "))
-    assert line.split(maxsplit=1)[1] == "Peg pushed into a corner (THESIS 4.5, figures 4.13 to 4.24)"
+    assert line.split(maxsplit=1)[1] == "A peg pushed into a corner (THESIS 4.5, figures 4.13 to 4.24)"
 
 
 def test_titles_of_the_list_are_those_of_the_files() -> None:

@@ -45,7 +45,10 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
             "operator.type=robot",
             "operator.type = robot: must be one of 'constant', 'sine', 'file', 'arm', 'tangential'",
         ),
-        ("operator.type=file", "operator.path: missing (CSV with the header time,fx,fy,fz,tx,ty,tz)"),
+        (
+            "operator.type=file",
+            "operator.path: missing (CSV file of the operator's wrench, with the header time,fx,fy,fz,tx,ty,tz)",
+        ),
         (
             "contact.stifness=1",
             "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, penalty, "

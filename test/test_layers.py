@@ -1,4 +1,4 @@
-"""Storeys and rooms: cores know no ROS, imports go down the stairs only, and no files import each other in a circle."""
+"""Imports: cores know no ROS, folders import only those before them, and no files import each other in a circle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "haptic_drivers": {"haptic_drivers", "haptic_sim"},
     "haptic_bench": set(PACKAGES),
 }
-ROOMS = {
+FOLDERS = {
     "haptic_sim": ("dynamics", "hand", "geometry", "contact", "constraints", "worlds", "tool", "simulation", "nodes"),
     "haptic_bench": (
         "set_up",
@@ -40,9 +40,9 @@ ROOMS = {
         "__main__",
     ),
 }
-"""Of a package, from the ground up: what stands in none of them is the ground, and imports no room."""
-FRONT_DOORS = {"haptic_sim": "simulation", "haptic_bench": "trials"}
-"""The room on which a package itself opens."""
+"""Folders of a package in the order of imports; modules outside of them come first, and import none of them."""
+API = {"haptic_sim": "simulation", "haptic_bench": "trials"}
+"""The folder or module whose names a package itself offers."""
 ROS = {"rclpy", "haptics", "rcl_interfaces", "std_msgs", "geometry_msgs", "launch", "launch_ros"}
 
 
@@ -77,7 +77,7 @@ def is_node(module: str) -> bool:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_the_stairs_go_one_way(package: str) -> None:
+def test_packages_import_only_what_they_may(package: str) -> None:
     for module, targets in arrows().items():
         if module.partition(".")[0] == package:
             may = MAY_IMPORT[package] | ({"haptic_ros"} if is_node(module) else set())
@@ -85,25 +85,25 @@ def test_the_stairs_go_one_way(package: str) -> None:
             assert not wrong, f"{module} imports {wrong}"
 
 
-def height(module: str) -> int:
-    """On which stair of its package a module stands; 0 is the ground."""
+def rank(module: str) -> int:
+    """Place of a module in the order of imports of its package; 0: outside of the folders."""
     package, _, rest = module.partition(".")
-    room = rest.partition(".")[0] if rest else FRONT_DOORS[package]
-    return ROOMS[package].index(room) + 1 if room in ROOMS[package] else 0
+    folder = rest.partition(".")[0] if rest else API[package]
+    return FOLDERS[package].index(folder) + 1 if folder in FOLDERS[package] else 0
 
 
-@pytest.mark.parametrize("package", ROOMS)
-def test_rooms_import_what_is_below_them(package: str) -> None:
+@pytest.mark.parametrize("package", FOLDERS)
+def test_folders_import_those_before_them(package: str) -> None:
     for module, targets in arrows().items():
         for target in targets:
             if module.partition(".")[0] == target.partition(".")[0] == package:
-                assert height(target) <= height(module), f"{module} imports {target}, which is above it"
+                assert rank(target) <= rank(module), f"{module} imports {target}, which comes after it"
 
 
-@pytest.mark.parametrize("package", ROOMS)
-def test_every_room_is_a_folder_and_every_folder_a_room(package: str) -> None:
+@pytest.mark.parametrize("package", FOLDERS)
+def test_the_order_names_every_folder(package: str) -> None:
     folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
-    named = {room for room in ROOMS[package] if not (ROOT / package / f"{room}.py").is_file()}
+    named = {name for name in FOLDERS[package] if not (ROOT / package / f"{name}.py").is_file()}
     assert folders == named
 
 

@@ -121,7 +121,7 @@ def test_the_page_is_well_formed_and_self_contained(done):
 def test_the_page_says_what_was_run_and_found(done):
     text = " ".join(read(done[1]).text)
     for expected in (
-        "Peg pushed into a corner",
+        "A peg pushed into a corner",
         "impulse-augmented contact, impulses in full",
         "synchronous environment",
         "servo 512 Hz",
@@ -179,7 +179,7 @@ def test_everything_from_files_is_escaped(tmp_path):
     )
     resolved = tmp_path / "experiment.yaml"
     title = json.dumps(evil)
-    text = resolved.read_text().replace("title: Peg pushed into a corner", f"title: {title}")
+    text = resolved.read_text().replace("title: A peg pushed into a corner", f"title: {title}")
     resolved.write_text(re.sub(r"^source: .*$", f"source: {title}", text, flags=re.MULTILINE))
     page = read(pages.write(tmp_path))
     assert not {"script", "b"} & set(page.tags)

@@ -43,7 +43,7 @@ def before_preparation(arguments: Sequence[str]) -> int | None:
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Look whether the experiment of a command is valid, for which no ROS is needed; the exit status."""
+    """Check the experiment of a command, for which no ROS is needed; the exit status."""
 
     def load() -> int:
         options = argparse.Namespace() if arguments[:1] == ["test"] else parse(arguments)
@@ -147,7 +147,7 @@ def _say(text: str) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in the words of all other errors; options cannot be abbreviated."""
+    """A parser whose errors have the form of all others; options cannot be abbreviated."""
 
     def __init__(self, **settings: Any):
         super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -196,20 +196,27 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _add_commands(commands: Any) -> None:
     command = commands.add_parser("list", help="list the experiments, or the keys of one")
-    command.add_argument("experiment", nargs="?", metavar="NAME", help="an experiment, whose keys are listed")
+    command.add_argument(
+        "experiment",
+        nargs="?",
+        metavar="NAME",
+        help="name of the experiment whose keys are listed; default: list the experiments",
+    )
     command.set_defaults(command="haptic_bench.commands.cli:describe")
 
-    command = commands.add_parser("validate", help="look whether an experiment is valid, without running it")
+    command = commands.add_parser("validate", help="check an experiment without running it")
     _add_experiment(command)
     command.set_defaults(command="haptic_bench.commands.cli:validate")
 
     command = commands.add_parser("run", help="run an experiment and report it", epilog=EXAMPLES)
     _add_experiment(command)
     command.add_argument(
-        "--mode", choices=MODES, help="default: realtime for experiments with a device, offline for the others"
+        "--mode",
+        choices=MODES,
+        help="how the trial runs; default: realtime for experiments with a device, offline for the others",
     )
     command.add_argument(
-        "--composed", action="store_true", help="driver, controller and what answers it in one process"
+        "--composed", action="store_true", help="run driver, controller and the tool's side in one process"
     )
     command.add_argument(
         "--zip",
@@ -217,75 +224,82 @@ def _add_commands(commands: Any) -> None:
         action="append",
         default=[],
         metavar="KEY,KEY",
-        help="lists of --set that go together, first with first; without it each value goes with each",
-    )
-    command.add_argument("--out", metavar="DIR", help="new or empty directory; default: one under ./trials/")
-    command.add_argument("--jobs", metavar="N", help="runs of a sweep side by side, on N processes; default: 1")
-    command.add_argument(
-        "--scheduler", default="", metavar="ADDRESS|FILE", help="runs of a sweep on the workers of a Dask scheduler"
+        help="combine the lists of these keys value by value; without it every value is combined with every other",
     )
     command.add_argument(
-        "--resume", action="store_true", help="go on with the sweep in --out DIR; runs that are finished are kept"
+        "--out", metavar="DIR", help="directory of the results, new or empty; default: a new one under ./trials/"
     )
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.add_argument(
+        "--jobs", metavar="N", help="run N trials of a sweep at the same time, each in its process; default: 1"
+    )
+    command.add_argument(
+        "--scheduler",
+        default="",
+        metavar="ADDRESS|FILE",
+        help="run the trials of a sweep on the workers of this Dask scheduler",
+    )
+    command.add_argument(
+        "--resume", action="store_true", help="continue the sweep in --out DIR; finished trials are kept"
+    )
+    command.add_argument("--quiet", action="store_true", help="show no progress bar")
     command.add_argument(
         "--namespace",
         metavar="NAME",
-        help="of the trial's topics; default: the experiment's name, with a number where another trial has it",
+        help="namespace of the trial's topics; default: the experiment's name, numbered if another trial uses it",
     )
     command.set_defaults(command="haptic_bench.commands.cli:run")
 
     command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
-    command.add_argument("directory", help="of a trial")
+    command.add_argument("directory", help="directory of a trial")
     command.add_argument(
         "--verify",
         action="store_true",
-        help="instead, re-simulate it and compare with what was recorded, bit by bit",
+        help="do not play it back: simulate it again and compare with the recording, bit by bit",
     )
-    command.add_argument(
-        "--wait", metavar="N", help="begin when there are N subscribers; default: with those that are there"
-    )
-    command.add_argument("--rate", metavar="R", help="times as fast as it was recorded; default: 1")
-    command.add_argument("--loop", action="store_true", help="begin again at the end, until interrupted")
+    command.add_argument("--wait", metavar="N", help="begin as soon as there are N subscribers; default: begin at once")
+    command.add_argument("--rate", metavar="R", help="speed of the playback, relative to the recording; default: 1")
+    command.add_argument("--loop", action="store_true", help="repeat the playback until interrupted")
     command.add_argument("--from", dest="start", metavar="S", help="begin at this time of the trial [s]")
     command.add_argument("--to", dest="end", metavar="S", help="end at this time of the trial [s]")
-    command.add_argument("--namespace", metavar="NAME", help="of the topics; default: that of the trial")
+    command.add_argument("--namespace", metavar="NAME", help="namespace of the topics; default: that of the trial")
     command.set_defaults(command="haptic_bench.commands.cli:replay")
 
-    command = commands.add_parser("report", help="(re)write the report of a trial or a sweep")
-    command.add_argument("directory", help="of a trial")
+    command = commands.add_parser("report", help="write the report of a trial or a sweep again")
+    command.add_argument("directory", help="directory of a trial or a sweep")
     command.set_defaults(command="haptic_bench.commands.cli:report")
 
-    command = commands.add_parser("repair", help="make a sound trial of one whose bag is damaged, or that was killed")
-    command.add_argument("directory", help="of a trial or a sweep")
+    command = commands.add_parser("repair", help="complete a trial that was killed, or whose bag is damaged")
+    command.add_argument("directory", help="directory of a trial or a sweep")
     command.set_defaults(command="haptic_bench.commands.cli:repair")
 
-    command = commands.add_parser("benchmark", help="run the benchmarks, as a table and JSON")
-    command.add_argument("name", nargs="?", help="one of them; default: all")
-    command.add_argument("--json", metavar="FILE", help="write the results there")
+    command = commands.add_parser("benchmark", help="run the benchmarks and print a table")
+    command.add_argument("name", nargs="?", help="name of one benchmark; default: all")
+    command.add_argument("--json", metavar="FILE", help="file to which the results are written")
     command.set_defaults(command="haptic_bench.commands.cli:benchmark")
 
-    command = commands.add_parser("shell", help="a shell, or a program, with rclpy, haptics.msg and the nodes")
-    command.add_argument("program", nargs=argparse.REMAINDER, help="and its arguments; default: your shell")
+    command = commands.add_parser(
+        "shell", help="open a shell, or run a program, in the environment of the nodes (rclpy, haptics.msg)"
+    )
+    command.add_argument("program", nargs=argparse.REMAINDER, help="program and its arguments; default: your shell")
     command.set_defaults(command="haptic_bench.commands.shell:shell")
 
     commands.add_parser(
         "test",
-        help="run the test suite; --fast: without graphs, programs and studies; arguments are pytest's",
+        help="run the test suite with arguments of pytest; --fast: without graphs, programs and studies",
         add_help=False,
     )
 
 
 def _add_experiment(command: argparse.ArgumentParser) -> None:
-    command.add_argument("experiment", help="name of an experiment, or a YAML file")
-    command.add_argument("--duration", metavar="S", help="length of the trial [s]; default: the experiment's")
+    command.add_argument("experiment", help="name of an experiment, or path of a YAML file")
+    command.add_argument("--duration", metavar="S", help="duration of the trial [s]; default: that of the experiment")
     command.add_argument(
         "--set",
         dest="settings",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change a key of the experiment, as in contact.stiffness=2000; a list sweeps it",
+        help="set a key of the experiment, as contact.stiffness=2000; a list of values runs a sweep",
     )
 
 

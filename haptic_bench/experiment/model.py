@@ -26,11 +26,11 @@ class HealthParameters(Parameters):
     """How much of a realtime trial may go wrong. A tick is missed that has no answer in time, or is not recorded."""
 
     missed_share: float = quantity(
-        0.2, description="A realtime trial that missed more than this part of its ticks has failed", ge=0.0, le=1.0
+        0.2, description="A realtime trial that misses more than this part of its ticks fails", ge=0.0, le=1.0
     )
     undecided_share: float = quantity(
         0.02,
-        description="Claims of a realtime trial that missed more than this part of its ticks are undecided",
+        description="The claims of a realtime trial that misses more than this part of its ticks are undecided",
         ge=0.0,
         le=1.0,
     )
@@ -39,34 +39,40 @@ class HealthParameters(Parameters):
 class Experiment(Parameters):
     """A bench experiment. The sections are the parameters of the cores."""
 
-    name: str = quantity(description="Name, that of the file", pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")
-    title: str = quantity("", description="One line for lists and reports")
-    source: str = quantity("", description="Source of the experiment")
+    name: str = quantity(
+        description="Name of the experiment, which is that of its file", pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$"
+    )
+    title: str = quantity("", description="Title of the experiment in lists and reports, one line")
+    source: str = quantity("", description="Publication that the experiment is from")
     description: str = quantity("", description="What happens in the experiment")
-    duration: float = quantity(unit="s", description="Length of the trial", gt=0.0)
+    duration: float = quantity(unit="s", description="Duration of the trial", gt=0.0)
     rate: float = quantity(unit="Hz", description="Servo rate", gt=0.0, le=20000.0)
     seed: int = quantity(
         0,
-        description="Seed of what is random: noise, pose_noise, twist_noise and jitter of the device, tremor of the "
-        "operator, jitter of the scene; where all of them are 0, nothing is random",
+        description="Seed of all random numbers: noise, pose_noise, twist_noise and jitter of the device, tremor of "
+        "the operator, jitter of the scene; where all of them are 0, nothing is random",
         ge=0,
     )
-    operator: AnyOperatorParameters = quantity(description="The simulated hand")
+    operator: AnyOperatorParameters = quantity(description="The simulated operator")
     device: AnyDeviceParameters = quantity(description="The haptic device")
     controller: AnyControllerParameters = quantity(
         NoControllerParameters(), description="Controller between device and tool"
     )
-    tool: AnyToolParameters = quantity(NoToolParameters(), description="The virtual tool, if the scene has none")
+    tool: AnyToolParameters = quantity(
+        NoToolParameters(), description="The virtual tool, where the scene does not contain it"
+    )
     scene: AnySceneParameters = quantity(description="The virtual world")
-    contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
+    contact: ContactParameters = quantity(ContactParameters(), description="Properties of the contacts")
     environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
     local_model: LocalModelParameters = quantity(LocalModelParameters(), description="The local model of interaction")
     constraint: ConstraintParameters = quantity(
         ConstraintParameters(), description="How the exact constraints of the tool are kept"
     )
-    health: HealthParameters = quantity(HealthParameters(), description="How much of a realtime trial may go wrong")
+    health: HealthParameters = quantity(
+        HealthParameters(), description="How many missed ticks a realtime trial may have"
+    )
     analysis: str = quantity(
-        "trial", description="Study that makes the metrics and figures", pattern=r"^[a-z][a-z0-9_]*$"
+        "trial", description="Study that computes metrics, claims and figures", pattern=r"^[a-z][a-z0-9_]*$"
     )
 
     @model_validator(mode="before")

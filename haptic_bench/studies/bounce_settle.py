@@ -57,8 +57,8 @@ WALLS: dict[Penalty, str] = {"consistent": "wall", "printed": "wall as printed"}
 """Runs in which the ball falls on a penalty of each form."""
 
 METRICS = {
-    "bounces": Quantity("Collisions of ball and cube with the floor"),
-    "switch_time": Quantity("Last collision; from then on all contacts are steady", "s"),
+    "bounces": Quantity("Number of collisions of ball and cube with the floor"),
+    "switch_time": Quantity("Time of the last collision, from which on all contacts are steady", "s"),
     "rest_height_error": Quantity("Height at rest: larger error of ball and cube", "µm", 1e6),
     "ball_bounces": Quantity("Collisions of the ball"),
     "ball_switch_time": Quantity("Last collision of the ball", "s"),

@@ -59,8 +59,8 @@ METRICS = {
     "force_slope": Quantity("Steepest slope of a force of constraint while switched", "N/s"),
     "torque_slope": Quantity("Steepest slope of a torque of constraint while switched", "N m/s"),
     "collisions": Quantity("Ticks with a collision"),
-    "injected": Quantity("Energy put in, by the hand and by switching", "mJ", 1e3),
-    "numerical": Quantity("Largest energy that discrete time added or took", "mJ", 1e3),
+    "injected": Quantity("Energy supplied by the hand and by switching", "mJ", 1e3),
+    "numerical": Quantity("Largest energy added or taken by the discretisation", "mJ", 1e3),
 }
 CONSTRAINTS_HOLD = Statement(
     "constraints_hold",

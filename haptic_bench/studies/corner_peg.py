@@ -102,13 +102,15 @@ def setup(experiment: Experiment) -> Setup:
 METRICS = {
     "max_penetration_x": Quantity("Largest penetration of the right wall, at the hand's pose", "mm", 1e3),
     "max_penetration_y": Quantity("Largest penetration of the lower wall, at the hand's pose", "mm", 1e3),
-    "settling_time": Quantity("Hand within 0.1 mm of its final position and slower than 2 mm/s from", "s"),
+    "settling_time": Quantity(
+        "Time from which the hand is within 0.1 mm of its final position and slower than 2 mm/s", "s"
+    ),
     "kinetic_energy_after_first_impact": Quantity(
         "Kinetic energy of the hand 60 ms after the ideal first impact", "mJ", 1e3
     ),
     "peak_force": Quantity("Largest rendered force", "N"),
-    "ideal_first_impact_time": Quantity("First impact on rigid walls", "s"),
-    "ideal_second_impact_time": Quantity("Second impact on rigid walls", "s"),
+    "ideal_first_impact_time": Quantity("Time of the first impact on rigid walls", "s"),
+    "ideal_second_impact_time": Quantity("Time of the second impact on rigid walls", "s"),
 }
 HORIZON = 30.0  # [s] of a trial that is compared: impacts are over long before, and a day's trial shall be reported
 

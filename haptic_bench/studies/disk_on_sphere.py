@@ -35,7 +35,7 @@ METRICS = {
     "radial_error": Quantity("Largest distance from the sphere", "nm", 1e9),
     "normal_error": Quantity("Largest angle between the disk's axis and the normal", "nrad", 1e9),
     "radial_force": Quantity("Largest force of the operator along the normal", "N"),
-    "travel": Quantity("Way of the disk on the sphere", "mm", 1e3),
+    "travel": Quantity("Length of the disk's path on the sphere", "mm", 1e3),
     "device_radial_error": Quantity("Largest distance of the device from the sphere", "µm", 1e6),
     "device_normal_error": Quantity("Largest angle between the device's axis and the normal", "mrad", 1e3),
     **exact_tools.METRICS,

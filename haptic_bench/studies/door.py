@@ -76,12 +76,12 @@ class Door(LinkageStudy):
 
     SCENES = ("door",)
     METRICS = METRICS | {
-        "slams": Quantity("How often the door comes to its frame"),
-        "slam_time": Quantity("First time", "s"),
-        "slam_speed": Quantity("Speed of the handle then", "m/s"),
+        "slams": Quantity("Number of times the door strikes its frame"),
+        "slam_time": Quantity("Time at which the door first strikes its frame", "s"),
+        "slam_speed": Quantity("Speed of the handle when the door first strikes its frame", "m/s"),
         "slam_force": Quantity("Largest force of the frame as the hand feels it", "N"),
         "arc_error": Quantity("Largest distance of the tool's handle from its arc", "nm", 1e9),
-        "final_angle": Quantity("By which the door is open in the end", "deg", 180.0 / math.pi),
+        "final_angle": Quantity("Angle by which the door is open at the end", "deg", 180.0 / math.pi),
     }
     CLAIMS = declared(blocks("all but one of six directions: the hand feels an arc"), ARC_IS_KEPT, SLAM_SPEED, law=LAW)
     BLOCKED = 5

@@ -95,7 +95,9 @@ class Laparoscopic(LinkageStudy):
     SCENES = ("laparoscopic",)
     METRICS = METRICS | {
         "entry_error": Quantity("Largest distance of the tool's shaft from the entry point", "nm", 1e9),
-        "entry_error_hand": Quantity("The same of a shaft in the device's hand", "mm", 1e3),
+        "entry_error_hand": Quantity(
+            "Largest distance of a shaft that moves with the device from the entry point", "mm", 1e3
+        ),
         "ratio_error": Quantity("Largest error of the tip's velocity by the law of the lever", "ppm", 1e6),
         "ratio_least": Quantity("Smallest ratio of the tip's way to the handle's"),
         "ratio_largest": Quantity("Largest ratio of the tip's way to the handle's"),

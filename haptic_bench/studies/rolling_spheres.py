@@ -49,15 +49,15 @@ NAMES = ("distance", "latitude", "longitude", "psi", "theta", "phi")
 UNSTABILISED, TRUE, PRINTED = "gamma 0, from contact", "true rolling", "rolling as printed"
 
 METRICS = {
-    "contact_time": Quantity("Until 1 % of the contact error at the start is left", "s"),
-    "regained_time": Quantity("From the displacement until 1 % of it is left", "s"),
+    "contact_time": Quantity("Time until 1 % of the contact error at the start is left", "s"),
+    "regained_time": Quantity("Time from the displacement until 1 % of it is left", "s"),
     "left": Quantity("Contact error at the end", "nm", 1e9),
     "decay_error": Quantity("Largest distance of the contact error from its exponential", "nm", 1e9),
     "max_slip": Quantity("Largest slip of the small sphere on the large one", "mm/s", 1e3),
     "contact_force": Quantity("Largest force of the contact constraint", "N"),
-    "ticks_held": Quantity("Ticks in which the solver kept the sphere where it was"),
+    "ticks_held": Quantity("Ticks in which the solver could not meet the constraints and kept the sphere where it was"),
     "motion_error": Quantity("Largest distance of the small sphere from the independent motion", "nm", 1e9),
-    "motion_angle": Quantity("Largest rotation from that motion", "nrad", 1e9),
+    "motion_angle": Quantity("Largest rotation of the small sphere from the independent motion", "nrad", 1e9),
 }
 ERROR_DECAYS = Statement(
     "error_decays",

@@ -20,18 +20,18 @@ from haptic_sim.tool.tool_side import is_constrained
 DEPTH = "max_depth"
 METRICS = {
     "max_force": Quantity("Largest force of contacts on the tool", "N"),
-    "rms_force": Quantity("The same force, root of the mean square", "N"),
+    "rms_force": Quantity("Root mean square of the force of contacts on the tool", "N"),
     "max_torque": Quantity("Largest torque of contacts on the tool, about the hand point", "N m"),
-    "rms_torque": Quantity("The same torque, root of the mean square", "N m"),
+    "rms_torque": Quantity("Root mean square of the torque of contacts on the tool, about the hand point", "N m"),
     "max_rendered_force": Quantity("Largest force rendered by the device", "N"),
-    "rms_rendered_force": Quantity("The same force, root of the mean square", "N"),
-    "contacts": Quantity("Most contacts at once, limits of joints included"),
+    "rms_rendered_force": Quantity("Root mean square of the force rendered by the device", "N"),
+    "contacts": Quantity("Largest number of simultaneous contacts, limits of joints included"),
     "contact_time": Quantity("Time in contact", "s"),
-    "stick_time": Quantity("Time in contact in which nothing slides", "s"),
+    "stick_time": Quantity("Time in contact in which no contact slides", "s"),
     "slip_time": Quantity("Time in which a contact slides", "s"),
-    "impulses": Quantity("Ticks in which impulses acted"),
+    "impulses": Quantity("Ticks with impulses"),
     "hand_work": Quantity("Work of the operator's hand", "J"),
-    "max_hand_tool_distance": Quantity("Largest distance of hand and tool", "m"),
+    "max_hand_tool_distance": Quantity("Largest distance between hand and tool", "m"),
     DEPTH: Quantity("Largest overlap of two bodies", "m"),
 }
 
@@ -53,7 +53,7 @@ class TrialStudy(Study):
 
 
 def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]]:
-    """What the samples say."""
+    """Metrics of forces, contacts and work, by name."""
     experiment = trial.experiment
     period = 1.0 / experiment.rate
     force, torque = (np.linalg.norm(part, axis=1) for part in np.split(samples.wrench("env"), 2, axis=1))
@@ -79,7 +79,7 @@ def _size(name: str, values: np.ndarray) -> Iterator[tuple[str, float]]:
 
 
 def _has_friction(trial: Trial) -> bool:
-    """Whether there is friction of which a contact could stick."""
+    """Whether contacts have friction, so that they can stick."""
     return trial.experiment.contact.friction.model != "none"
 
 

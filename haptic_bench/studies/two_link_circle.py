@@ -38,10 +38,10 @@ EVERY = 0.05  # [s] between the linkages that are drawn
 
 METRICS = {
     "radial_error": Quantity("Largest distance of the end point from the circle", "nm", 1e9),
-    "release_time": Quantity("The operator lets go", "s"),
-    "turns": Quantity("Way of the end point around the circle", "turns", 0.5 / math.pi),
-    "energy_at_release": Quantity("Energy at the release", "mJ", 1e3),
-    "energy_gain": Quantity("Largest rise of the energy above its lowest since the release", "nJ", 1e9),
+    "release_time": Quantity("Time at which the operator lets go", "s"),
+    "turns": Quantity("Path of the end point along the circle", "turns", 0.5 / math.pi),
+    "energy_at_release": Quantity("Energy of the linkage at the release", "mJ", 1e3),
+    "energy_gain": Quantity("Largest rise of the energy above its minimum since the release", "nJ", 1e9),
     "link1_reversals": Quantity("Reversals of link 1 after the release"),
     "link1_at_reversal": Quantity(
         "Largest energy of link 1 at a reversal, of its largest after the release", "%", 100.0

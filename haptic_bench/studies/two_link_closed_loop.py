@@ -46,14 +46,18 @@ NAMES = ("c1", "c2", "c3")
 
 METRICS = {
     "residual_start": Quantity("Norm of the constraints at the start", "m, m²"),
-    "convergence_time": Quantity("Until 1 % of every constraint's value at the start is left", "s"),
-    "left_after_1s": Quantity("Largest share of a constraint that is left after 1 s", "%", 100.0),
+    "convergence_time": Quantity("Time until 1 % of every constraint's value at the start is left", "s"),
+    "left_after_1s": Quantity("Largest part of a constraint's value at the start that is left after 1 s", "%", 100.0),
     "residual_end": Quantity("Norm of the constraints at the end", "m, m²"),
     "decay_error": Quantity("Largest distance of a constraint from its exponential", "m, m²"),
-    "fold_drift": Quantity("Largest change of the angle between the links once converged", "mrad", 1e3),
+    "fold_drift": Quantity("Largest change of the angle between the links after convergence", "mrad", 1e3),
     "pendulum_error": Quantity("Largest distance from the rigid pendulum", "µrad", 1e6),
-    "ticks_held": Quantity("Ticks in which the solver kept the links where they were"),
-    "energy_drift": Quantity("Largest change of energy once rigid, of the kinetic energy", "ppm", 1e6),
+    "ticks_held": Quantity(
+        "Ticks in which the solver could not meet the constraints and kept the links where they were"
+    ),
+    "energy_drift": Quantity(
+        "Largest change of the energy of the rigid links, relative to the kinetic energy", "ppm", 1e6
+    ),
 }
 ERROR_DECAYS = Statement(
     "error_decays",

@@ -32,13 +32,15 @@ def _in_order(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
 class _WorldConstraint(Parameters):
     """What all constraints have."""
 
-    body: str = quantity(description="Body that is bound: NAME, or FILE/LINK")
-    to: str = quantity(WORLD, description="What the body is constrained to: world, or another body")
+    body: str = quantity(description="Body that is constrained: NAME, or FILE/LINK")
+    to: str = quantity(WORLD, description="Body to which it is constrained: world, or NAME, or FILE/LINK")
     active: Annotated[tuple[Interval, ...], AfterValidator(_in_order)] | None = quantity(
-        None, unit="s", description="Intervals [from, to] in which it holds, to = null for ever; left out: always"
+        None,
+        unit="s",
+        description="Intervals [from, to] in which it is active, to = null: until the end; left out: always",
     )
     fade: float = quantity(
-        0.3, unit="s", description="Time in which the constraint is switched on, and off", ge=1e-3, le=100.0
+        0.3, unit="s", description="Duration of switching the constraint on or off", ge=1e-3, le=100.0
     )
 
     @model_validator(mode="after")
@@ -55,7 +57,7 @@ class _WorldConstraint(Parameters):
 
 
 class _WithPoint(_WorldConstraint):
-    at: Vector = quantity(ORIGIN, unit="m", description="Point of the body, in its axes")
+    at: Vector = quantity(ORIGIN, unit="m", description="Constrained point of the body, in the axes of the body")
 
 
 class PointOnPlaneParameters(_WithPoint):
@@ -70,15 +72,15 @@ class PointOnSphereParameters(_WithPoint):
     """A point of the body keeps its distance from a point, as on a rod with two ball joints."""
 
     type: Literal["point_on_sphere"] = "point_on_sphere"
-    centre: Vector = quantity(ORIGIN, unit="m", description="Centre, in the axes of `to`")
-    radius: float = quantity(unit="m", description="Distance", gt=0.0, le=1e3)
+    centre: Vector = quantity(ORIGIN, unit="m", description="Centre of the sphere, in the axes of `to`")
+    radius: float = quantity(unit="m", description="Radius of the sphere", gt=0.0, le=1e3)
 
 
 class PointFixedParameters(_WithPoint):
     """A point of the body stays where it is, as in a ball joint."""
 
     type: Literal["point_fixed"] = "point_fixed"
-    point: Vector = quantity(ORIGIN, unit="m", description="Where, in the axes of `to`")
+    point: Vector = quantity(ORIGIN, unit="m", description="Position at which the point stays, in the axes of `to`")
 
 
 class PointOnLineParameters(_WithPoint):
@@ -93,7 +95,7 @@ class PointOnCircleParameters(_WithPoint):
     """A point of the body stays on a circle."""
 
     type: Literal["point_on_circle"] = "point_on_circle"
-    centre: Vector = quantity(ORIGIN, unit="m", description="Centre, in the axes of `to`")
+    centre: Vector = quantity(ORIGIN, unit="m", description="Centre of the circle, in the axes of `to`")
     normal: Direction = quantity((0.0, 0.0, 1.0), description="Normal of the circle's plane, in the axes of `to`")
     radius: float = quantity(unit="m", description="Radius of the circle", gt=0.0, le=1e3)
 
@@ -102,8 +104,8 @@ class AxisAlongParameters(_WorldConstraint):
     """An axis of the body keeps its direction: it stays upright, say."""
 
     type: Literal["axis_along"] = "axis_along"
-    axis: Direction = quantity(description="Direction in the body's axes")
-    direction: Direction = quantity(description="Direction of the axis, in the axes of `to`")
+    axis: Direction = quantity(description="Constrained direction, in the axes of the body")
+    direction: Direction = quantity(description="Direction that the axis keeps, in the axes of `to`")
 
 
 class FrameOnFrameParameters(_WithPoint):
@@ -129,7 +131,7 @@ class KnifeEdgeParameters(_WithPoint):
     """A point of the body does not move sideways, as on a blade or a wheel (nonholonomic)."""
 
     type: Literal["knife_edge"] = "knife_edge"
-    sideways: Direction = quantity(description="Direction in the body's axes in which it does not move")
+    sideways: Direction = quantity(description="Direction in which the point does not move, in the axes of the body")
 
 
 class RollingBallParameters(_WithPoint):

@@ -34,9 +34,17 @@ class ConstraintParameters(Parameters):
     """How the exact constraints of a tool are kept, and which variant of them."""
 
     solver: Literal["projection", "stabilised"] = quantity(
-        "projection", description="Return to the manifold (FAULRING), or decay towards it from anywhere (YUN)"
+        "projection",
+        description="How the tool is kept on its constraints: projection returns to the manifold (FAULRING), "
+        "stabilised decays towards it from any start (YUN)",
     )
-    gamma: float = quantity(10.0, unit="1/s", description="Rate of decay of `stabilised`", ge=0.0, le=1e4)
+    gamma: float = quantity(
+        10.0,
+        unit="1/s",
+        description="Rate at which the error of the constraints decays with `stabilised`",
+        ge=0.0,
+        le=1e4,
+    )
     integrator: Literal["rk4", "explicit"] = quantity(
         "rk4", description="Integrator of `projection`; explicit is FAULRING's algorithm 1 as corrected"
     )
@@ -44,7 +52,8 @@ class ConstraintParameters(Parameters):
         True, description="Whether `explicit` integrates the independent coordinates of the source's parametrisation"
     )
     rolling: Literal["true", "printed"] = quantity(
-        "true", description="Rows of rolling_spheres: without slip, or as printed in YUN (44-45)"
+        "true",
+        description="Rolling constraint of the scene rolling_spheres: true (without slip) or printed (YUN 44-45)",
     )
 
     @model_validator(mode="before")
@@ -111,9 +120,13 @@ class RollingDiskParameters(_DiskParameters):
     type: Literal["rolling_disk"] = "rolling_disk"
     radius: float = quantity(0.03, unit="m", description="Radius of the disk", gt=0.0, le=10.0)
     start: tuple[float, float, float, float] = quantity(
-        (0.0, 0.0, 0.3, 0.0), unit="m, rad", description="x1, x2, heading x4 and spin x5 at the start"
+        (0.0, 0.0, 0.3, 0.0),
+        unit="m, rad",
+        description="Position x1, x2, heading x4 and spin x5 of the disk at the start",
     )
-    velocity: Six = quantity((0.0,) * 6, unit="m/s, rad/s", description="Rates of x1 to x6 at the start")
+    velocity: Six = quantity(
+        (0.0,) * 6, unit="m/s, rad/s", description="Rates of the disk's coordinates x1 to x6 at the start"
+    )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
@@ -135,8 +148,10 @@ class DiskOnSphereParameters(_DiskParameters):
     type: Literal["disk_on_sphere"] = "disk_on_sphere"
     radius: float = quantity(0.05, unit="m", description="Radius of the sphere", gt=0.0, le=10.0)
     centre: Three = quantity((0.0, 0.0, 0.0), unit="m", description="Centre of the sphere")
-    start: Three = quantity((0.3, 0.2, 0.9), unit="rad", description="Angles x4, x5, x6 at the start")
-    velocity: Six = quantity((0.0,) * 6, unit="m/s, rad/s", description="Rates of x1 to x6 at the start")
+    start: Three = quantity((0.3, 0.2, 0.9), unit="rad", description="Angles x4, x5, x6 of the disk at the start")
+    velocity: Six = quantity(
+        (0.0,) * 6, unit="m/s, rad/s", description="Rates of the disk's coordinates x1 to x6 at the start"
+    )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
@@ -153,15 +168,13 @@ class TwoLinkCircleParameters(Parameters):
     type: Literal["two_link_circle"] = "two_link_circle"
     length: float = quantity(0.15, unit="m", description="Length of each link", gt=0.0, le=10.0)
     mass: float = quantity(2.0, unit="kg", description="Mass of each link", gt=0.0, le=1e3)
-    damping: float = quantity(
-        0.01, unit="N m s/rad", description="Damping of each joint's relative rate", ge=0.0, le=1e6
-    )
-    base: tuple[float, float] = quantity((-0.21, 0.0), unit="m", description="Pivot of link 1")
-    radius: float = quantity(0.05, unit="m", description="Radius of the circle", gt=0.0, le=10.0)
-    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Centre of the circle")
+    damping: float = quantity(0.01, unit="N m s/rad", description="Damping of each joint", ge=0.0, le=1e6)
+    base: tuple[float, float] = quantity((-0.21, 0.0), unit="m", description="Position of the pivot of link 1")
+    radius: float = quantity(0.05, unit="m", description="Radius of the end point's circle", gt=0.0, le=10.0)
+    centre: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Centre of the end point's circle")
     start: float = quantity(0.0, unit="rad", description="Angle of the end point on the circle at the start")
-    elbow: Literal["down", "up"] = quantity("down", description="Bend at the start; down has q2 < 0")
-    velocity: tuple[float, float] = quantity((0.0, 0.0), unit="rad/s", description="Joint rates at the start")
+    elbow: Literal["down", "up"] = quantity("down", description="Bend of the elbow at the start; down has q2 < 0")
+    velocity: tuple[float, float] = quantity((0.0, 0.0), unit="rad/s", description="Rates of the joints at the start")
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
@@ -197,10 +210,13 @@ class RollingSpheresParameters(Parameters):
     velocity: Six = quantity(
         (0.0, 0.1, 0.2, 0.5, 0.3, 1.0),
         unit="m/s, rad/s",
-        description="Their rates; `stabilised` takes the nearest that the constraints allow, `projection` no others",
+        description="Rates of the six coordinates of `start`; `stabilised` takes the nearest that the constraints "
+        "allow, `projection` only such",
     )
-    disturbance: float = quantity(0.05, unit="m", description="Added to the distance, as the large sphere is displaced")
-    disturbance_time: float = quantity(5.0, unit="s", description="When the large sphere is displaced", ge=0.0)
+    disturbance: float = quantity(
+        0.05, unit="m", description="Increase of the distance of the spheres when the large one is displaced"
+    )
+    disturbance_time: float = quantity(5.0, unit="s", description="Time at which the large sphere is displaced", ge=0.0)
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
@@ -232,7 +248,9 @@ class TwoLinkClosedLoopParameters(Parameters):
     Lc2: float = quantity(
         0.5, unit="m", description="Distance from the joint to the centre of mass of link 2", gt=0.0, le=100.0
     )
-    l3: float = quantity(2.5, unit="m", description="Radius of the circle of the end point", gt=0.0, le=100.0)
+    l3: float = quantity(
+        2.5, unit="m", description="Radius of the end point's circle about the pivot", gt=0.0, le=100.0
+    )
     m1: float = quantity(10.0, unit="kg", description="Mass of link 1", gt=0.0, le=1e6)
     m2: float = quantity(6.0, unit="kg", description="Mass of link 2", gt=0.0, le=1e6)
     I1: float = quantity(3.0, unit="kg m^2", description="Inertia of link 1", gt=0.0, le=1e6)
@@ -240,12 +258,15 @@ class TwoLinkClosedLoopParameters(Parameters):
     I2: float = quantity(2.0, unit="kg m^2", description="Inertia of link 2 about its centroid", gt=0.0, le=1e6)
     gravity: float = quantity(9.81, unit="m/s^2", description="Acceleration of free fall, against y", ge=0.0, le=1e3)
     start: tuple[float, float, float, float] = quantity(
-        (0.3, 2.0, 1.2, 1.3), unit="rad, m, m, rad", description="theta1, x2, y2, theta2 (absolute) at the start"
+        (0.3, 2.0, 1.2, 1.3),
+        unit="rad, m, m, rad",
+        description="Angle theta1 of link 1, centre x2, y2 and angle theta2 (absolute) of link 2 at the start",
     )
     velocity: tuple[float, float, float, float] = quantity(
         (0.0, 0.0, 0.0, 0.0),
         unit="rad/s, m/s, m/s, rad/s",
-        description="Their rates; `stabilised` takes the nearest that the constraints allow, `projection` no others",
+        description="Rates of the four coordinates of `start`; `stabilised` takes the nearest that the constraints "
+        "allow, `projection` only such",
     )
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:

@@ -123,7 +123,7 @@ class FrictionParameters(Parameters):
     damping: float = quantity(
         0.0,
         unit="N s/m",
-        description="Damping of the bond of each sticking contact (reset_integrator)",
+        description="Damping of the bond of each sticking contact, with model reset_integrator",
         live=True,
         ge=0.0,
         le=1e6,

@@ -64,11 +64,14 @@ STORED, RELEASED, KEPT = range(3)
 class ContactParameters(Parameters):
     """Material of all contacts that have none of their own, and how contacts are resolved."""
 
-    stiffness: float = quantity(4000.0, unit="N/m", description="Penalty stiffness", live=True, gt=0.0, le=1e7)
-    damping: float = quantity(30.0, unit="N s/m", description="Penalty damping", live=True, ge=0.0, le=1e5)
+    stiffness: float = quantity(
+        4000.0, unit="N/m", description="Stiffness of a penalty contact", live=True, gt=0.0, le=1e7
+    )
+    damping: float = quantity(30.0, unit="N s/m", description="Damping of a penalty contact", live=True, ge=0.0, le=1e5)
     per: Literal["point", "wall"] = quantity(
         "point",
-        description="Whether stiffness and damping are those of a contact point or shared by a wall's points",
+        description="Whether stiffness and damping are those of a contact point, or are divided among the points of a "
+        "wall",
     )
     penalty: Literal["consistent", "printed"] = quantity(
         "consistent",
@@ -83,15 +86,20 @@ class ContactParameters(Parameters):
         "momentum",
     )
     friction: FrictionParameters = quantity(
-        FrictionParameters(), description="Friction; of the methods constraint and hybrid the coefficients"
+        FrictionParameters(),
+        description="Friction of the contacts; the methods constraint and hybrid use the coefficients only",
     )
     margin: float = quantity(
-        0.005, unit="m", description="Contacts nearer than this count in constraint and hybrid", gt=0.0, le=1.0
+        0.005,
+        unit="m",
+        description="Distance below which two bodies are in contact, with the methods constraint and hybrid",
+        gt=0.0,
+        le=1.0,
     )
     bounce: float = quantity(
         0.02,
         unit="m/s",
-        description="A contact that approaches faster than this bounces, in constraint and hybrid",
+        description="Approach speed above which a contact bounces, with the methods constraint and hybrid",
         ge=0.0,
         le=10.0,
     )
@@ -106,8 +114,8 @@ class ContactParameters(Parameters):
     )
     lemke_contacts: int | None = quantity(
         None,
-        description="Most contacts that go to the Lemke solver; null: 2 with automatic, beyond which it is slower than "
-        "Gauss-Seidel, else 64",
+        description="Largest number of contacts that Lemke's solver takes; null: 2 with automatic, beyond which it is "
+        "slower than Gauss-Seidel, otherwise 64",
         ge=1,
         le=64,
     )
@@ -119,7 +127,7 @@ class ContactParameters(Parameters):
         le=1e-3,
     )
     cluster: float = quantity(
-        0.0, unit="m", description="Contacts of two bodies nearer to each other than this are one", ge=0.0, le=1.0
+        0.0, unit="m", description="Distance below which two contacts of the same bodies are merged", ge=0.0, le=1.0
     )
 
     @property

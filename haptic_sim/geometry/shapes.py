@@ -46,8 +46,10 @@ Scale = Annotated[Vector, AfterValidator(_not_flat)]
 class Placed(Parameters):
     """Something with a pose."""
 
-    position: Vector = quantity(ORIGIN, unit="m", description="Position")
-    rotation: Vector = quantity(ORIGIN, unit="rad", description="Roll, pitch, yaw: about fixed x, then y, then z")
+    position: Vector = quantity(ORIGIN, unit="m", description="Position of the shape in the axes of its body")
+    rotation: Vector = quantity(
+        ORIGIN, unit="rad", description="Roll, pitch and yaw of the shape: about fixed x, then y, then z"
+    )
 
     @property
     def pose(self) -> pin.SE3:
@@ -64,48 +66,50 @@ class BoxParameters(Placed):
     """A box, centred."""
 
     type: Literal["box"] = "box"
-    size: PositiveVector = quantity(unit="m", description="Extent along x, y and z")
+    size: PositiveVector = quantity(unit="m", description="Extent of the box along x, y and z")
 
 
 class SphereParameters(Placed):
     """A sphere."""
 
     type: Literal["sphere"] = "sphere"
-    radius: float = quantity(unit="m", description="Radius", gt=0.0)
+    radius: float = quantity(unit="m", description="Radius of the sphere", gt=0.0)
 
 
 class CylinderParameters(Placed):
     """A cylinder along z, centred."""
 
     type: Literal["cylinder"] = "cylinder"
-    radius: float = quantity(unit="m", description="Radius", gt=0.0)
-    length: float = quantity(unit="m", description="Length", gt=0.0)
+    radius: float = quantity(unit="m", description="Radius of the cylinder", gt=0.0)
+    length: float = quantity(unit="m", description="Length of the cylinder", gt=0.0)
 
 
 class CapsuleParameters(Placed):
     """A cylinder along z with a half ball on each end, centred."""
 
     type: Literal["capsule"] = "capsule"
-    radius: float = quantity(unit="m", description="Radius", gt=0.0)
-    length: float = quantity(unit="m", description="Length without the half balls", gt=0.0)
+    radius: float = quantity(unit="m", description="Radius of the capsule", gt=0.0)
+    length: float = quantity(unit="m", description="Length of the capsule without its half balls", gt=0.0)
 
 
 class PlaneParameters(Placed):
     """A half-space, solid where normal . p < offset; only for fixed bodies."""
 
     type: Literal["plane"] = "plane"
-    normal: Direction = quantity((0.0, 0.0, 1.0), description="Outward direction, of any length")
-    offset: float = quantity(0.0, unit="m", description="Distance from the origin along the normal")
+    normal: Direction = quantity((0.0, 0.0, 1.0), description="Outward normal of the plane, of any length")
+    offset: float = quantity(0.0, unit="m", description="Distance of the plane from the origin along its normal")
 
 
 class MeshParameters(Placed):
     """A closed mesh."""
 
     type: Literal["mesh"] = "mesh"
-    path: str = quantity(description="STL, OBJ, PLY or OFF file, here or in the experiment's folder")
-    scale: Scale = quantity((1.0, 1.0, 1.0), description="Factors along x, y and z, to metres")
+    path: str = quantity(
+        description="Mesh file (STL, OBJ, PLY or OFF), in the working directory or in the experiment's folder"
+    )
+    scale: Scale = quantity((1.0, 1.0, 1.0), description="Factors of the mesh along x, y and z, to metres")
     convex: bool = quantity(
-        True, description="The mesh is convex; if false, each piece of it that hangs together by edges is"
+        True, description="Whether the mesh is convex; if false, each piece that is connected by edges is"
     )
 
 

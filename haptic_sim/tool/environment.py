@@ -29,17 +29,17 @@ class EnvironmentParameters(Parameters):
     """How the world is simulated."""
 
     engine: Literal["haptics"] = quantity("haptics", description="Engine that simulates the world")
-    method: Method = quantity("impulse_augmented", description="Contact method")
+    method: Method = quantity("impulse_augmented", description="Method that computes contact forces and impulses")
     rate: float | None = quantity(
         None,
         unit="Hz",
-        description="Rate of an asynchronous environment; null runs it at the servo rate",
+        description="Rate of an asynchronous environment; null: the servo rate",
         gt=0.0,
     )
     delay: float | None = quantity(
         None,
         unit="s",
-        description="Computing delay of an asynchronous environment; null is one period",
+        description="Computing delay of an asynchronous environment; null: one period",
         ge=0.0,
     )
     following: float = quantity(
@@ -52,8 +52,8 @@ class EnvironmentParameters(Parameters):
     publish: float | None = quantity(
         60.0,
         unit="Hz",
-        description="Rate of the world states: bodies and contacts, recorded and for whoever looks on; above the servo "
-        "rate it is every tick, null: none",
+        description="Rate of the world states (bodies and contacts), which are recorded; above the servo rate: every "
+        "tick; null: none",
         gt=0.0,
         le=1e6,
     )

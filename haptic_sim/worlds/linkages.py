@@ -53,7 +53,9 @@ class DoorParameters(_Held):
     thickness: float = quantity(0.018, unit="m", description="Thickness of the leaf", gt=0.0, le=1.0)
     mass: float = quantity(2.5, unit="kg", description="Mass of the leaf, which is uniform", gt=0.0, le=1e3)
     handle: Vector = quantity(
-        (0.36, 0.04, 0.0), unit="m", description="Hold point: from the hinge along the leaf, out of it, and up"
+        (0.36, 0.04, 0.0),
+        unit="m",
+        description="Position of the handle: from the hinge along the leaf, out of it, and up",
     )
     angle: float = quantity(
         60.0, unit="deg", description="Angle by which the door is open at the start", ge=-180.0, le=180.0
@@ -197,9 +199,13 @@ class LaparoscopicParameters(_Held):
         0.1, unit="m", description="Distance of the centre of mass from the handle, towards the tip", ge=0.0, le=10.0
     )
     inertia: tuple[float, float] = quantity(
-        (3e-3, 1e-4), unit="kg m^2", description="Across and about the shaft, at the centre of mass"
+        (3e-3, 1e-4),
+        unit="kg m^2",
+        description="Inertia of the instrument at its centre of mass, across and about the shaft",
     )
-    tissue: float | None = quantity(0.17, unit="m", description="Depth of its surface; null: there is none", gt=0.0)
+    tissue: float | None = quantity(
+        0.17, unit="m", description="Depth of the surface of the tissue; null: there is no tissue", gt=0.0
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> LaparoscopicParameters:
@@ -247,9 +253,9 @@ class RobotArmParameters(_Held):
     """An arm of six joints from the package example-robot-data, held by its wrist or by its elbow."""
 
     type: Literal["robot_arm"] = "robot_arm"
-    robot: Literal["ur3", "ur5", "ur10"] = quantity("ur5", description="Which arm")
+    robot: Literal["ur3", "ur5", "ur10"] = quantity("ur5", description="Robot of the package example-robot-data")
     hold: Literal["wrist", "elbow"] = quantity(
-        "wrist", description="wrist: the last link; elbow: the forearm, at its joint"
+        "wrist", description="Link that is held: wrist (the last link) or elbow (the forearm, at its joint)"
     )
     q: tuple[float, float, float, float, float, float] = quantity(
         (0.0, -0.9, 1.5, -0.6, -1.5, 0.0),
@@ -257,7 +263,11 @@ class RobotArmParameters(_Held):
         description="Angles of the arm's joints at the start, at which it is at rest",
     )
     gravity: float = quantity(
-        0.0, unit="m/s^2", description="Acceleration of free fall; 0: its weight is balanced", ge=0.0, le=100.0
+        0.0,
+        unit="m/s^2",
+        description="Acceleration of free fall; 0: the weight of the arm is balanced",
+        ge=0.0,
+        le=100.0,
     )
 
     def world(self, tool: Any, contact: ContactParameters, method: Method) -> dict[str, Any]:

@@ -26,13 +26,13 @@ WORLD = "world"  # the parent of bodies that hang on nothing else; no body has t
 class Material(Parameters):
     """What a body's surface is like, where it differs from the experiment's `contact`."""
 
-    restitution: float | None = quantity(None, description="Restitution", ge=0.0, le=1.0)
-    friction_static: float | None = quantity(None, description="Static friction coefficient", ge=0.0)
-    friction_kinetic: float | None = quantity(None, description="Kinetic friction coefficient", ge=0.0)
+    restitution: float | None = quantity(None, description="Coefficient of restitution of the body", ge=0.0, le=1.0)
+    friction_static: float | None = quantity(None, description="Coefficient of static friction of the body", ge=0.0)
+    friction_kinetic: float | None = quantity(None, description="Coefficient of kinetic friction of the body", ge=0.0)
 
 
 class _Body(Material):
-    shapes: tuple[AnyShapeParameters, ...] = quantity((), description="What it looks like to collisions")
+    shapes: tuple[AnyShapeParameters, ...] = quantity((), description="Shapes of the body for collisions")
 
 
 class FixedBodyParameters(Placed, _Body):
@@ -44,8 +44,10 @@ class FixedBodyParameters(Placed, _Body):
 class _MovingBody(_Body):
     """A body with mass: given, or from its shapes, filled uniformly."""
 
-    mass: float | None = quantity(None, unit="kg", description="Mass", gt=0.0, le=1e6)
-    density: float | None = quantity(None, unit="kg/m^3", description="Density, instead of the mass", gt=0.0, le=1e6)
+    mass: float | None = quantity(None, unit="kg", description="Mass of the body", gt=0.0, le=1e6)
+    density: float | None = quantity(
+        None, unit="kg/m^3", description="Density of the body, instead of its mass", gt=0.0, le=1e6
+    )
 
     @model_validator(mode="after")
     def _enough_and_not_too_much(self) -> Any:
@@ -84,10 +86,13 @@ class _SpatialBody(_MovingBody):
     inertia: Annotated[tuple[float, ...], AfterValidator(_possible)] | None = quantity(
         None,
         unit="kg m^2",
-        description="About the centre of mass, in the body's axes: 3 principal moments or xx, yy, zz, xy, xz, yz",
+        description="Inertia of the body about its centre of mass, in its axes: 3 principal moments or xx, yy, zz, xy, "
+        "xz, yz",
     )
     centre_of_mass: Vector | None = quantity(
-        None, unit="m", description="Centre of mass in the body's axes; left out: that of the shapes, or the origin"
+        None,
+        unit="m",
+        description="Centre of mass in the axes of the body; left out: that of the shapes, or the origin",
     )
 
 
@@ -98,7 +103,7 @@ class FreeBodyParameters(Placed, _SpatialBody):
     velocity: tuple[float, float, float, float, float, float] = quantity(
         (0.0,) * 6,
         unit="m/s, rad/s",
-        description="Velocity of the centre of mass, and angular velocity, in world axes, at the start",
+        description="Velocity of the body's centre of mass, and its angular velocity, in world axes, at the start",
     )
 
 
@@ -107,15 +112,24 @@ class PlanarBodyParameters(_MovingBody):
 
     joint: Literal["planar"] = "planar"
     inertia: float | None = quantity(
-        None, unit="kg m^2", description="About z at the centre of mass; left out: from the shapes", gt=0.0
+        None,
+        unit="kg m^2",
+        description="Inertia of the body about z at its centre of mass; left out: from the shapes",
+        gt=0.0,
     )
     centre_of_mass: tuple[float, float] | None = quantity(
-        None, unit="m", description="Centre of mass in the body's axes; left out: that of the shapes, or the origin"
+        None,
+        unit="m",
+        description="Centre of mass in the axes of the body; left out: that of the shapes, or the origin",
     )
-    position: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Position of its origin at the start")
-    angle: float = quantity(0.0, unit="rad", description="Angle about z at the start")
+    position: tuple[float, float] = quantity(
+        (0.0, 0.0), unit="m", description="Position of the body's origin at the start"
+    )
+    angle: float = quantity(0.0, unit="rad", description="Angle of the body about z at the start")
     velocity: Vector = quantity(
-        ORIGIN, unit="m/s, rad/s", description="Velocity of the centre of mass, and angular velocity, at the start"
+        ORIGIN,
+        unit="m/s, rad/s",
+        description="Velocity of the body's centre of mass, and its angular velocity, at the start",
     )
 
 
@@ -139,20 +153,24 @@ def _in_range(body: Any, key: str, unit: str) -> Any:
 class _LinkedBody(Placed, _SpatialBody):
     """A body on a joint, whose pose (position, rotation) is in the parent's axes."""
 
-    parent: str = quantity(WORLD, description="Body that it is fastened to: NAME, or FILE/LINK")
-    axis: Direction = quantity(description="Direction of the joint, of any length, in the body's axes")
-    limit_restitution: float = quantity(0.0, description="Restitution at the ends of the range", ge=0.0, le=1.0)
+    parent: str = quantity(WORLD, description="Body to which the joint attaches this body: NAME, or FILE/LINK")
+    axis: Direction = quantity(description="Axis of the joint, of any length, in the axes of the body")
+    limit_restitution: float = quantity(
+        0.0, description="Coefficient of restitution at the limits of the joint", ge=0.0, le=1.0
+    )
 
 
 class RevoluteBodyParameters(_LinkedBody):
     """A body on a hinge at its origin."""
 
     joint: Literal["revolute"] = "revolute"
-    angle: float = quantity(0.0, unit="rad", description="Angle at the start")
-    velocity: float = quantity(0.0, unit="rad/s", description="Angular velocity at the start")
-    range: Range | None = quantity(None, unit="rad", description="Angles that it can have; left out: all")
-    damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the hinge", ge=0.0, le=1e9)
-    friction: float = quantity(0.0, unit="N m", description="Dry friction of the hinge", ge=0.0, le=1e9)
+    angle: float = quantity(0.0, unit="rad", description="Angle of the joint at the start")
+    velocity: float = quantity(0.0, unit="rad/s", description="Angular velocity of the joint at the start")
+    range: Range | None = quantity(
+        None, unit="rad", description="Lower and upper limit of the joint's angle; left out: no limits"
+    )
+    damping: float = quantity(0.0, unit="N m s/rad", description="Viscous damping of the joint", ge=0.0, le=1e9)
+    friction: float = quantity(0.0, unit="N m", description="Dry friction of the joint", ge=0.0, le=1e9)
 
     @model_validator(mode="after")
     def _starts_in_range(self) -> Any:
@@ -163,11 +181,13 @@ class PrismaticBodyParameters(_LinkedBody):
     """A body on a slide."""
 
     joint: Literal["prismatic"] = "prismatic"
-    travel: float = quantity(0.0, unit="m", description="Travel at the start")
-    velocity: float = quantity(0.0, unit="m/s", description="Velocity at the start")
-    range: Range | None = quantity(None, unit="m", description="Travels that it can have; left out: all")
-    damping: float = quantity(0.0, unit="N s/m", description="Viscous damping of the slide", ge=0.0, le=1e9)
-    friction: float = quantity(0.0, unit="N", description="Dry friction of the slide", ge=0.0, le=1e9)
+    travel: float = quantity(0.0, unit="m", description="Travel of the joint at the start")
+    velocity: float = quantity(0.0, unit="m/s", description="Velocity of the joint at the start")
+    range: Range | None = quantity(
+        None, unit="m", description="Lower and upper limit of the joint's travel; left out: no limits"
+    )
+    damping: float = quantity(0.0, unit="N s/m", description="Viscous damping of the joint", ge=0.0, le=1e9)
+    friction: float = quantity(0.0, unit="N", description="Dry friction of the joint", ge=0.0, le=1e9)
 
     @model_validator(mode="after")
     def _starts_in_range(self) -> Any:
@@ -183,17 +203,22 @@ AnyBodyParameters = Annotated[
 class FileParameters(Placed, Material):
     """Bodies and joints from a URDF or MJCF file; its links are bodies named FILE/LINK."""
 
-    path: str = quantity(description=".urdf (URDF) or .xml (MJCF), here or in the experiment's folder")
-    base: Literal["fixed", "free"] = quantity("fixed", description="Whether what the file does not move can move")
+    path: str = quantity(
+        description="Model file, .urdf (URDF) or .xml (MJCF), in the working directory or in the experiment's folder"
+    )
+    base: Literal["fixed", "free"] = quantity(
+        "fixed", description="Whether the root of the file's model is fixed, or free to move"
+    )
     meshes: Literal["pieces", "hull"] = quantity(
         "pieces",
-        description="What counts of a mesh: each connected piece, which must be convex; or the hull of all of it",
+        description="Collision shape of a mesh: each connected piece, which must be convex; or the convex hull of the "
+        "whole mesh",
     )
     limits: Literal["all", "position", "none"] = quantity(
-        "all", description="Which limits of its joints count: of position and speed, of position only, or none"
+        "all", description="Which limits of the file's joints are used: position and speed, position only, or none"
     )
     limit_restitution: float = quantity(
-        0.0, description="Restitution of its joints at their limits of position", ge=0.0, le=1.0
+        0.0, description="Coefficient of restitution at the position limits of the file's joints", ge=0.0, le=1.0
     )
     q: tuple[float, ...] | None = quantity(
         None,
@@ -202,7 +227,9 @@ class FileParameters(Placed, Material):
         "shows beyond their limits at these",
     )
     v: tuple[float, ...] | None = quantity(
-        None, description="Velocities likewise; a free root's: of its centre of mass, and angular, in world axes"
+        None,
+        description="Velocities at the start, in the order of q; of a free root: velocity of its centre of mass, and "
+        "angular velocity, in world axes",
     )
 
 
@@ -239,26 +266,32 @@ class WorldParameters(Parameters):
     """Bodies by name, files by name, and what of them is held and collides."""
 
     type: Literal["world"] = "world"
-    planar: bool = quantity(False, description="Everything moves in the plane of x and y")
+    planar: bool = quantity(False, description="Whether everything moves in the plane of x and y")
     gravity: Vector = quantity((0.0, 0.0, -9.81), unit="m/s^2", description="Acceleration of free fall")
-    bodies: Annotated[dict[str, AnyBodyParameters], AfterValidator(_named)] = quantity({}, description="Bodies by name")
-    files: Annotated[dict[str, FileParameters], AfterValidator(_named)] = quantity({}, description="Files by name")
-    tool: str = quantity(description="The held body: NAME, or FILE/LINK")
+    bodies: Annotated[dict[str, AnyBodyParameters], AfterValidator(_named)] = quantity(
+        {}, description="Bodies of the world by name"
+    )
+    files: Annotated[dict[str, FileParameters], AfterValidator(_named)] = quantity(
+        {}, description="Model files of the world by name"
+    )
+    tool: str = quantity(description="Body that is held: NAME, or FILE/LINK")
     hold: Vector | None = quantity(
-        None, unit="m", description="Hold point in the body's axes; left out: its centre of mass"
+        None, unit="m", description="Hold point in the axes of the held body; left out: its centre of mass"
     )
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
     constraints: Annotated[dict[str, AnyWorldConstraintParameters], AfterValidator(_named)] = quantity(
-        {}, description="Exact constraints by name"
+        {}, description="Exact constraints of the world by name"
     )
     ignore: tuple[tuple[str, str], ...] = quantity(
         (), description="Pairs of bodies (NAME, FILE/LINK, or FILE for all of it) that do not collide"
     )
-    allowed_overlap: float = quantity(1e-3, unit="m", description="Largest overlap of bodies at the start", ge=0.0)
+    allowed_overlap: float = quantity(
+        1e-3, unit="m", description="Largest overlap of two bodies that is allowed at the start", ge=0.0
+    )
     jitter: NotNegativePair = quantity(
         (0.0, 0.0),
         unit="m, rad",
-        description="Standard deviation of where each free and each planar body is at the start, from the seed: "
-        "position, rotation; a start in which bodies overlap is drawn again",
+        description="Standard deviation of the start of each free and each planar body, random by the seed: position, "
+        "rotation; a start in which bodies overlap is drawn again",
     )

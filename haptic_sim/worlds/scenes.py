@@ -41,9 +41,11 @@ class PegParameters(Parameters):
     """A rectangular planar peg, held at its centre of mass."""
 
     type: Literal["peg"] = "peg"
-    size: PositivePair = quantity((0.042, 0.021), unit="m", description="Extent along its own x and y")
-    mass: float = quantity(2.0, unit="kg", description="Mass", gt=0.0, le=1e3)
-    inertia: float = quantity(0.005, unit="kg m^2", description="Inertia about its centre of mass", gt=0.0, le=1e3)
+    size: PositivePair = quantity((0.042, 0.021), unit="m", description="Extent of the peg along its axes x and y")
+    mass: float = quantity(2.0, unit="kg", description="Mass of the peg", gt=0.0, le=1e3)
+    inertia: float = quantity(
+        0.005, unit="kg m^2", description="Inertia of the peg about its centre of mass", gt=0.0, le=1e3
+    )
 
     def parts(self) -> dict[str, Any]:
         """What it adds to a planar world: bodies, and which is held and how."""
@@ -72,16 +74,14 @@ class ThreeLinksParameters(Parameters):
     angles: tuple[float, float, float] = quantity(
         (math.pi / 4, math.pi / 6, -math.pi / 6),
         unit="rad",
-        description="Angle of each joint to the link before, at the start",
+        description="Angle of each joint at the start, from the link before",
     )
     rates: tuple[float, float, float] = quantity(
-        (0.0,) * 3, unit="rad/s", description="Rates of the joints, at the start"
+        (0.0,) * 3, unit="rad/s", description="Rates of the joints at the start"
     )
-    hold: Literal["proximal", "middle", "distal"] = quantity("distal", description="The held link")
+    hold: Literal["proximal", "middle", "distal"] = quantity("distal", description="Link that is held")
     base: tuple[float, float] = quantity((0.0, 0.0), unit="m", description="Position of the first joint")
-    width: float = quantity(
-        0.01, unit="m", description="Width of the links, where something may touch them", gt=0.0, le=1.0
-    )
+    width: float = quantity(0.01, unit="m", description="Width of the links, for collisions", gt=0.0, le=1.0)
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
 
@@ -150,7 +150,9 @@ class EmptyParameters(Parameters):
 
     TOOLS: ClassVar[Any] = PlanarTool
     type: Literal["empty"] = "empty"
-    gravity: tuple[float, float] = quantity((0.0, 0.0), unit="m/s^2", description="Acceleration of free fall, x and y")
+    gravity: tuple[float, float] = quantity(
+        (0.0, 0.0), unit="m/s^2", description="Acceleration of free fall, along x and y"
+    )
 
     def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
         """See `build_world`."""
@@ -222,13 +224,15 @@ class TwoLinksParameters(Parameters):
         (1.0, 1.0), unit="rad/s", description="Rates of the joints, before the collision"
     )
     contact_height: float = quantity(
-        0.7, unit="m", description="Height of the obstacle above the base, beside the upright arm", gt=0.0
+        0.7, unit="m", description="Height of the obstacle above the base of the upright arm", gt=0.0
     )
     obstacle_mass: float | None = quantity(
         None, unit="kg", description="Mass of the obstacle, which moves in the plane; null: it is fixed", gt=0.0
     )
     restitutions: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = quantity(
-        tuple(i / 20 for i in range(21)), description="Coefficients of restitution to try", min_length=1
+        tuple(i / 20 for i in range(21)),
+        description="Coefficients of restitution, with one collision each",
+        min_length=1,
     )
 
     @model_validator(mode="after")

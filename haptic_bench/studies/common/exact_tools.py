@@ -44,10 +44,16 @@ RK4 = "Runge-Kutta"
 METRICS = {
     "residual_holonomic": Quantity("Largest norm of the holonomic residuals", "m, rad"),
     "residual_nonholonomic": Quantity("Largest norm of the nonholonomic residuals", "m/s"),
-    "ticks_held": Quantity("Ticks in which the solver kept the tool where it was"),
-    "reference_error": Quantity("Largest distance of what is felt from the reference", "µm", 1e6),
-    "reference_angle": Quantity("Largest rotation from that reference", "µrad", 1e6),
-    "energy_error": Quantity("Largest energy that discrete time added or took, of what was supplied", "ppm", 1e6),
+    "ticks_held": Quantity("Ticks in which the solver could not meet the constraints and kept the tool where it was"),
+    "reference_error": Quantity(
+        "Largest distance from the reference, of the device if there is one, else of the tool", "µm", 1e6
+    ),
+    "reference_angle": Quantity(
+        "Largest rotation from the reference, of the device if there is one, else of the tool", "µrad", 1e6
+    ),
+    "energy_error": Quantity(
+        "Largest energy added or taken by the discretisation, relative to the supplied energy", "ppm", 1e6
+    ),
     **tracking.METRICS,
 }
 CONSTRAINTS_HOLD = Statement(

@@ -1,4 +1,4 @@
-"""How well an admittance device follows its tool (FAULRING IV): metrics, a claim and a figure for any study."""
+"""Tracking error of an admittance device (FAULRING IV): metrics, a claim and a figure for any study."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ IMPEDANCE_DISPLAY = 1e4  # [N/m] FAULRING IV-A: "can only render constraints of 
 METRICS = {
     "tracking_error": Quantity("Largest distance of the device from the tool", "µm", 1e6),
     "tracking_angle": Quantity("Largest rotation of the device from the tool", "mrad", 1e3),
-    "tracking_error_rms": Quantity("The same distance, root of the mean square", "µm", 1e6),
-    "sensor_error": Quantity("Sensed force less the operator's, root of the mean square", "N"),
+    "tracking_error_rms": Quantity("Root mean square of the distance of the device from the tool", "µm", 1e6),
+    "sensor_error": Quantity("Root mean square of the sensed force less the operator's", "N"),
     "drive_force": Quantity("Largest force of the drive", "N"),
     "drive_limited": Quantity("Time for which the drive was at its limit", "s"),
 }

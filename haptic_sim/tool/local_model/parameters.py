@@ -19,7 +19,7 @@ class LocalModelParameters(Parameters):
         "intermediate_representation: penalties at the constraints of the update, which are interpolated",
     )
     epsilon: float = quantity(
-        0.005, unit="m", description="Constraints nearer than this are in the local model", ge=0.0, le=1.0
+        0.005, unit="m", description="Distance below which a constraint is in the local model", ge=0.0, le=1.0
     )
     deformation: bool = quantity(
         True,
