@@ -12,11 +12,11 @@ _HEADLINE = re.compile(r"(title|source):[ \t]+(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*")
 
 
 class NotThere(ValueError):
-    """What an argument names is not there; the text is a line for the user."""
+    """An argument names something that does not exist; the text is a line for the user."""
 
 
 def config_folder() -> Path:
-    """Where the experiments are: in the checkout, or below the prefix in which this package is installed.
+    """Folder of the experiments: in the checkout, or below the prefix in which this package is installed.
 
     Raises:
         NotThere: nowhere.
@@ -73,13 +73,13 @@ def _file(name: str) -> Path:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """What is near an unknown name, and all that there is."""
+    """Hint for an unknown name: the most similar known names, and all known names."""
     known = list(known)
     near = difflib.get_close_matches(name[:100], known, n=1)
     return (f"; did you mean {near[0]}?" if near else "") + f" (known: {', '.join(known)})"
 
 
 def shortened(text: str, limit: int = 200) -> str:
-    """A text as an error message repeats it: on one line, printable, not longer than a few lines."""
+    """A text as an error message quotes it: printable, on one line, cut off where it is long."""
     text = text if len(text) <= limit else text[: limit - 3] + "..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -15,7 +15,7 @@ from haptic_bench.recording.samples import Samples
 
 @dataclass(frozen=True)
 class Quantity:
-    """How a number is shown: what it is, and its unit, of which there are `scale` in the SI unit."""
+    """How a number is shown: its description, and its unit, `scale` of which are the SI unit."""
 
     text: str
     unit: str = ""
@@ -24,7 +24,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that a study judges, declared once: its name, its text, where it is published, what decides.
+    """A statement that a study judges, declared once: its name, its text, its source, the quantity that decides it.
 
     `measured` says what the numbers are that decide.
     """
@@ -35,13 +35,13 @@ class Statement:
     measured: Quantity
 
     def judged(self, measured: Mapping[str, float | None], holds: bool | None, reason: str = "") -> Claim:
-        """What a trial says about it; `reason`: why it is undecided although it was measured."""
+        """The claim of a trial; `reason`: why it is undecided although it was measured."""
         return Claim(self.name, self.text, self.source, dict(measured), holds, reason if holds is None else "")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement and what this trial says about it.
+    """A statement, and whether it holds for a trial.
 
     `measured` are the numbers that decide; `holds` is None where they are not there (a trial too short, say), or where
     they are and do not decide: then `reason` says why.

@@ -74,7 +74,7 @@ LARGEST = 1e30  # in any unit: what is beyond is left out of a drawing
 
 @dataclass(frozen=True)
 class Style:
-    """How the curve of a run looks, in every panel."""
+    """Colour, dashes and width of the curve of a run, the same in every panel."""
 
     colour: str = BLUE
     dashes: tuple[float, ...] = SOLID  # on, off, ... in line widths
@@ -249,7 +249,7 @@ _NOTHING = 1e-3  # of the smallest height of an axis: less cannot be told from z
 
 
 def _shows(line: Line, equal: bool, least: float) -> bool:
-    """Whether there is anything to see of a line: not if it is zero throughout, or, in a plan, one point."""
+    """Whether a line shows anything: not if it is zero throughout, or a single point of a path."""
     finite = np.isfinite(line.x) & np.isfinite(line.y)
     if not finite.any():
         return False
@@ -542,7 +542,7 @@ class _Balance:
 
 
 def energy_figure(curves: Sequence[Curve], beside: Sequence[Curve] = ()) -> Figure | None:
-    """Where the energy of the simulated world is and where it went; None for samples that do not say.
+    """Figure of the energy balance of the simulated world; None for samples without it.
 
     Of one run a stack of what is stored and what was lost, whose top is the energy supplied but for what discrete time
     added; of several, lines. The table has the runs `beside` too.
@@ -580,7 +580,7 @@ def energy_figure(curves: Sequence[Curve], beside: Sequence[Curve] = ()) -> Figu
 
 
 def _energy_unit(largest: float) -> tuple[str, float]:
-    """Unit for energies up to `largest` [J], and how many of it are a joule."""
+    """Unit for energies up to `largest` [J], and the number of these units in a joule."""
     return next(((unit, scale) for unit, scale in (("J", 1.0), ("mJ", 1e3)) if largest * scale >= 1.0), ("µJ", 1e6))
 
 
@@ -606,7 +606,7 @@ def _over_time(
 
 
 def _energy_table(curves: Sequence[Curve]) -> list[list[str]]:
-    """What each run came to."""
+    """Table of the energies of each run at the end."""
     balances = [_Balance.of(curve.samples) for curve in curves]
     unit, scale = _energy_unit(max(balance.largest for balance in balances))
     shown = [name for name in _STORED | _SPENT if any(balance.terms[name].any() for balance in balances)]
@@ -618,5 +618,5 @@ def _energy_table(curves: Sequence[Curve]) -> list[list[str]]:
 
 
 def _signed(value: float) -> str:
-    """Three decimals; what rounds to zero is a plain 0, without a sign."""
+    """A number with three decimals; a number that rounds to zero is 0 without a sign."""
     return f"{value:.3f}".replace("-", "\N{MINUS SIGN}") if abs(value) >= 5e-4 else "0"

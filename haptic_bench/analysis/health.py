@@ -133,7 +133,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Missed:
-    """How many ticks of a realtime trial had no answer in time or are not in its samples, and what that means."""
+    """Number of ticks of a realtime trial that had no answer in time or are not in its samples."""
 
     ticks: int
     executed: int
@@ -154,12 +154,12 @@ class Missed:
 
     @property
     def too_many(self) -> bool:
-        """Whether the trial has failed of it."""
+        """Whether so many ticks are missed that the trial has failed."""
         return self.share > self.health.missed_share
 
     @property
     def undecides(self) -> bool:
-        """Whether no claim is judged on the trial."""
+        """Whether so many ticks are missed that all claims are undecided."""
         return self.share > self.health.undecided_share
 
     @property
@@ -180,7 +180,7 @@ class Missed:
 
 
 def read(directory: Path, rate: float, timing: Mapping[str, Any]) -> Health | None:
-    """The health of the trial in `directory`; None if nothing was measured: it did not run in realtime.
+    """The health of the trial in `directory`; None if it did not run in realtime.
 
     Args:
         directory: of the trial.
@@ -209,7 +209,7 @@ def read(directory: Path, rate: float, timing: Mapping[str, Any]) -> Health | No
 
 
 def table(health: Health) -> list[Row]:
-    """The numbers, with what they mean."""
+    """Table of the numbers, with their meanings."""
     achieved = health.achieved
     oldest = health.command_age.max(initial=-1)
     return [
@@ -257,7 +257,7 @@ def _counted(health: Health, key: str, name: str, meaning: str) -> Row:
 
 
 def sentences(health: Health) -> list[str]:
-    """What was missed, and why."""
+    """Sentences about the missed ticks and their causes."""
     if not health.ticks:
         return ["No tick was executed."]
     said = [_of_rate(health), *_of_missed(health), _of_overdue(health), _of_skipped(health), *_of_counts(health)]

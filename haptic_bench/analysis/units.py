@@ -12,7 +12,7 @@ SHORT = 1e-2, 1e4  # numbers in between read well
 
 
 def fitting(largest: float, unit: str, scale: float) -> tuple[str, float]:
-    """A unit for numbers up to `largest` in SI units, and how many of it are one of the SI unit.
+    """A unit for numbers up to `largest` in SI units, and the number of these units in the SI unit.
 
     Args:
         largest: absolute value.

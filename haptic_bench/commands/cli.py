@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_workers(options: argparse.Namespace, jobs: int, mode: str, trials: Sequence[experiment.Trial]) -> None:
-    """Refuse what cannot run on workers; make them available where they are asked for.
+    """Refuse trials that cannot run on workers; prepare the workers if the command asks for them.
 
     Raises:
         ParameterError: see above.
@@ -231,7 +231,7 @@ def _play(directory: Path, summary: dict[str, Any], options: argparse.Namespace)
 
 
 def _verify(directory: Path) -> bool:
-    """Verify a trial and say what came out; whether it is identical."""
+    """Verify a trial and print the result; whether it is identical."""
     found = verification.verify(directory)
     for line in found.unverified[:5]:
         print(f"{directory}: not verifiable: {line}", file=sys.stderr)

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def before_preparation(arguments: Sequence[str]) -> int | None:
-    """Do what needs no environment; the exit status, None if the command is still to be run."""
+    """Do the commands that need no environment; the exit status, None if the command is still to be run."""
     return _guarded(arguments, lambda: None if arguments[:1] == ["test"] else _answer(parse(arguments)))
 
 
@@ -105,7 +105,7 @@ def _function(name: str) -> Any:
 
 
 def _answer(options: argparse.Namespace) -> int | None:
-    """Do what needs no other module; None if there is more to do.
+    """Do the commands that need no other module; the exit status, None for the other commands.
 
     Raises:
         NotThere: an argument names what is not there.
@@ -163,7 +163,7 @@ class _Parser(argparse.ArgumentParser):
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """One line, and where to read more."""
+        """End with one line that says the error and where help is."""
         _say(f"{shortened(message, 500)}; see {self.prog} --help")
         raise SystemExit(BAD_INPUT)
 

@@ -23,7 +23,7 @@ from haptic_sim.worlds.scenes import (
 
 
 class HealthParameters(Parameters):
-    """How much of a realtime trial may go wrong. A tick is missed that has no answer in time, or is not recorded."""
+    """How many missed ticks a realtime trial may have. A missed tick has no answer in time, or is not recorded."""
 
     missed_share: float = quantity(
         0.2, description="A realtime trial that misses more than this part of its ticks fails", ge=0.0, le=1.0
@@ -88,7 +88,7 @@ class Experiment(Parameters):
 
     @property
     def random(self) -> tuple[str, ...]:
-        """What of it is random, and drawn from the seed: names of keys; empty where nothing is."""
+        """Names of the keys whose values make the trial random by its seed; empty if nothing is random."""
         keys = {
             "device": ("noise", "pose_noise", "twist_noise", "jitter"),
             "operator": ("tremor",),
@@ -123,5 +123,5 @@ class Experiment(Parameters):
 
     @property
     def limits(self) -> DeviceLimits:
-        """What the tool's side has to know of the device's limits: of one that renders forces."""
+        """Limits of a device that renders forces, which the tool's side takes into account."""
         return self.device if isinstance(self.device, DeviceLimits) else UNLIMITED

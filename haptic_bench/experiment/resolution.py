@@ -80,7 +80,7 @@ class Trial:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of files and keys is not simulated, to be said at the start."""
+        """Content of files and keys that is not simulated, which is listed at the start."""
         of_files = self.start.notes if isinstance(self.start, World) else ()
         unused = [f"contact.friction.{name}" for name in self.experiment.contact.friction.unused]
         if not unused:
@@ -90,7 +90,7 @@ class Trial:
 
     @property
     def tool_sizes(self) -> ToolSizes:
-        """Of the virtual tool."""
+        """Sizes of the virtual tool's messages."""
         return tool_sizes(tool_alone(self.world) if self.experiment.asynchronous else self.start)
 
     @property
@@ -100,11 +100,11 @@ class Trial:
 
     @property
     def coupled_inertias(self) -> CoupledInertias:
-        """What the controller couples, at the start."""
+        """Inertias that the controller couples, at the start."""
         return coupled_inertias(self.experiment, self.start)
 
     def tool_side(self) -> ToolSide:
-        """What answers the controller; alone, whatever a device could render."""
+        """The tool's side, which answers the controller; without a device it has no limits of one."""
         experiment = self.experiment
         if experiment.asynchronous:
             return build_local_model(self.world, experiment, experiment.limits, experiment.rate)
@@ -112,7 +112,7 @@ class Trial:
 
     @property
     def label(self) -> str:
-        """The KEY=VALUE of a sweep."""
+        """The settings KEY=VALUE that distinguish the trial in its sweep."""
         return ",".join(f"{key}={value}" for key, value in self.varied)
 
     @property
@@ -125,7 +125,7 @@ class Trial:
 
 
 def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment, Start]:
-    """The experiment with what it leaves open said in full, and what its tool's side starts from.
+    """The experiment with all keys that it leaves out filled in, and the start of its tool's side.
 
     Args:
         experiment: whose sections are valid, each and together.
@@ -144,7 +144,7 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
 
 
 def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
-    """What the controller of an experiment couples, at the start."""
+    """Inertias that the controller of an experiment couples, at the start."""
     device, planar = experiment.device, start.planar
     mobility = hand_mobility(start, experiment.constraint, experiment.rate).ravel()
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding

@@ -71,7 +71,7 @@ Schedule = Sequence[tuple[int, int, str]]
 
 
 def _schedule(topics: Mapping[str, bag.BagTopic], how: Playing) -> Schedule:
-    """What of a bag is played."""
+    """The messages of a bag that are played."""
     streams = [[(int(at), i, name) for i, at in enumerate(topic.log_times)] for name, topic in topics.items()]
     whole = list(heapq.merge(*streams))
     if not whole:

@@ -34,7 +34,7 @@ from haptic_sim.tool.world_state import WorldStates
 
 @dataclass
 class Verdict:
-    """How many messages were simulated again, what differs first, and what could not be (inputs not recorded)."""
+    """Number of messages that were simulated again, first difference, and messages whose inputs were not recorded."""
 
     compared: int = 0
     difference: str = ""

@@ -27,7 +27,7 @@ REPLACED = ("samples.csv", "bodies.csv", "contacts.csv", "summary.json")  # besi
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of a comparison: what is wrong first, empty if nothing; what could not be compared; what to know."""
+    """Result of a comparison: the first difference, empty if there is none; what could not be compared; notes."""
 
     problem: str = ""
     unverified: Sequence[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Verification:
 
 
 def damage(directory: Path, summary: Mapping[str, Any]) -> str:
-    """What of a trial's bag is not as it was recorded, or not as its summary says; empty if nothing is known to be."""
+    """Damage of a trial's bag, by its own checks and by its summary; empty if none is known."""
     return _read(directory, summary, read_resolved(directory / "experiment.yaml"))[0]
 
 
@@ -108,7 +108,7 @@ def _compare_samples(recorded: Samples, trial: Trial) -> str:
 
 
 def repair(directory: Path) -> str:
-    """Make a sound trial of one whose bag is damaged, or that was never concluded; what was done, in a line.
+    """Complete a trial whose bag is damaged, or that was never concluded; a line that says what was done.
 
     What is replaced is kept in a folder `damaged` of the directory.
 
@@ -149,7 +149,7 @@ def repair(directory: Path) -> str:
 
 
 def _keep(directory: Path) -> Path:
-    """Keep what a repair replaces; returns the folder."""
+    """Move the files that a repair replaces to a folder beside; returns the folder."""
     number = 1
     while (kept := directory / ("damaged" if number == 1 else f"damaged_{number}")).exists():
         number += 1

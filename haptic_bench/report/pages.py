@@ -78,7 +78,7 @@ def write(directory: Path, analysis: Analysis | None = None, *, damage: str = ""
 
 @dataclass(frozen=True)
 class _Run:
-    """What a trial's directory holds; `label` says which of a sweep it is."""
+    """Content of a trial's directory; `label` distinguishes the trials of a sweep."""
 
     label: str
     trial: Trial
@@ -276,7 +276,7 @@ def _method(experiment: Experiment) -> str:
 
 
 def _rendering(experiment: Experiment) -> list[str]:
-    """What bounds what the device renders."""
+    """Text about the limits of the device's rendering."""
     device = experiment.device
     if isinstance(device, NoDeviceParameters):
         return []
@@ -293,7 +293,7 @@ def _rendering(experiment: Experiment) -> list[str]:
 
 
 def _seed(experiment: Experiment) -> str:
-    """What is random."""
+    """Text about the seed and the random quantities."""
     return f"seed {experiment.seed}: {', '.join(experiment.random) or 'nothing is random'}"
 
 

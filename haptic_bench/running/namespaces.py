@@ -33,7 +33,7 @@ def checked(name: str) -> str:
 
 @contextlib.contextmanager
 def claim(name: str, *, exactly: bool = False) -> Iterator[str]:
-    """Have a namespace while the context is open; yields it with the slash in front, as in `/corner_peg`.
+    """Reserve a namespace while the context is open; yields it with the slash in front, as in `/corner_peg`.
 
     A claim is an abstract Unix socket of that name: it belongs to the network namespace, as the loopback does over
     which the nodes meet, and to the ROS domain, and the kernel ends it with the last process that holds it. Processes

@@ -115,7 +115,7 @@ def _world_states(tool_side: ToolSide, experiment: Experiment, sink: Sink) -> Wo
 
 
 class _Surveys:
-    """The asynchronous environment's side: surveys when due, hands over when known."""
+    """The asynchronous environment: makes the surveys, and passes each to the local model after its delay."""
 
     def __init__(self, surroundings: Surroundings, local_model: LocalModel, experiment: Experiment, sink: Sink):
         self._surroundings, self._local_model, self._sink = surroundings, local_model, sink
@@ -125,7 +125,7 @@ class _Surveys:
         self._step = 0
 
     def before(self, tick: int, tool_state: ToolState) -> None:
-        """Do what happens between the environment and the local model before the latter steps `tick`."""
+        """Survey, and pass on the survey that is due, before the local model steps `tick`."""
         if self._schedule.surveys(tick):
             self._surroundings.survey(tool_state, self._step, self._geometry)
             self._step += 1

@@ -50,7 +50,7 @@ class Outcome:
 
 
 class _Left(BaseException):
-    """What was being done is to be left."""
+    """The current task is to be stopped."""
 
 
 class Interruption:
@@ -215,7 +215,7 @@ class _Process:
 
 
 def error_said(line: str) -> str:
-    """What a line of a node's logger says, if it is an error; else empty."""
+    """Text of a line of a node's logger if it is an error; else empty."""
     said = _ERROR.match(line)
     return said[1] if said else ""
 

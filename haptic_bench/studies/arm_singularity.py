@@ -71,7 +71,7 @@ class ArmSingularity(LinkageStudy):
         return (0, 1) if scene_of(trial.experiment).hold == "wrist" else (3, 3)
 
     def variants(self, trial: Trial) -> dict[str, Trial]:
-        """And the same without fading."""
+        """The variants of all linkages, and the trial without fading."""
         scene = scene_of(trial.experiment)
         found = super().variants(trial)
         if scene.rank_fade > 0.0:
@@ -90,7 +90,7 @@ class ArmSingularity(LinkageStudy):
         }
 
     def more_claims(self, trial: Trial, samples: Samples, held: Held, references: Mapping[str, Samples]) -> list[Claim]:
-        """Through the singularity, without a jump, and finite."""
+        """Claims about the passage, about jumps, and about finite values."""
         wrist = scene_of(trial.experiment).hold == "wrist"
         crossed, changes = passes(samples).size, int(np.count_nonzero(np.diff(held.directions)))
         jumps: dict[str, float | None] = {"blocked": _jump(held, held.across), "all": _jump(held, held.felt)}

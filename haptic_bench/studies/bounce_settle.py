@@ -128,7 +128,7 @@ class Bounces:
 
     @classmethod
     def of(cls, height: float, restitution: float, tolerance: float, until: float) -> Bounces:
-        """Those of a ball that falls from `height` [m], until a time [s]."""
+        """Bounces of a ball that falls from `height` [m], until a time [s]."""
         speed = math.sqrt(2.0 * GRAVITY * height)
         time = speed / GRAVITY
         times: list[float] = []
@@ -151,7 +151,7 @@ class Bounces:
 
 @dataclass(frozen=True)
 class Motion:
-    """What is seen of a trial.
+    """Motion of ball and cube in a trial.
 
     Attributes:
         ball, cube: height of the lowest point [m], (rows,).
@@ -208,7 +208,7 @@ class Motion:
         )
 
     def peaks(self) -> np.ndarray:
-        """Heights that the ball reaches after its collisions, as far as it was seen to [m]."""
+        """Heights that the ball reaches between its collisions [m]."""
         peaks = []
         for start, end in itertools.pairwise([*self.ball_struck, self.ball.size]):
             flight = self.ball[start + 1 : end]
@@ -217,12 +217,12 @@ class Motion:
         return np.array(peaks)
 
     def ratios(self, period: float) -> np.ndarray:
-        """Of the ball's velocities after and before its collisions, without what gravity adds in the step."""
+        """Ratios of the ball's velocities after and before its collisions, without what gravity adds in the step."""
         before = self.ball_struck[self.ball_struck < self.ball.size - 1]
         return (self.ball_speed[before + 1] + GRAVITY * period) / -self.ball_speed[before]
 
     def rest_errors(self, experiment: Experiment) -> dict[str, float | None]:
-        """Of the heights of ball and cube at the end [m]; none if they do not rest.
+        """Errors of the heights of ball and cube at the end [m]; none if they do not rest.
 
         The cube lies on a side: the error is that of its middle.
         """

@@ -203,7 +203,7 @@ def _as_variant(trial: Trial, name: str, duration: float) -> Trial:
 
 
 def penetration(tool: PegParameters, normal: Sequence[float], offset: float, poses: np.ndarray) -> np.ndarray:
-    """How far the peg is inside a wall [m], (n,), never negative.
+    """Penetration of the peg into a wall [m], (n,), never negative.
 
     Args:
         tool: the peg.
@@ -219,7 +219,7 @@ def penetration(tool: PegParameters, normal: Sequence[float], offset: float, pos
 
 
 def _penetrations(experiment: Experiment, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """Of the peg at the hand's pose, into the right and the lower wall [m]."""
+    """Penetrations of the peg at the hand's pose, into the right and the lower wall [m]."""
     tool, scene, _ = setup(experiment)
     right, lower, *_ = enclosure_walls(tool, scene)
     poses = samples.pose("hand")
@@ -227,7 +227,7 @@ def _penetrations(experiment: Experiment, samples: Samples) -> tuple[np.ndarray,
 
 
 def kinetic_energy(experiment: Experiment, samples: Samples) -> np.ndarray:
-    """Of the hand, that is of the device [J]."""
+    """Kinetic energy of the hand, that is of the device [J]."""
     tool, _, device = setup(experiment)
     mass = tool.mass if device.mass is None else device.mass
     inertia = tool.inertia if device.inertia is None else device.inertia
@@ -705,7 +705,7 @@ def sweep_figures(curves: Sequence[Curve]) -> list[Figure]:
 
 
 def _table(curves: Sequence[Curve]) -> list[list[str]]:
-    """What claims compare, of each run."""
+    """Table of the quantities that claims compare, of each run."""
     table = [["At the hand", "right wall [mm]", "lower wall [mm]", "largest force [N]", "settled from [s]", "bounces"]]
     for curve in curves:
         experiment, run = curve.trial.experiment, curve.samples
@@ -724,7 +724,7 @@ def _curve(trial: Trial, name: str, samples: Samples, own: bool) -> Curve:
 
 
 def _described(experiment: Experiment) -> str:
-    """What a run is that is none of the variants."""
+    """Description of a run that is none of the variants."""
     text, rendering = OTHERS[experiment.environment.method], setup(experiment).device.rendering.replace("_", " ")
     if isinstance(experiment.controller, UnilateralParameters):
         text += ", coupled"
@@ -738,7 +738,7 @@ def _corner(trial: Trial) -> tuple[float, float]:
 
 
 def _trajectories(name: str, title: str, caption: str, curves: Sequence[Curve]) -> Figure:
-    """The whole of it, and two views from the corner on: penetrations are a hundredth of the travel."""
+    """Figure of the whole path, and two views of the corner: penetrations are a hundredth of the travel."""
     paths = [1e3 * curve.samples.group("hand", "px", "py") for curve in curves]
     corners = [_corner(curve.trial) for curve in curves]
     from_corner = [path - corner for path, corner in zip(paths, corners, strict=True)]

@@ -55,13 +55,13 @@ def tangent(angle: np.ndarray) -> np.ndarray:
 
 
 def torque(scene: CrankParameters, angle: np.ndarray, wrench: np.ndarray) -> np.ndarray:
-    """About the axle, of a wrench on the knob and of gravity [N m] (n,); a torque on the knob only spins it."""
+    """Torque about the axle, of a wrench on the knob and of gravity [N m] (n,); a torque on the knob only spins it."""
     of_hand = scene.radius * np.einsum("ni,ni->n", tangent(angle), wrench[:, :3])
     return of_hand - scene.load * np.cos(angle)
 
 
 def knob_turn(samples: Samples) -> np.ndarray:
-    """By which the knob is turned [rad] (n,)."""
+    """Angle by which the knob is turned [rad] (n,)."""
     return samples["q0"] + samples["q1"] - samples["q0"][0] - samples["q1"][0]
 
 
@@ -220,7 +220,7 @@ def _leverage(samples: Samples) -> np.ndarray:
 
 
 def _swing(samples: Samples) -> np.ndarray:
-    """By which the hand's force turns in a tick [rad] (n - 1,); 0 without force."""
+    """Angle by which the hand's force turns in a tick [rad] (n - 1,); 0 without force."""
     force = samples.wrench("pull")[:, :3]
     size = np.linalg.norm(force, axis=1, keepdims=True)
     along = np.divide(force, size, out=np.zeros_like(force), where=size > 0.0)

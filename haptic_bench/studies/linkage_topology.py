@@ -61,14 +61,14 @@ DRIFT = Quantity("distance of the hand from the tool after 2 s", "mm", 1e3)
 
 
 def reduced_statement(hold: Hold, dynamics: Dynamics, source: str) -> Statement:
-    """That penalties reduce the drift of a held link under a law substantially."""
+    """The statement that penalties substantially reduce the drift of a held link under a law."""
     law = {"printed": "the law as printed", "consistent": "the consistent law"}[dynamics]
     text = f"Held by its {hold} link, penalties reduce the drift of {law} substantially: to at most a half"
     return Statement(f"{dynamics}_{hold}", text, source, DRIFT)
 
 
 def spared_statement(hold: Hold) -> Statement:
-    """That the consistent law leaves penalties nothing to reduce."""
+    """The statement that the consistent law leaves no drift for penalties to reduce."""
     text = (
         f"Held by its {hold} link, the consistent law leaves nothing for penalties to reduce: with or without them it "
         f"drifts at most {100 * NEGLIGIBLE:g} % as far as the printed law without"
@@ -77,7 +77,7 @@ def spared_statement(hold: Hold) -> Statement:
 
 
 def missing_statement(hold: Hold) -> Statement:
-    """That the law as printed drifts for what it lacks."""
+    """The statement that the printed law drifts because of its missing terms."""
     text = f"Held by its {hold} link, most of the drift without penalties is of the terms missing in (5.15)"
     return Statement("missing_terms", text, "errata of THESIS, 9", DRIFT)
 
@@ -92,7 +92,7 @@ class Variant:
 
     @classmethod
     def of(cls, trial: Trial) -> Variant:
-        """That of a trial."""
+        """The variant of a trial."""
         tool, controller = parts_of(trial.experiment)
         return cls(tool.hold, controller.dynamics, controller.topology_penalty)
 
@@ -110,7 +110,7 @@ class Variant:
         return f"{self.hold} link, {self.control}"
 
     def trial(self, trial: Trial, duration: float) -> Trial:
-        """The same trial in this way."""
+        """The trial with this variant's settings."""
         tool, controller = parts_of(trial.experiment)
         update = {"dynamics": self.dynamics, "topology_penalty": self.penalty}
         sections = {
@@ -188,7 +188,7 @@ class LinkageTopology(Study):
         return {name: table[name] for name in COLUMNS}
 
     def variants(self, trial: Trial) -> list[Variant]:
-        """What is compared, the trial itself first."""
+        """The variants that are compared, that of the trial first."""
         own = Variant.of(trial)
         holds = dict.fromkeys((own.hold, *self.HOLDS))
         return list(dict.fromkeys([own, *(Variant(hold, *control) for hold in holds for control in CONTROLS)]))
@@ -209,7 +209,7 @@ class LinkageTopology(Study):
         return Analysis(metrics, self.claims(runs), {str(name): runs[name] for name in others if name in runs})
 
     def claims(self, runs: Mapping[Variant, Samples]) -> list[Claim]:
-        """What is published, and what the variants say about it."""
+        """Published claims, as the variants decide them."""
         drifts = {variant: drift_at(run, SECOND) for variant, run in runs.items()}
         return [
             *(reduced(statement, drifts, hold, "printed") for hold, statement in self.PRINTED.items()),
@@ -346,7 +346,7 @@ def _grey(part: float) -> str:
 
 
 def _joints(tool: ThreeLinksParameters, q: np.ndarray) -> np.ndarray:
-    """Of each row of joint angles: the base, the joints after it and the tip [m], (n, 4, 2)."""
+    """Positions of the base, the joints after it and the tip of each row of joint angles [m], (n, 4, 2)."""
     angles = np.cumsum(q, axis=1)
     steps = np.stack([np.cos(angles), np.sin(angles)], axis=-1) * np.array(tool.lengths)[:, None]
     points = np.concatenate([np.zeros((len(q), 1, 2)), np.cumsum(steps, axis=1)], axis=1)
@@ -373,7 +373,7 @@ def reduced(statement: Statement, drifts: Mapping[Variant, float | None], hold: 
 
 
 def spared(statement: Statement, drifts: Mapping[Variant, float | None], hold: Hold) -> Claim:
-    """Whether the consistent law leaves penalties nothing to reduce."""
+    """Whether the consistent law leaves no drift for penalties to reduce."""
     printed = drifts.get(Variant(hold, "printed", False))
     pair = free_and_held(drifts, hold, "consistent")
     free, held = pair.values()
@@ -383,7 +383,7 @@ def spared(statement: Statement, drifts: Mapping[Variant, float | None], hold: H
 
 
 def missing_terms(statement: Statement, drifts: Mapping[Variant, float | None], hold: Hold) -> Claim:
-    """Whether the law as printed drifts for what it lacks."""
+    """Whether the printed law drifts because of its missing terms."""
     printed, consistent = (drifts.get(Variant(hold, dynamics, False)) for dynamics in get_args(Dynamics))
     holds = None if printed is None or consistent is None else consistent < 0.5 * printed
     return statement.judged({"printed law": printed, "consistent law": consistent}, holds)

@@ -234,7 +234,7 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class Slot:
-    """What can be said of the peg in its slot beforehand.
+    """Properties of the peg in its slot that are known before the trial.
 
     Attributes:
         static, kinetic: friction of both contacts together [N].

@@ -127,7 +127,7 @@ def slip(scene: RollingSpheresParameters, q: np.ndarray, v: np.ndarray) -> np.nd
 
 
 def device_slip(scene: RollingSpheresParameters, samples: Samples) -> np.ndarray:
-    """The same of a device, from its pose and twist [m/s], (rows,)."""
+    """Slip of a device that renders the small sphere, from its pose and twist [m/s], (rows,)."""
     p, twist = samples.pose("hand")[:, :3], samples.twist("hand")
     distance = np.linalg.norm(p, axis=1, keepdims=True)
     n = p / distance
@@ -206,7 +206,7 @@ def motion_errors(trial: Trial, samples: Samples, contact: Contact) -> tuple[flo
 
 @dataclass(frozen=True)
 class Contact:
-    """How far the spheres were from contact.
+    """Contact error of the spheres over time.
 
     Attributes:
         time: [s], (rows,). error: distance of the centres less R + r [m], (rows,).
@@ -243,12 +243,12 @@ class Contact:
 
     @property
     def disturbed(self) -> bool:
-        """Whether there was a displacement, and time after it."""
+        """Whether the trial lasts beyond the displacement."""
         return self.jump < len(self.time)
 
     @property
     def exponential(self) -> np.ndarray | None:
-        """What the error is by YUN (17) [m], (rows,)."""
+        """Contact error by YUN (17) [m], (rows,)."""
         if self.gamma is None:
             return None
         expected = self.error[0] * np.exp(-self.gamma * (self.time - self.time[0]))
@@ -265,19 +265,19 @@ class Contact:
         return None if expected is None else float(np.abs(self.error - expected).max())
 
     def made(self) -> float | None:
-        """From the start until SETTLED of the error is left, for good before the displacement [s]."""
+        """Time from the start after which less than SETTLED of the error is left until the displacement [s]."""
         scale = abs(float(self.error[0]))
         return _settles(self.time[: self.jump] - self.time[0], self.error[: self.jump], scale, self.floor)
 
     def regained(self) -> float | None:
-        """The same from the displacement."""
+        """Time from the displacement after which less than SETTLED of it is left [s]."""
         if not self.disturbed:
             return None
         since = self.time[self.jump :] - self.time[self.jump] + self.period
         return _settles(since, self.error[self.jump :], abs(self.displacement), self.floor)
 
     def left(self) -> float | None:
-        """Of the displacement at the end; None before TIMES / gamma after it."""
+        """Part of the displacement that is left at the end; None before TIMES / gamma after it."""
         if not self.disturbed or not self.displacement:
             return None
         since = float(self.time[-1] - self.time[self.jump]) + self.period
@@ -344,7 +344,7 @@ class RollingSpheres(Study):
         return [figure for figure in made if figure is not None]
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """When a hundredth of an exponential is left."""
+        """Times at which 1 % of an exponential is left."""
         constraint, scene = trial.experiment.constraint, scene_of(trial.experiment)
         if constraint.solver != "stabilised" or not constraint.gamma:
             return {}
@@ -367,7 +367,7 @@ def _name(trial: Trial) -> str:
 
 
 def _variants(trial: Trial, samples: Samples) -> dict[str, Trial]:
-    """What the trial is compared with, as long as it was."""
+    """Trials of the same duration with which the trial is compared."""
     experiment = trial.experiment
     lasted = float(samples["time"][-1]) + 1.0 / experiment.rate
     if not experiment.alone or lasted > HORIZON:

@@ -65,7 +65,7 @@ def scene_of(experiment: Experiment) -> StackParameters:
 
 @dataclass(frozen=True)
 class Drift:
-    """How a stack moved.
+    """Motion of a stack.
 
     Attributes:
         time: [s], (rows,).
@@ -170,7 +170,7 @@ def _claims(trial: Trial, metrics: Mapping[str, float | None]) -> list[Claim]:
 
 
 def _unit(largest: float) -> tuple[str, float]:
-    """Of lengths up to `largest` [m], and how many of it are a metre."""
+    """Unit for lengths up to `largest` [m], and the number of these units in a metre."""
     units = (("mm", 1e3), ("µm", 1e6), ("nm", 1e9))
     return next(((unit, scale) for unit, scale in units if largest * scale >= 0.1), ("pm", 1e12))
 

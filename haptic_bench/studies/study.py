@@ -21,7 +21,7 @@ Scene = TypeVar("Scene", bound=Parameters)
 
 
 def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
-    """The scene of an experiment that `Study.check` has accepted, as what it is.
+    """The scene of an experiment that `Study.check` has accepted, with its type.
 
     Raises:
         ParameterError: it is another.
@@ -33,7 +33,7 @@ def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
 
 
 class Study:
-    """What all studies have: no metrics, no claims, the figures of any trial."""
+    """Defaults of all studies: no metrics, no claims, the figures of any trial."""
 
     METRICS: ClassVar[Mapping[str, Quantity]] = {}
     CLAIMS: ClassVar[Sequence[Statement]] = ()
@@ -44,7 +44,7 @@ class Study:
     """Contact methods of what a trial is compared with."""
 
     def check(self, experiment: Experiment) -> list[str]:
-        """What of an experiment this study cannot do, one line for each problem."""
+        """Reasons why the study does not fit an experiment, one line each; empty if it does."""
         kind = experiment.scene.type
         if not self.SCENES or kind in self.SCENES:
             return []
@@ -58,7 +58,7 @@ class Study:
         return experiment.last_tick
 
     def world_every(self, experiment: Experiment) -> int:
-        """Ticks from one world state to the next; 0: there are none, as of what is no trial in time."""
+        """Number of ticks from one world state to the next; 0: there are none, as in a study without time."""
         return 0 if self.OFFLINE_ONLY else experiment.environment.publish_every(experiment.rate)
 
     def simulate(
@@ -72,11 +72,11 @@ class Study:
         return simulate(trial, sink, progress, stop)
 
     def run_unrecorded(self, trial: Trial) -> Samples:
-        """The samples of an offline run in memory; of an unstable one, until it was found to be (see `attempt`)."""
+        """The samples of an offline run in memory; an unstable run ends where it is detected (see `attempt`)."""
         return self.attempt(trial)[0]
 
     def attempt(self, trial: Trial) -> tuple[Samples, str]:
-        """The same, and why the run ended before its last tick: what `UnstableError` says, empty of one that did not.
+        """The samples as of `run_unrecorded`, and the message of `UnstableError`, empty if the run was stable.
 
         So a variant that is unstable ends its comparison early, as a trial that is cut short would, and no other.
         """
@@ -93,7 +93,7 @@ class Study:
         return samples.with_columns(self.columns(trial, samples))
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
-        """What is added to the samples, by name."""
+        """Columns that the study adds to the samples, by name."""
         return {}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
@@ -116,15 +116,15 @@ class Study:
         return trial_figures(curves)
 
     def quantity(self, name: str) -> Quantity | None:
-        """What a metric is; None if it is none of this study."""
+        """Description and unit of a metric; None if the study has no such metric."""
         return self.METRICS.get(name)
 
     def claimed(self, name: str) -> Quantity | None:
-        """What the numbers are that decide a claim; None if it is none of this study."""
+        """Description and unit of the numbers that decide a claim; None if the study has no such claim."""
         return next((statement.measured for statement in self.CLAIMS if statement.name == name), None)
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """What theory says of metrics: the value and where it is from, by name."""
+        """Theoretical values of metrics and their sources, by name."""
         return {}
 
 

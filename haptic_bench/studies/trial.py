@@ -84,7 +84,7 @@ def _has_friction(trial: Trial) -> bool:
 
 
 def _work(trial: Trial, samples: Samples, period: float) -> float | None:
-    """Work of what the operator applies on what it holds [J]; None where ticks are missing.
+    """Work of the operator on the device, or without one on the tool [J]; None where ticks are missing.
 
     The wrench is held over a tick, in which the velocity changes from one row to the next. At the mean of the two, the
     work of all wrenches on a body is exactly the change of its kinetic energy.

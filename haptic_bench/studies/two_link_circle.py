@@ -120,7 +120,7 @@ class Links:
 
     @property
     def energy(self) -> np.ndarray:
-        """Of both links [J]."""
+        """Kinetic energy of both links [J]."""
         return self.first + self.second
 
     @classmethod
@@ -152,7 +152,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Coasting:
-    """What is seen from the release on, while at least NOTHING of the energy of then is left.
+    """Motion from the release on, while at least NOTHING of the energy at the release is left.
 
     Attributes:
         start: row of the release.
@@ -327,7 +327,7 @@ def _radial(trial: Trial, samples: Samples, body: str) -> np.ndarray:
 
 
 def _angle(trial: Trial, samples: Samples, body: str) -> np.ndarray:
-    """Of `tool` or `hand` on the circle [rad], without jumps."""
+    """Angle of `tool` or `hand` on the circle [rad], without jumps."""
     x, y = _from_centre(trial, samples, body)
     return np.unwrap(np.arctan2(y, x))
 
@@ -389,7 +389,7 @@ def _energies(trial: Trial, samples: Samples) -> Figure:
 
 
 def _linkage(trial: Trial, samples: Samples) -> Figure:
-    """The linkage at intervals, and where it is heavy."""
+    """Figure of the linkage at intervals, and of its mass along the circle."""
     scene = _scene(trial)
     step = max(1, round(EVERY * trial.experiment.rate))
     q0, q1 = samples["q0"][::step], samples["q1"][::step]

@@ -136,7 +136,7 @@ def pendulum(
 
 @dataclass(frozen=True)
 class Motion:
-    """How the links moved, or how link 2 moved as the device that renders it; link 1 is then the tool's.
+    """Motion of the links; of a device that renders link 2, its motion as link 2, with link 1 of the tool.
 
     Attributes:
         time: [s], (rows,). q: (rows, 4). c: c1, c2, c3, (rows, 3).
@@ -181,7 +181,7 @@ class Motion:
 
     @property
     def exponential(self) -> np.ndarray | None:
-        """What the constraints are by YUN (17), (rows, 3)."""
+        """Values of the constraints by YUN (17), (rows, 3)."""
         if self.gamma is None:
             return None
         return self.c[0] * np.exp(-self.gamma * (self.time - self.time[0]))[:, None]
@@ -194,17 +194,17 @@ class Motion:
 
     @property
     def share(self) -> np.ndarray:
-        """Largest share of a constraint that is left, (rows,); CONVERGED at `met`, or at that of what it was."""
+        """Largest part of a constraint that is left, (rows,); it is CONVERGED where a constraint counts as met."""
         return np.max(np.abs(self.c) / np.maximum(np.abs(self.c[0]), self.met / CONVERGED), axis=1)
 
     def left(self, after: float) -> float | None:
-        """Share that is left `after` [s]; None if the run was shorter."""
+        """Part of the constraints that is left `after` [s]; None if the run was shorter."""
         row = int(np.searchsorted(self.time, self.time[0] + after - 1e-9))
         return float(self.share[row]) if row < len(self.time) else None
 
     @property
     def convergence(self) -> float | None:
-        """When less than CONVERGED is left, for good [s]."""
+        """Time from which on less than CONVERGED is left [s]."""
         away = np.flatnonzero(self.share > CONVERGED)
         if not away.size:
             return 0.0
@@ -218,7 +218,7 @@ class Motion:
 
     @property
     def fold_drift(self) -> float | None:
-        """Largest change of it after TIMES time constants [rad]."""
+        """Largest change of the angle between the links after TIMES time constants [rad]."""
         after = self.fold[_from(self.time, TIMES, self.gamma) :]
         return float(np.ptp(after)) if after.size > 1 else None
 
@@ -229,7 +229,7 @@ class Motion:
 
     @property
     def from_pendulum(self) -> np.ndarray:
-        """How far the links are from the pendulum, from the row `rigid` on [rad], (rows - rigid, 2)."""
+        """Difference of the links' angles from the pendulum's, from the row `rigid` on [rad], (rows - rigid, 2)."""
         links = np.stack([self.first, self.q[:, 3]], axis=-1)
         return links[self.rigid :] - self.pendulum
 
@@ -283,7 +283,7 @@ class TwoLinkClosedLoop(Study):
         return [figure for figure in made if figure is not None]
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
-        """What is left of an exponential, and when a hundredth is."""
+        """Part of the exponential that is left after 1 s, and the time at which 1 % is left."""
         constraint = trial.experiment.constraint
         if constraint.solver != "stabilised" or not constraint.gamma:
             return {}
@@ -422,7 +422,7 @@ def _decay(motion: Motion) -> Figure:
 
 
 def _as_pendulum(motion: Motion) -> Figure | None:
-    """The links beside the rigid pendulum that they become."""
+    """Figure of the links and of the rigid pendulum."""
     if len(motion.pendulum) < 2:
         return None
     time, off = motion.time[motion.rigid :], 1e6 * motion.from_pendulum

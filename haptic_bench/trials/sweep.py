@@ -222,7 +222,7 @@ def table(keys: Sequence[str], runs: Sequence[tuple[Mapping[str, str], Mapping[s
 
 
 def write_report(directory: Path, trials: Sequence[Trial], mode: str, summaries: Summaries) -> None:
-    """Write what a sweep came to, and its page."""
+    """Write the summary, the table and the report of a sweep."""
     states = [summary["status"] for summary in summaries.values()]
     whole = len(summaries) == len(trials) and "interrupted" not in states
     _write(directory, trials, mode, summaries, "failed" if "failed" in states else "done" if whole else "interrupted")

@@ -85,7 +85,7 @@ def run_trial(
     composed: bool = False,
     namespace: str = "",
 ) -> dict[str, Any]:
-    """Run a trial in an empty directory and leave everything of it there; returns the summary.
+    """Run a trial in an empty directory, which then holds all its files; returns the summary.
 
     Args:
         trial: what to run.
@@ -174,7 +174,7 @@ def conclude(
     *,
     command: str = "./haptics report",
 ) -> dict[str, Any]:
-    """Close a trial whose nodes have ended, and write what its samples tell; returns the summary.
+    """Close a trial whose nodes have ended, and write its samples, metrics and report; returns the summary.
 
     Args:
         trial: what was run.
@@ -196,7 +196,7 @@ def conclude(
 
 
 def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[str, Any]:
-    """Make a trial's bag sound and write the summary of what is known without its samples; returns that.
+    """Close or repair a trial's bag and write the summary without its samples; returns the summary.
 
     Takes little time however long the trial was: of the bag, only the digest looks at every byte. The summary says
     `"complete": false`, until `complete` has done the rest.
@@ -300,7 +300,7 @@ def count_ticks(trial: Trial, directory: Path) -> int:
 
 
 def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis) -> None:
-    """Write what a trial came to beside its `experiment.yaml`."""
+    """Write the results of a trial beside its `experiment.yaml`."""
     # Whoever kills this process finds each file whole, or none.
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=directory) as draft:
         samples.write_csv(Path(draft) / "samples.csv")
@@ -315,7 +315,7 @@ def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], a
 def _write_elsewhere(
     trial: Trial, directory: Path, samples: Samples, summary: dict[str, Any], analysis: Analysis
 ) -> None:
-    """Write what a trial came to where there is room, and into its summary where that is; as much as is possible."""
+    """Write the results of a trial where there is room, and say in its summary where they are; as far as possible."""
     for name in ("samples.csv", "bodies.csv", "contacts.csv", "report.html"):  # may have been written in part
         with contextlib.suppress(OSError):
             (directory / name).unlink(missing_ok=True)
@@ -333,7 +333,7 @@ def _write_elsewhere(
 
 
 def _foreign(timing: Mapping[str, Any]) -> list[str]:
-    """What is said when somebody else has published on the trial's topics."""
+    """Text of the warning that another publisher has used the trial's topics."""
     count = timing.get("foreign_messages", 0)
     return [f"{count} messages of a foreign publisher on the trial's topics were not recorded"] if count else []
 
@@ -347,7 +347,7 @@ def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
 
 
 def _measured(directory: Path) -> dict[str, Any]:
-    """What the driver measured in realtime; nothing in the other modes."""
+    """Measurements of the driver in realtime; empty in the other modes."""
     try:
         return dict(json.loads((directory / "timing.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -373,7 +373,7 @@ def _finite(value: Any) -> Any:
 
 
 def machine() -> dict[str, Any]:
-    """What a measurement was made on."""
+    """Machine on which a measurement was made."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor(),

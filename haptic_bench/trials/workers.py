@@ -78,7 +78,7 @@ def _install(lock: Path, count: int) -> None:
 
 @functools.cache
 def code() -> dict[str, str]:
-    """What decides about the bits of a trial: versions, and a digest of this program."""
+    """Everything that the bits of a trial depend on: versions, and a digest of this program."""
     root = Path(__file__).resolve().parents[2]
     found = hashlib.sha256()
     for package in ("haptic_bench", "haptic_control", "haptic_drivers", "haptic_ros", "haptic_sim"):

@@ -89,7 +89,7 @@ def body_columns(samples: Samples) -> dict[str, np.ndarray]:
 
 
 def energy(samples: Samples) -> np.ndarray:
-    """Kinetic and potential [J]."""
+    """Sum of the kinetic and potential energy [J]."""
     return samples["energy_kinetic"] + samples["energy_potential"]
 
 
@@ -119,21 +119,21 @@ def energy_error(samples: Samples) -> float:
 
 
 def held_to(statement: Statement, trial: Trial, samples: Samples, residual: float = HOLONOMIC) -> Claim:
-    """A statement that the tool meets its constraints to `residual` [m, rad], and never stays for want of that."""
+    """The claim that the tool meets its constraints to `residual` [m, rad], without ticks in which it is held."""
     largest, held = float(samples["residual_holonomic"].max()), ticks_held(trial, samples)
     return statement.judged({"largest residual": largest, "ticks held": held}, largest < residual and held == 0)
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """From the reference in independent coordinates over time [m], [rad]."""
+    """Deviation from the reference in independent coordinates over time [m], [rad]."""
 
     position: np.ndarray
     angle: np.ndarray
 
 
 class ConstrainedStudy(Study):
-    """A study of one exactly constrained tool, alone or on a device. `own_...` are what each adds."""
+    """A study of an exactly constrained tool, alone or on a device; a study adds its part in the methods `own_...`."""
 
     METRICS = METRICS
     CLAIMS = CLAIMS
@@ -158,7 +158,7 @@ class ConstrainedStudy(Study):
         raise NotImplementedError
 
     def deviation(self, trial: Trial, samples: Samples) -> Deviation | None:
-        """Of the body that is felt from the reference; None where it is not known what acted on the tool."""
+        """Deviation of the felt body from the reference; None if the wrench on the tool is not known."""
         ticks, wrenches = samples["tick"], tool_wrenches(trial, samples)
         if wrenches is None or not ticks.size or ticks[0] != 0 or ticks[-1] != ticks.size - 1:
             return None
@@ -256,7 +256,7 @@ class ConstrainedStudy(Study):
         ]
 
     def _integration(self, curves: Sequence[Curve]) -> Figure | None:
-        """How far runs are from the reference, and how much energy time's steps add."""
+        """Figure of the distance from the reference, and of the energy that the discretisation adds."""
         deviations = {curve.label: self.deviation(curve.trial, curve.samples) for curve in curves}
         head = ["", "distance from reference [m]", "rotation [rad]", "energy error, relative", "holonomic residual"]
         table = [head]
@@ -311,7 +311,7 @@ def _integrator(trial: Trial) -> str:
 
 
 def _paths(curves: Sequence[Curve]) -> Figure:
-    """Where the tools of several runs went."""
+    """Figure of the tool's path in several runs."""
     lines = [Line(1e3 * curve.samples["x1"], 1e3 * curve.samples["x2"], curve.label, curve.style) for curve in curves]
     panel = draw("paths", "Path of the tool", lines, "x1 [mm]", Axis("x2 [mm]", least=1.0), equal=True)
     return Figure("Paths", "Position of the tool, seen from above.", [panel])

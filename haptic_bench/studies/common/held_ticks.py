@@ -21,7 +21,7 @@ MOVING = 1e-9  # [m/s, rad/s] a tool this fast, or that is to be after a tick, d
 
 
 def ticks_held(trial: Trial, samples: Samples) -> int:
-    """Their number; rest is judged of tools under exact constraints alone."""
+    """Number of held ticks; ticks at rest are judged only for tools under exact constraints."""
     q, v = (
         np.stack([samples[name] for name in samples.names if re.fullmatch(rf"{letter}\d+", name)], axis=-1)
         for letter in "qv"
@@ -37,7 +37,7 @@ def ticks_held(trial: Trial, samples: Samples) -> int:
 
 
 def tool_wrenches(trial: Trial, samples: Samples) -> np.ndarray | None:
-    """What acts on the tool in each tick beside its constraints (rows, 6) [N, N m]; None where that is not known."""
+    """Wrench on the tool in each tick, without its constraints (rows, 6) [N, N m]; None if it is not known."""
     wrenches = samples.wrench("operator")
     if "hand_px" not in samples.names:
         return wrenches

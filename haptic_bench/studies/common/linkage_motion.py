@@ -94,7 +94,7 @@ TOGETHER = Statement(
 
 
 def blocks(what: str) -> Statement:
-    """That a linkage blocks `what`."""
+    """The statement that a linkage blocks `what`."""
     return Statement(
         "blocked_directions",
         f"The linkage blocks {what}",
@@ -104,7 +104,7 @@ def blocks(what: str) -> Statement:
 
 
 def obeys(of: str, law: str) -> Statement:
-    """That accelerations of something are those of a law."""
+    """The statement that accelerations are those of a law."""
     return Statement(
         "law",
         f"Without contact, accelerations {of} are those of the {law}",
@@ -125,7 +125,7 @@ _WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 
 
 def held_columns(trial: Trial, samples: Samples) -> dict[str, np.ndarray]:
-    """What the linkage does to the hand, as columns.
+    """Columns of the wrench and the motion that the linkage gives the hand.
 
     `constraint_directions`: their number; `fading_directions`: how many are about to be; `singular_value_i`: of the
     hand Jacobian, turns times 1 m, ascending;
@@ -217,7 +217,7 @@ class Held:
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """Those that are judged and shown: first the one that is felt, which decides."""
+        """The bodies that are judged and shown: first the one that is felt, which decides."""
         return ("hand", "tool") if self.device else ("tool",)
 
     @property
@@ -227,7 +227,7 @@ class Held:
 
     @property
     def directions(self) -> np.ndarray:
-        """Number of those that are blocked (n,)."""
+        """Number of blocked directions (n,)."""
         return self.samples["constraint_directions"]
 
     @property
@@ -248,11 +248,11 @@ class Held:
         return float(self.time[1] - self.time[0]) if self.time.size > 1 else 0.0
 
     def work(self, wrench: np.ndarray) -> float:
-        """Of a wrench on the hand, summed without its sign [J]."""
+        """Sum of the absolute work of a wrench on the hand [J]."""
         return float(np.abs(np.einsum("ni,ni->n", wrench, self.twist)).sum() * self.period)
 
     def blocked_work(self) -> float:
-        """Of the blocked part of what the hand feels, where no direction fades, summed without its sign [J]."""
+        """Sum of the absolute work of the blocked part of the felt wrench, in ticks without a fading direction [J]."""
         settled = self.samples["fading_directions"] == 0.0
         return self.work(np.where(settled[:, None], self.across, 0.0))
 
@@ -284,7 +284,7 @@ class Law:
 
     @property
     def error(self) -> float | None:
-        """Largest, as a part of the largest acceleration; None where nothing accelerates."""
+        """Largest error, relative to the largest acceleration; None where nothing accelerates."""
         largest = float(np.abs(self.expected).max()) if self.expected.size else 0.0
         return float(np.abs(self.found - self.expected).max()) / largest if largest > 0.0 else None
 
@@ -297,7 +297,7 @@ def free_ticks(samples: Samples) -> np.ndarray:
 
 
 def accelerations(trial: Trial, samples: Samples, rows: np.ndarray, coordinates: int) -> np.ndarray:
-    """Of the first coordinates, in the ticks of `rows` (rows, coordinates)."""
+    """Accelerations of the first coordinates in the ticks of `rows`, (rows, coordinates)."""
     v = _coordinates(samples, "v", coordinates)
     return (v[rows + 1] - v[rows]) * trial.experiment.rate
 
@@ -340,11 +340,11 @@ class LinkageStudy(Study):
         return held_columns(trial, samples) if len(samples) else {}
 
     def law(self, trial: Trial, samples: Samples) -> Law:
-        """By which the linkage accelerates."""
+        """Law of the linkage's acceleration."""
         return model_law(trial, samples)
 
     def blocked(self, trial: Trial) -> tuple[int, int]:
-        """How many directions the linkage blocks at least and at most."""
+        """Smallest and largest number of directions that the linkage blocks."""
         return self.BLOCKED, self.BLOCKED
 
     def variants(self, trial: Trial) -> dict[str, Trial]:
@@ -477,7 +477,7 @@ def _metrics(held: Held, law: Law) -> dict[str, float | None]:
 
 
 def _turnover(samples: Samples) -> float:
-    """Energy that went in, or from one form to another, without its sign [J]."""
+    """Sum of the absolute changes of the kinetic or the injected energy, the larger one [J]."""
     changes = [np.abs(np.diff(samples[f"energy_{name}"])).sum() for name in ("kinetic", "injected")]
     return float(max(changes))
 

@@ -50,12 +50,12 @@ _AXES = (("x", BLUE, ()), ("y", VERMILION, (5, 1.8)), ("z", GREEN, (5, 1.6, 1.2,
 
 
 def is_tracked(experiment: Experiment) -> bool:
-    """Whether the device is one that is moved as the tool moves."""
+    """Whether the device is an admittance device, which is moved as the tool moves."""
     return isinstance(experiment.device, AdmittanceDeviceParameters)
 
 
 def errors(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """Of the device from the tool at t_k, in world axes: positions [m], rotation vectors [rad], (rows, 3) each."""
+    """Errors of the device at t_k, in world axes: positions [m], rotation vectors [rad] to the tool, (rows, 3) each."""
     tool, hand = samples.pose("tool"), samples.pose("hand")
     a, b = tool[:, 3:], hand[:, 3:]
     vector = b[:, 3:] * a[:, :3] - a[:, 3:] * b[:, :3] - np.cross(a[:, :3], b[:, :3])  # of R_tool R_hand^T
@@ -66,7 +66,7 @@ def errors(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
 
 
 def operator_wrench(trial: Trial, samples: Samples) -> np.ndarray | None:
-    """What the operator applied at t_k, computed again from what it could see (rows, 6) [N, N m].
+    """Wrench of the operator at t_k, computed again from the device's states (rows, 6) [N, N m].
 
     The samples have what the device sensed. None where rows are missing: an operator may remember.
     """
@@ -101,7 +101,7 @@ def metrics(trial: Trial, samples: Samples) -> dict[str, float | None]:
 
 
 def claims(trial: Trial, samples: Samples, found: Mapping[str, float | None]) -> list[Claim]:
-    """What FAULRING says of its display; `found` are the metrics."""
+    """Claims about the display by FAULRING; `found` are the metrics."""
     distance = found["tracking_error"]
     if distance is None:
         return []
@@ -113,7 +113,7 @@ def claims(trial: Trial, samples: Samples, found: Mapping[str, float | None]) ->
 
 
 def figure(trial: Trial, samples: Samples) -> Figure:
-    """The tool and the device beside each other, what is between them, and what the sensor says."""
+    """Figure of tool and device, of the error between them, and of the force sensor."""
     time = samples["time"]
     position, rotation = errors(samples)
     applied, sensed = operator_wrench(trial, samples), samples.wrench("operator")
