@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from haptic_sim import inputs
@@ -140,7 +141,7 @@ class World:
         self._state = self._core.observer.world_state()
         self._observed = -1
 
-    def step(self, wrench: Any = None) -> None:
+    def step(self, wrench: ArrayLike | None = None) -> None:
         """Advance by 1/rate.
 
         Args:
@@ -150,10 +151,7 @@ class World:
         Raises:
             ParameterError: it is not six finite numbers.
         """
-        given = np.zeros(6) if wrench is None else np.asarray(wrench, float)
-        if given.shape != (6,) or not np.isfinite(given).all():
-            raise ParameterError([f"wrench = {given.tolist()}: must be six finite numbers: force [N], torque [N m]"])
-        self._core.advance(given)
+        self._core.advance(wrench)
 
     @property
     def start(self) -> building.World:

@@ -124,6 +124,8 @@ def test_bad_data_is_named(arguments: dict[str, Any], said: str) -> None:
 def test_a_wrench_must_be_six_finite_numbers(wrench: list[float]) -> None:
     with pytest.raises(ParameterError, match="must be six finite numbers"):
         World(SCENE).step(wrench)
+    with pytest.raises(ParameterError, match="must be six finite numbers"):
+        Environment(World(SCENE).start).advance(wrench)
 
 
 def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.messages import ToolCommand, ToolState, WorldState, tick_time
-from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.parameters import ParameterError, Parameters, quantity
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
 from haptic_sim.worlds.building import World
@@ -136,21 +136,26 @@ class Environment:
         self._command = ToolCommand()
         self.tool_state, self.observer = self._tool.tool_state, self._tool.observer
 
-    def advance(self, wrench: ArrayLike) -> ToolState:
+    def advance(self, wrench: ArrayLike | None = None) -> ToolState:
         """Advance by 1/rate; not together with `step`.
 
         Args:
-            wrench: force and torque on the tool at the point where it is held, world axes [N, N m], (6,).
+            wrench: force and torque on the tool at the point where it is held, in the axes of the world [N, N m], (6,);
+                none if left out.
 
         Returns:
             `state`, the same message in each step.
 
         Raises:
+            ParameterError: the wrench is not six finite numbers.
             UnstableError: see `VirtualTool.step`.
         """
+        given = np.zeros(6) if wrench is None else np.asarray(wrench, float)
+        if given.shape != (6,) or not np.isfinite(given).all():
+            raise ParameterError([f"wrench = {given.tolist()}: must be six finite numbers: force [N], torque [N m]"])
         tick = self.state.tick + 1
         self._command.stamp(tick, tick_time(tick, self._rate))
-        self._command.wrench[:] = wrench
+        self._command.wrench[:] = given
         self.step(self._command, self.state)
         return self.state
 
