@@ -626,10 +626,10 @@ def test_switching_works_with_fades_of_a_tick():
 def test_a_step_compiles_nothing_anew():
     bodies, given, more = CASES["in contact"]
     simulation(bodies(), given, **more).step(1000, WRENCH)
-    known = len(constrained_bodies.finish.signatures), len(constrained_bodies.pushed.signatures)
+    known = len(constrained_bodies.prepare_step.signatures), len(constrained_bodies.apply_external.signatures)
     bodies, given, more = CASES["at the same time"]
     simulation(bodies(), given, **more).step(1000, WRENCH)
-    assert (len(constrained_bodies.finish.signatures), len(constrained_bodies.pushed.signatures)) == known
+    assert (len(constrained_bodies.prepare_step.signatures), len(constrained_bodies.apply_external.signatures)) == known
 
 
 # What is refused

@@ -198,18 +198,18 @@ class ConstrainedMultibody(Multibody):
         if not self._ready:
             return
         self._place()
-        if constrain(self._constrained):
+        if project_velocity(self._constrained):
             # terms of v, with v as it is now
             self.J_H[:] = 0.0
             super().refresh()
         for linear, a, angular, b in self._accelerations:
             linear[:], angular[:] = a, b
-        finish(self._constrained, self._tick, self.period)
+        prepare_step(self._constrained, self._tick, self.period)
 
     def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
         """See Multibody; with the constraints, and with those that switch: `u` is in their coordinates until `book`."""
         super().push(self._nothing, period, du)
-        pushed(self._constrained, wrench, period, du)
+        apply_external(self._constrained, wrench, period, du)
 
     def book(self, impulses: np.ndarray, count: int, u: np.ndarray, flows: np.ndarray) -> None:
         """Enter what switching constraints did in a step into `flows` (`EnergyBalance.values`).
@@ -218,7 +218,7 @@ class ConstrainedMultibody(Multibody):
             impulses: of the contacts, (C, 3); count: how many count.
             u: scaled velocity after the step; it is brought back to its own coordinates.
         """
-        book(self._constrained, impulses, count, u, flows)
+        enter_energy(self._constrained, impulses, count, u, flows)
 
     def move(self, u: np.ndarray, period: float) -> None:
         """See Multibody."""
@@ -226,33 +226,33 @@ class ConstrainedMultibody(Multibody):
             self.v[:] = 0.0
             self.held += 1
         self._tick += 1
-        sum_up(self._constrained, period)
+        find_multipliers(self._constrained, period)
         self.refresh()
-        measure(self._constrained, self.residual)  # of what was rigid in the step
+        measure_residuals(self._constrained, self.residual)  # of what was rigid in the step
         self._switch()
 
     def _return(self, u: np.ndarray, period: float) -> bool:
         """Find v, and move q by it so that the constraints are met; False where they cannot be, and q stayed."""
         packed, model, q = self._constrained, self.model, self.q
-        begin_return(packed)
+        clear_correction(packed)
         before = math.inf
         for _ in range(_NEWTON):
             find_trial_velocity(packed, u, period)
             if self._velocity_rows:
                 self._place(pin.integrate(model, q, 0.5 * self._step))
-                look_halfway(packed, period)
+                find_rate_residuals(packed, period)
             there = pin.integrate(model, q, self._step)
             self._place(there)
-            worst, dependent = look(packed, period)
+            worst, dependent = find_residuals(packed, period)
             if worst <= TOLERANCE or (worst <= ACCEPTED and worst > 0.5 * before):
                 if not dependent <= ACCEPTED:
                     there, dependent = self._approach(there)
                 break
             before = worst
-            if not (math.isfinite(worst) and improve(packed)):
+            if not (math.isfinite(worst) and correct_velocity(packed)):
                 break
         if not (worst <= ACCEPTED and dependent <= ACCEPTED and np.isfinite(self.v).all()):
-            begin_return(packed)
+            clear_correction(packed)
             return False
         q[:] = there
         return True
@@ -262,7 +262,7 @@ class ConstrainedMultibody(Multibody):
         residual = before = math.inf
         for _ in range(_NEWTON):
             self._place(q)
-            residual = newton_step(self._constrained)
+            residual = step_to_manifold(self._constrained)
             if residual <= TOLERANCE or (residual <= ACCEPTED and residual > 0.5 * before):
                 break
             if not math.isfinite(residual):
@@ -283,7 +283,7 @@ class ConstrainedMultibody(Multibody):
         changed = False
         for k in self._schedule.switches:
             before = self._switches.mode[k]
-            switch(self._constrained, k, self._schedule.holds(k, self._tick), self._tick, self.period)
+            change_mode(self._constrained, k, self._schedule.holds(k, self._tick), self._tick, self.period)
             changed = changed or bool(before != self._switches.mode[k])
         if changed:
             self.refresh()
@@ -295,14 +295,14 @@ class ConstrainedMultibody(Multibody):
             ConstraintError: it is too far from it, or constraints contradict each other.
         """
         self._place(self.q)
-        newton_step(self._constrained)
+        step_to_manifold(self._constrained)
         self._refuse(self._rows.c, "is not met at the start", "", ON_MANIFOLD)
         self.q[:], _ = self._approach(self.q)
         self._refuse(self._rows.c, "contradicts the others at the start", "", ACCEPTED)
         self.refresh()
         self._refuse(self._rows.A @ self._given, "is not met by the velocity at the start", "/s", ON_MANIFOLD)
         clear_multipliers(self._constrained)
-        measure(self._constrained, self.residual)
+        measure_residuals(self._constrained, self.residual)
 
     def _refuse(self, residual: np.ndarray, reason: str, per: str, most: float) -> None:
         size = np.abs(residual) * (self._switches.mode[self._rows.owner] == RIGID)
@@ -315,7 +315,7 @@ class ConstrainedMultibody(Multibody):
 
 
 @numba.njit(cache=True, nogil=True)
-def constrain(packed):
+def project_velocity(packed):
     """Find the span of the rigid rows and take the velocity along it out of u and v; False if there is none."""
     a = packed.arrays
     body, rows, rigid = a.body, a.rows, a.rigid
@@ -352,7 +352,7 @@ def constrain(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def finish(packed, tick, period):
+def prepare_step(packed, tick, period):
     """Find gamma and the stages of constraints that switch, and take what is along Q out of the hand's rows."""
     a = packed.arrays
     body, rigid = a.body, a.rigid
@@ -451,7 +451,7 @@ def _drift_of_stages(a, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def pushed(packed, wrench, period, du):
+def apply_external(packed, wrench, period, du):
     """Project `du`, what gravity and bias do to u, let constraints that switch act, and add the wrench."""
     a = packed.arrays
     body, switches, n = a.body, a.switches, du.shape[0]
@@ -480,8 +480,8 @@ def pushed(packed, wrench, period, du):
 
 
 @numba.njit(cache=True, nogil=True)
-def book(packed, p, count, u, flows):
-    """See ConstrainedMultibody; also says what the constraints took from the contacts."""
+def enter_energy(packed, p, count, u, flows):
+    """As `ConstrainedMultibody.book`; fills in also what the constraints took from the contacts."""
     a = packed.arrays
     body = a.body
     for r in range(body.rank[1]):
@@ -501,7 +501,7 @@ def book(packed, p, count, u, flows):
 
 
 @numba.njit(cache=True, nogil=True)
-def begin_return(packed):
+def clear_correction(packed):
     a = packed.arrays
     for r in range(a.z.shape[0]):
         a.z[r] = 0.0
@@ -532,7 +532,7 @@ def _linearise(a, r, row):
 
 
 @numba.njit(cache=True, nogil=True)
-def look_halfway(packed, period):
+def find_rate_residuals(packed, period):
     """Residuals of rows of velocities, of which the joints are where they are in the middle of the step."""
     a = packed.arrays
     rows, rigid = a.rows, a.rigid
@@ -548,7 +548,7 @@ def look_halfway(packed, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def look(packed, period):
+def find_residuals(packed, period):
     """Residuals after the step; the worst of independent rows, and of dependent rows of positions [m, rad]."""
     a = packed.arrays
     rows, rigid = a.rows, a.rigid
@@ -569,7 +569,7 @@ def look(packed, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def improve(packed):
+def correct_velocity(packed):
     """A Newton step for z; False where the rows have become dependent. Gaussian elimination with pivoting."""
     a = packed.arrays
     N, b, n = a.newton, a.residual, a.rigid.rank[0]
@@ -597,7 +597,7 @@ def improve(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def newton_step(packed):
+def step_to_manifold(packed):
     """Fill `step` with the least movement that meets rigid rows of positions; the worst residual before it."""
     a = packed.arrays
     body, rows, span = a.body, a.rows, a.whole
@@ -623,7 +623,7 @@ def newton_step(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def sum_up(packed, period):
+def find_multipliers(packed, period):
     """Find the multipliers of the step."""
     a = packed.arrays
     a.added[0] = 0.0
@@ -640,7 +640,7 @@ def sum_up(packed, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def switch(packed, k, wanted, tick, period):
+def change_mode(packed, k, wanted, tick, period):
     """See `haptic_sim.constraints.switching.change`."""
     a = packed.arrays
     change(a.switches, k, wanted, tick, period, a.rows)
@@ -655,7 +655,7 @@ def clear_multipliers(packed):
 
 
 @numba.njit(cache=True, nogil=True)
-def measure(packed, residual):
+def measure_residuals(packed, residual):
     """Norms of the residuals of rigid rows: of positions, and of the rates of rows of velocities."""
     a = packed.arrays
     rows, v = a.rows, a.body.v
