@@ -135,6 +135,22 @@ def test_python_of_the_ros_installation_is_used(checkout, prefix):
     assert sourced_ros.find(checkout).interpreter() == str(own)
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (
+            "echo /usr/no/python3.12",
+            r"^this machine has no .*Python\.h of python3\.12: install .*python3\.12-dev\) and",
+        ),
+        ("echo libexpat is missing >&2; exit 127", r"/bin/python3\.12 does not run: libexpat is missing$"),
+    ],
+)
+def test_the_python_of_ros_is_checked(checkout, prefix, script, said):
+    write(prefix / "bin" / "python3.12", f"#!/bin/sh\n{script}\n").chmod(0o755)
+    with pytest.raises(prepare.PreparationError, match=said):
+        sourced_ros.find(checkout).prepare()
+
+
 def test_missing_python_is_said_in_one_line(checkout, prefix, monkeypatch, capfd):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert start.start(["benchmark"]) == 1
@@ -239,6 +255,7 @@ def install(preparation, monkeypatch):
 
 def test_pip_keeps_what_the_system_has(installing, prefix, monkeypatch):
     write(prefix / SITE / "mcap-1.5.dist-info" / "METADATA", "Name: mcap\nVersion: 1.5\n")
+    write(prefix / SITE / "coal" / "__init__.py", "import atexit; atexit.register(print, 'bye')")
     command = install(installing, monkeypatch)
     assert {"pydantic>=2.6", "scipy>=1.11", "numba>=0.60", "colcon-ros"} <= set(command)
     assert not any(argument.startswith(("numpy", "rclpy", "pin>", "coal", "ros-")) for argument in command)

@@ -211,8 +211,11 @@ class Preparation:
         """Folder in which that Python has its Python.h."""
         import subprocess
 
-        code = "import sysconfig; print(sysconfig.get_path('include'))"
-        return Path(subprocess.check_output([self.interpreter(), "-Ic", code], text=True).strip())
+        command = [self.interpreter(), "-Ic", "import sysconfig; print(sysconfig.get_path('include'))"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise PreparationError(f"{command[0]} does not run: {done.stderr.strip()[-200:]}")
+        return Path(done.stdout.strip())
 
     def pins(self):
         """The lines of the lock file that name a package."""

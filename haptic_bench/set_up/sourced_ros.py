@@ -122,7 +122,8 @@ class SourcedPreparation(prepare.Preparation):
         """What is missing: in the locked version, unless that one depends on NumPy's."""
         self._run("venv", [self.interpreter(), "-m", "venv", "--system-site-packages", self.venv])
         self._run("check of ROS 2", [self.python, "-c", CHECK])
-        present = json.loads((self.home / "log" / "check-of-ROS-2.log").read_text().splitlines()[-1])
+        lines = (self.home / "log" / "check-of-ROS-2.log").read_text().splitlines()
+        present = json.loads(next(line for line in lines if line.startswith("{")))  # beside what packages say
         free = {*present, *FITTED_TO_NUMPY}
         pins = [line for line in self.pins() if not line.startswith("ros-") and line.partition("==")[0] not in free]
         constraints = self.home / "constraints.txt"
