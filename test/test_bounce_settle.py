@@ -188,5 +188,5 @@ def test_hostile_values_are_refused(setting, problem):
 
 
 def test_another_scene_is_refused():
-    with pytest.raises(ParameterError, match="analysis = bounce_settle: is about the scene drop, not about"):
+    with pytest.raises(ParameterError, match="analysis = bounce_settle: needs the scene drop, not scene"):
         experiment.load("stack", ["analysis=bounce_settle"])

@@ -276,7 +276,7 @@ def test_a_penetration_that_stays_is_a_peak_and_one_that_grows_is_none():
 
 
 def test_another_experiment_is_refused():
-    with pytest.raises(ParameterError, match=r"analysis = corner_peg: is of a peg on a device in an enclosure"):
+    with pytest.raises(ParameterError, match=r"analysis = corner_peg: needs a peg on a device in an enclosure"):
         corner_peg.variant(experiment.load("incline", ["analysis=trial"])[0].experiment)
 
 

@@ -110,5 +110,5 @@ def test_figures(with_device):
 
 
 def test_other_scenes_are_refused():
-    with pytest.raises(ParameterError, match="is about the scene door"):
+    with pytest.raises(ParameterError, match="needs the scene door"):
         load("crank", "analysis=door")

@@ -94,7 +94,7 @@ def test_bad_settings_name_key_value_and_rule(setting: str, said: str) -> None:
         (
             "incline",
             "scene.type=stack",
-            "analysis = incline: is about the scene slope, not about scene.type = stack; set analysis=trial",
+            "analysis = incline: needs the scene slope, not scene.type = stack; set analysis=trial",
         ),
         ("incline", "contact.friction.static=-0.1", "contact.friction.static = -0.1: must be >= 0"),
         (

@@ -311,5 +311,5 @@ def test_hostile_values_are_refused(setting, problem):
 
 
 def test_another_scene_is_refused():
-    with pytest.raises(ParameterError, match="analysis = frictional_impact: is about the scene strike, not about"):
+    with pytest.raises(ParameterError, match="analysis = frictional_impact: needs the scene strike, not scene"):
         experiment.load("stack", ["analysis=frictional_impact"])

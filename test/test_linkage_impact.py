@@ -224,7 +224,7 @@ def test_recorded_reported_and_reported_again_without_ticks(tmp_path):
     chosen = trial("scene.restitutions=[0, 1]")
     with Interruption() as interruption:
         summary = run_trial(chosen, "offline", tmp_path, interruption)
-        with pytest.raises(ParameterError, match="linkage_impact is no trial in time; it runs offline only"):
+        with pytest.raises(ParameterError, match="linkage_impact has no ticks; it runs offline only"):
             run_trial(chosen, "lockstep", tmp_path, interruption)
     assert (summary["status"], summary["ticks"]) == ("done", 2)
     assert (tmp_path / "samples.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
@@ -248,5 +248,5 @@ def test_hostile_values_are_refused(setting, problem):
 
 
 def test_another_scene_is_refused():
-    with pytest.raises(ParameterError, match="analysis = linkage_impact: is about the scene two_links, not about"):
+    with pytest.raises(ParameterError, match="analysis = linkage_impact: needs the scene two_links, not scene"):
         experiment.load("stack", ["analysis=linkage_impact"])

@@ -169,9 +169,9 @@ def test_figures_show_both_links_and_every_controller(default: tuple[Trial, Samp
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (("tool.type=peg",), "analysis = linkage_topology: is about tool.type = three_links, not about peg"),
-        (("controller.type=four_channel",), "is about controller.type = impedance_shaping, not about four_channel"),
-        (("scene.type=enclosure",), "analysis = linkage_topology: is about the scene empty"),
+        (("tool.type=peg",), "analysis = linkage_topology: needs tool.type = three_links, not peg"),
+        (("controller.type=four_channel",), "needs controller.type = impedance_shaping, not four_channel"),
+        (("scene.type=enclosure",), "analysis = linkage_topology: needs the scene empty"),
     ],
 )
 def test_other_experiments_are_refused(settings: tuple[str, ...], said: str) -> None:

@@ -137,5 +137,5 @@ def test_hostile_values_are_refused():
         trial("scene.boxes=41")
     with pytest.raises(ParameterError, match=r"scene\.boxes = 0: must be >= 1"):
         trial("scene.boxes=0")
-    with pytest.raises(ParameterError, match="analysis = stack: is about the scene stack, not about"):
+    with pytest.raises(ParameterError, match="analysis = stack: needs the scene stack, not scene"):
         experiment.load("bounce_settle", ["analysis=stack"])

@@ -274,7 +274,7 @@ class ConstrainedContact(Study):
         """See Study."""
         problems = super().check(experiment)
         if not problems and not scene_of(experiment).constraints:
-            problems = [f"analysis = {experiment.analysis}: is about scene.constraints, of which there are none"]
+            problems = [f"analysis = {experiment.analysis}: needs scene.constraints, and there are none"]
         return problems
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:

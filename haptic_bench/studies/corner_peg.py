@@ -95,7 +95,7 @@ def setup(experiment: Experiment) -> Setup:
         and isinstance(scene, EnclosureParameters)
         and isinstance(device, InertialParameters)
     ):
-        raise ParameterError(["analysis = corner_peg: is of a peg on a device in an enclosure; set analysis=trial"])
+        raise ParameterError(["analysis = corner_peg: needs a peg on a device in an enclosure; set analysis=trial"])
     return Setup(tool, scene, device)
 
 

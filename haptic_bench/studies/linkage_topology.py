@@ -136,7 +136,7 @@ def parts_of(experiment: Experiment) -> tuple[ThreeLinksParameters, ShapingParam
     """Tool and controller of an experiment that the study has accepted."""
     tool, controller = experiment.tool, experiment.controller
     if not (isinstance(tool, ThreeLinksParameters) and isinstance(controller, ShapingParameters)):
-        raise TypeError(f"{experiment.name}: is not what analysis = {experiment.analysis} is about")
+        raise TypeError(f"{experiment.name}: is not an experiment of analysis = {experiment.analysis}")
     return tool, controller
 
 
@@ -172,12 +172,12 @@ class LinkageTopology(Study):
 
     def check(self, experiment: Experiment) -> list[str]:
         """See Study."""
-        about = f"analysis = {experiment.analysis}: is about"
+        needs = f"analysis = {experiment.analysis}: needs"
         problems = super().check(experiment)
         for name, kind in (("tool", "three_links"), ("controller", "impedance_shaping")):
             given = getattr(experiment, name).type
             if given != kind:
-                problems.append(f"{about} {name}.type = {kind}, not about {given}; set analysis=trial")
+                problems.append(f"{needs} {name}.type = {kind}, not {given}; set analysis=trial")
         return problems
 
     def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:

@@ -28,7 +28,7 @@ def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
     """
     scene = experiment.scene
     if not isinstance(scene, kind):
-        raise ParameterError([f"scene.type = {scene.type}: is not what analysis = {experiment.analysis} is about"])
+        raise ParameterError([f"scene.type = {scene.type}: is not a scene of analysis = {experiment.analysis}"])
     return scene
 
 
@@ -49,7 +49,7 @@ class Study:
         if not self.SCENES or kind in self.SCENES:
             return []
         return [
-            f"analysis = {experiment.analysis}: is about the scene {' or '.join(self.SCENES)}, not about scene.type = "
+            f"analysis = {experiment.analysis}: needs the scene {' or '.join(self.SCENES)}, not scene.type = "
             f"{kind}; set analysis=trial"
         ]
 

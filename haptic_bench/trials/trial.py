@@ -99,7 +99,7 @@ def run_trial(
     """
     directory = directory.resolve()
     if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
-        raise ParameterError([f"--mode {mode}: {trial.experiment.name} is no trial in time; it runs offline only"])
+        raise ParameterError([f"--mode {mode}: {trial.experiment.name} has no ticks; it runs offline only"])
     try:
         if mode == "offline":
             outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
