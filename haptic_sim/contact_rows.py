@@ -11,41 +11,41 @@ from typing import NamedTuple
 
 import numpy as np
 
+from haptic_sim.records import allocate, array, record
+
 CAPACITY = 256  # rows
 
 
+@record
 class RowArrays(NamedTuple):
-    """The arrays of rows, for kernels (C: capacity, axes of the world).
+    """Contacts between bodies A and B, for kernels, in the axes of the world.
 
-    Attributes:
-        id: identity that persists from step to step, (C,) int64.
-        body: the two bodies A and B, (C, 2) int64; of tool and surroundings, the tool is B.
-        point: contact point of B [m], (C, 3); that of A is point - separation normal.
-        normal: unit normal from A to B, (C, 3).
-        separation: along the normal, negative when they overlap [m], (C,).
-        velocity: of A's point along the normal if A is not a body of the model [m/s], (C,).
-        wall: number of the pair of shapes that touch, (C,) int64.
-        restitution: coefficient, (C,).
-        friction: static and kinetic coefficients, (C, 2).
-        coordinate: of a limit of a joint, the coordinate that it limits, (C,) int64; -1 for a contact. A limit has no
-            bodies, point and tangents, and its normal has no meaning.
-        direction: +1 for a lower limit, -1 for an upper one: its normal velocity is so many times the coordinate's.
-        half_of: of a row that stands for one of two colliding bodies alone, the contact of both, (C,) int64; else -1.
-            See `haptic_sim.contact.halves`.
+    The limit of a joint is a row too: it has no bodies, point and tangents, and its normal has no meaning.
     """
 
-    id: np.ndarray
-    body: np.ndarray
-    point: np.ndarray
-    normal: np.ndarray
-    separation: np.ndarray
-    velocity: np.ndarray
-    wall: np.ndarray
-    restitution: np.ndarray
-    friction: np.ndarray
-    coordinate: np.ndarray
-    direction: np.ndarray
-    half_of: np.ndarray
+    id: np.ndarray = array("identity that persists from step to step", "rows", dtype=np.int64)
+    body: np.ndarray = array("bodies A and B; of tool and surroundings, the tool is B", "rows", 2, dtype=np.int64)
+    point: np.ndarray = array("contact point of B; that of A is point - separation normal", "rows", 3, unit="m")
+    normal: np.ndarray = array("unit normal from A to B", "rows", 3)
+    separation: np.ndarray = array("distance along the normal, negative where they overlap", "rows", unit="m")
+    velocity: np.ndarray = array(
+        "velocity of A's point along the normal if A is not a body of the model", "rows", unit="m/s"
+    )
+    wall: np.ndarray = array("number of the pair of shapes that touch", "rows", dtype=np.int64)
+    restitution: np.ndarray = array("coefficient of restitution", "rows")
+    friction: np.ndarray = array("static and kinetic coefficients of friction", "rows", 2)
+    coordinate: np.ndarray = array(
+        "coordinate that a joint limit bounds; -1: a contact", "rows", dtype=np.int64, fill=-1
+    )
+    direction: np.ndarray = array(
+        "normal velocity per velocity of that coordinate: 1 for a lower limit, -1 for an upper one", "rows"
+    )
+    half_of: np.ndarray = array(
+        "contact of two colliding bodies of which this row stands for one body (`contact.halves`), else -1",
+        "rows",
+        dtype=np.int64,
+        fill=-1,
+    )
 
 
 class ContactRows:
@@ -59,19 +59,6 @@ class ContactRows:
     def __init__(self, capacity: int = CAPACITY, limits: int = 0, halves: bool = False):
         self.capacity, self.count = capacity, 0
         capacity += limits + (2 * capacity if halves else 0)
-        self.arrays = RowArrays(
-            id=np.zeros(capacity, np.int64),
-            body=np.zeros((capacity, 2), np.int64),
-            point=np.zeros((capacity, 3)),
-            normal=np.zeros((capacity, 3)),
-            separation=np.zeros(capacity),
-            velocity=np.zeros(capacity),
-            wall=np.zeros(capacity, np.int64),
-            restitution=np.zeros(capacity),
-            friction=np.zeros((capacity, 2)),
-            coordinate=np.full(capacity, -1, np.int64),
-            direction=np.zeros(capacity),
-            half_of=np.full(capacity, -1, np.int64),
-        )
+        self.arrays = allocate(RowArrays, {"rows": capacity})
         self.id, self.body, self.point, self.normal, self.separation = self.arrays[:5]
         self.velocity, self.wall, self.restitution, self.friction = self.arrays[5:9]

@@ -33,15 +33,18 @@ from haptic_sim.contact.friction import (
     STICKS,
     Bonds,
     FrictionLaw,
-    FrictionMemory,
     FrictionParameters,
+    Rubbing,
     bond_energy,
+    carry_over,
     damp,
     friction_forces,
+    table_size,
     tangential_mobility,
 )
 from haptic_sim.dynamics.scaled import ScaledContacts
 from haptic_sim.parameters import Parameters, explain
+from haptic_sim.records import allocate
 
 MODELS = [RESET_INTEGRATOR, KARNOPP, DAHL, COULOMB]
 BONDED = [RESET_INTEGRATOR, KARNOPP, DAHL]
@@ -74,34 +77,42 @@ class Rows:
     printed: bool = False
     kernel: Any = friction_forces
     bonds: Bonds = field(init=False)
-    viscosity: np.ndarray = field(init=False)
-    viscous_limit: np.ndarray = field(init=False)
+    rubbing: Rubbing = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bonds = Bonds.allocate(len(self.normal))
-        self.viscosity, self.viscous_limit = np.full((2, len(self.normal)), np.nan)
+        self.bonds, self.rubbing = (allocate(kind, {"contacts": len(self.normal)}) for kind in (Bonds, Rubbing))
+
+    @property
+    def viscosity(self) -> np.ndarray:
+        return self.rubbing.viscosity
+
+    @property
+    def viscous_limit(self) -> np.ndarray:
+        return self.rubbing.viscous_limit
 
     def step(self, velocity: np.ndarray) -> np.ndarray:
-        n = len(self.normal)
-        force = np.full((n, 3), np.nan)
-        self.kernel(
-            FrictionLaw(self.model, self.printed, self.breakaway, self.deadband, self.damping),
-            n,
-            self.normal,
-            velocity,
-            self.normal_force,
-            np.tile(self.mu, (n, 1)),
-            np.full(n, self.mobility),
-            self.period,
-            self.bonds,
-            force,
-            self.viscosity,
-            self.viscous_limit,
-        )
-        return force
+        n, rubbing = len(self.normal), self.rubbing
+        rubbing.slip[:], rubbing.normal_force[:], rubbing.mobility[:] = velocity, self.normal_force, self.mobility
+        rubbing.force[:] = rubbing.viscosity[:] = rubbing.viscous_limit[:] = np.nan
+        law = FrictionLaw(self.model, self.printed, self.breakaway, self.deadband, self.damping)
+        self.kernel(law, n, self.normal, np.tile(self.mu, (n, 1)), self.period, self.bonds, rubbing)
+        return rubbing.force.copy()
 
     def energy(self) -> float:
         return float(bond_energy(len(self.normal), self.bonds, np.zeros(len(self.normal))))
+
+
+class Memory:
+    """The bonds of the contacts of this step and of the step before, in turn; the first `count` are in use."""
+
+    def __init__(self, capacity: int):
+        self.bonds, self.before = (allocate(Bonds, {"contacts": capacity}) for _ in range(2))
+        self.count, self.table = 0, np.zeros(table_size(capacity), np.int64)
+
+    def carry_over(self, count: int, id: np.ndarray) -> None:
+        self.before, self.bonds = self.bonds, self.before
+        carry_over(count, id, self.count, self.before, self.bonds, self.table)
+        self.count = count
 
 
 def one_row(model: int, **other: Any) -> Rows:
@@ -820,7 +831,9 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         contacts = random_contacts(rng, trees, n)
         W = tangential_jacobian(contacts, n)
         rows = Rows(model, np.tile([0.0, 0.0, 1.0], (n, 1)), rng.uniform(1, 20, n), damping=1e4, period=h)
-        mobility, mu = np.zeros(n), np.tile((STATIC, KINETIC), (n, 1))
+        mu, rubbing = np.tile((STATIC, KINETIC), (n, 1)), rows.rubbing
+        rubbing.normal_force[:] = rows.normal_force
+        mobility, v, force = rubbing.mobility, rubbing.slip, rubbing.force
         tangential_mobility(contacts, n, rows.normal_force, np.zeros(trees), mobility)
         static = STATIC * rows.normal_force
         bonds = float(np.sum(0.5 * static * np.maximum(BREAKAWAY, h * h * mobility * static)))
@@ -829,14 +842,13 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         flat = W.reshape(2 * n, -1)
         u = np.linalg.pinv(flat) @ (flat @ (0.02 * rng.normal(size=W.shape[2])))
         begin, most = 0.5 * float(u @ u), 0.0
-        force, v, blocks, beta, limit = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 3)), np.zeros(n), np.zeros(n)
-        viscous = np.zeros((n, 2))
+        blocks, viscous = np.zeros((n, 3)), np.zeros((n, 2))
         law = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)
         for _ in range(3000):
             v[:, :2] = W @ u
-            friction_forces(law, n, rows.normal, v, rows.normal_force, mu, mobility, h, rows.bonds, force, beta, limit)
+            friction_forces(law, n, rows.normal, mu, h, rows.bonds, rubbing)
             u = u + h * np.einsum("idk,id->k", W, force[:, :2])
-            damp(contacts, n, beta, limit, h, u, viscous, blocks)
+            damp(contacts, n, rubbing.viscosity, rubbing.viscous_limit, h, u, viscous, blocks)
             most = max(most, 0.5 * float(u @ u))
         return most / begin, 0.5 * float(u @ u) / begin, bonds / begin
 
@@ -855,7 +867,7 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
 def test_bonds_follow_their_contacts() -> None:
     rng = np.random.default_rng(20286)
     capacity = 64
-    memory = FrictionMemory(capacity)
+    memory = Memory(capacity)
     known: dict[int, tuple[Any, ...]] = {}
     pool = np.concatenate([rng.integers(-(2**62), 2**62, 60), np.arange(60), np.arange(60) << 40, [-1, -2, 0]])
     for _ in range(300):
@@ -878,12 +890,12 @@ def test_bonds_follow_their_contacts() -> None:
 
 
 def test_an_identity_that_occurs_twice_does_not_double_its_bond() -> None:
-    memory = FrictionMemory(4)
+    memory = Memory(4)
     memory.carry_over(1, np.array([7, 0, 0, 0]))
     memory.bonds.strain[0] = 1e-6
     memory.carry_over(3, np.array([7, 7, 8, 0]))
     np.testing.assert_array_equal(memory.bonds.strain[:3].any(axis=1), [True, False, False])
-    memory.reset()
+    memory.count = 0
     memory.carry_over(1, np.array([7, 0, 0, 0]))
     assert not memory.bonds.strain[0].any()
 
@@ -892,30 +904,17 @@ def test_an_identity_that_occurs_twice_does_not_double_its_bond() -> None:
 def test_forces_do_not_depend_on_the_order_of_contacts(model: int) -> None:
     rng = np.random.default_rng(20287)
     n = 16
-    rows, shuffled = random_rows(rng, model, n), FrictionMemory(n)
+    rows, shuffled = random_rows(rng, model, n), Memory(n)
     id = rng.integers(-(2**62), 2**62, n)
-    mu, w = np.tile((STATIC, KINETIC), (n, 1)), np.zeros(n)
+    mu, rubbing = np.tile((STATIC, KINETIC), (n, 1)), allocate(Rubbing, {"contacts": n})
     law = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)
-    force, beta, limit = np.zeros((n, 3)), np.zeros(n), np.zeros(n)
     for _ in range(40):
         v, order = random_velocity(rng, n), rng.permutation(n)
         expected = rows.step(v)
         shuffled.carry_over(n, id[order])
-        friction_forces(
-            law,
-            n,
-            rows.normal[order],
-            v[order],
-            rows.normal_force[order],
-            mu,
-            w,
-            1 / 512,
-            shuffled.bonds,
-            force,
-            beta,
-            limit,
-        )
-        np.testing.assert_array_equal(force, expected[order])
+        rubbing.slip[:], rubbing.normal_force[:] = v[order], rows.normal_force[order]
+        friction_forces(law, n, rows.normal[order], mu, 1 / 512, shuffled.bonds, rubbing)
+        np.testing.assert_array_equal(rubbing.force, expected[order])
 
 
 # --- what must not happen
@@ -988,7 +987,7 @@ def test_nothing_is_compiled_again() -> None:
     rng = np.random.default_rng(20291)
 
     def use(n: int) -> None:
-        memory = FrictionMemory(max(n, 1))
+        memory = Memory(max(n, 1))
         memory.carry_over(n, np.arange(max(n, 1)))
         random_rows(rng, DAHL, max(n, 1)).step(random_velocity(rng, max(n, 1)))
         tangential_mobility(random_contacts(rng, 2, n), n, np.ones(n), np.zeros(2), np.zeros(n))

@@ -25,12 +25,13 @@ from haptic_sim.contact.solvers.frictional_impulses import (
     STEPS,
     STICKING,
     SWEEPS,
-    FrictionalWorkspace,
+    FrictionalMemory,
     resolve_frictional_impacts,
 )
 from haptic_sim.contact.solvers.mirtich import collide
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.records import allocate
 
 TURN = Rotation.from_rotvec(0.7 * np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])).as_matrix()
 
@@ -82,7 +83,7 @@ class Impact:
 def resolve(world: World, steps: int = STEPS, sweeps: int = SWEEPS) -> Impact:
     n = len(world.W)
     contacts, u = world.contacts, world.u.copy()
-    work = FrictionalWorkspace.allocate(contacts, len(u))
+    work = allocate(FrictionalMemory, contacts.sizes)
     p, state = np.full((n + 1, 3), 7.0), np.full(n + 1, 77, np.int8)
     e, mu = np.append(world.e, np.nan), np.append(world.mu, np.nan)
     code = resolve_frictional_impacts(n, contacts, u, e, mu, steps, sweeps, work, p, state)

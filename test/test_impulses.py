@@ -22,12 +22,13 @@ from scipy.optimize import nnls
 
 from haptic_sim.contact.solvers import impulses
 from haptic_sim.contact.solvers.impulses import (
-    ImpulseWorkspace,
+    ImpulseMemory,
     cholesky,
     cholesky_solve,
     resolve_collisions,
 )
 from haptic_sim.contact.solvers.outcomes import NON_PULLING, NOT_CONVERGED, SOLVED
+from haptic_sim.records import allocate
 
 
 @dataclass
@@ -68,10 +69,10 @@ def resolve(
     room = max(capacity, n + 1)
     b, e, p = np.full(room, np.nan), np.full(room, np.nan), np.full(room, 77.0)
     b[:n], e[:n] = problem.b, problem.e
-    w = ImpulseWorkspace(room, nv)
+    memory = allocate(ImpulseMemory, {"contacts": room, "nv": nv})
     W = np.full((room, nv), np.nan)
     W[:n] = np.linalg.solve(np.linalg.cholesky(problem.D), problem.J.T).T
-    code = kernel(n, W, b, e, w.c, w.G, w.H, w.small, w.vectors, w.index, p)
+    code = kernel(n, W, b, e, memory, p)
     assert (p[n:] == 77.0).all()  # behind the contacts in use
     return int(code), p[:n].copy()
 

@@ -19,13 +19,14 @@ from haptic_sim.contact.solvers.lemke import (
     solve_lcp,
 )
 from haptic_sim.contact.solvers.outcomes import INACCURATE, ITERATIONS, RAY, SOLVED
+from haptic_sim.records import allocate
 
 
 def solve(M: np.ndarray, q: np.ndarray, most: int | None = None) -> tuple[int, np.ndarray, int]:
     """Code, z and pivots, in memory that is larger than the problem and full of rubbish."""
     n = len(q)
     room = n + 3
-    memory = LemkeMemory.allocate(room)
+    memory = allocate(LemkeMemory, {"rows": room})
     memory.T[:] = np.nan
     memory.label[:] = memory.place[:] = -999
     big, side, z = np.full((room, room), np.nan), np.full(room, np.nan), np.full(room, 77.0)
@@ -349,7 +350,7 @@ def test_the_kernel_is_its_python_and_compiles_once() -> None:
     for _ in range(5):
         F = rng.normal(size=(5, 5))
         M, q = F @ F.T, rng.normal(size=5)
-        memory, z = LemkeMemory.allocate(5), np.zeros(5)
+        memory, z = allocate(LemkeMemory, {"rows": 5}), np.zeros(5)
         assert solve_lcp.py_func(5, M, q, memory, 100, z) == SOLVED
         np.testing.assert_allclose(z, lemke(M, q), rtol=1e-12)
     assert len(solve_lcp.signatures) == count

@@ -21,11 +21,12 @@ from haptic_sim.contact.solvers.mirtich import (
     COLLIDED,
     LIMIT_REACHED,
     SETTLED,
-    MirtichWorkspace,
+    MirtichMemory,
     collide,
     resolve_one_at_a_time,
 )
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.records import allocate
 
 MASS, RADIUS = 0.3, 0.02  # [kg], [m]
 SPHERE = np.diag([1.0, 3.5, 3.5]) / MASS  # 1/m + r^2 / (2/5 m r^2) = 7/2 1/m along the tangents
@@ -266,9 +267,9 @@ def settle(
     contacts: ScaledContacts, n: int, u: np.ndarray, e: float, mu: float, tolerance: float = 1e-9, limit: int = 1000
 ) -> tuple[int, int, np.ndarray, np.ndarray]:
     room = contacts.W.shape[0]
-    w, p, after = MirtichWorkspace(), np.full((room, 3), 7.0), np.array(u, float)
+    memory, p, after = allocate(MirtichMemory), np.full((room, 3), 7.0), np.array(u, float)
     code, collisions = resolve_one_at_a_time(
-        n, contacts, after, np.full(room, e), np.full(room, mu), tolerance, limit, w.A, w.vectors, p
+        n, contacts, after, np.full(room, e), np.full(room, mu), tolerance, limit, memory, p
     )
     assert (p[n:] == 7.0).all()
     return code, collisions, after, p[:n]

@@ -14,7 +14,7 @@ collide, and applies penalties and friction.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -24,11 +24,12 @@ from haptic_sim.contact.friction import (
     NONE,
     STICKS,
     Bonds,
-    FrictionMemory,
+    Rubbing,
     bond_energy,
     carry_over,
     damp,
     friction_forces,
+    table_size,
     tangential_mobility,
 )
 from haptic_sim.contact.groups import find_place, find_root, group_of
@@ -40,7 +41,7 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.penalties import LIMIT, find_ratios, push_implicitly
+from haptic_sim.contact.penalties import LIMIT, ImplicitPenalties, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
     BONDS,
     CONTACTS,
@@ -59,113 +60,76 @@ from haptic_sim.contact.response import (
     Method,
     Rendering,
     add_up,
-    begin_step,
-    end_step,
+    build_step,
     set_up,
 )
-from haptic_sim.contact.solvers.impulses import ImpulseWorkspace
+from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.dynamics.joints import after_impact
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.parameters import ParameterError
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 # [m/s] a contact that separates slower is at rest: what rounding leaves of zero must not decide whether it takes part
 # in an impact. THESIS (4.2) has v_n >= 0 for separating.
 _STILL = 1e-9
 
 
-class OfEach(NamedTuple):
-    """Numbers of each contact, (C,), and of those that are chosen to collide, in the order of `chosen`.
-
-    Attributes:
-        v_n: normal velocity [m/s].
-        collides: whether it does, bool.
-        sharing: how many contacts share the stiffness of one with a penalty, else 0.
-        beside: the same of a contact whose group collides.
-        owes: velocity of separation that it owes its bodies from the spread so far [m/s], negative if it is not of one.
-        gain: see `_are_beyond`.
-        chosen_v_n, chosen_restitution, chosen_friction: of those that are chosen.
-    """
-
-    v_n: np.ndarray
-    collides: np.ndarray
-    sharing: np.ndarray
-    beside: np.ndarray
-    owes: np.ndarray
-    gain: np.ndarray
-    chosen_v_n: np.ndarray
-    chosen_restitution: np.ndarray
-    chosen_friction: np.ndarray
-
-    @classmethod
-    def allocate(cls, capacity: int) -> OfEach:
-        """For `capacity` contacts."""
-        return cls(np.zeros(capacity), np.zeros(capacity, bool), *(np.zeros(capacity) for _ in range(7)))
-
-
+@record
 class CompliantArrays(NamedTuple):
-    """Memory of these methods, for kernels (C: capacity).
+    """Memory of these methods, for kernels. A group of contacts is known by the root of its trees."""
 
-    Attributes:
-        old: identities of the contacts that overlapped in the step before, (C,) int64.
-        group: union-find forest of the trees, (trees,) int64; colliding: of its roots, (trees,) bool.
-        owed: velocities of separation that contacts of the step before owe their bodies, in the order of `old`;
-            negative where nothing is known, (C,) [m/s].
-        account: energy that the impulses of a spread have taken, and what the whole ones take, (2,) [J].
-        each: numbers of each contact.
-        ratios: see `find_ratios`, (2, trees).
-        chosen, column: work space, (C,) and (trees,) int64.
-        W, c, G, H, small, vectors, order: of an `ImpulseWorkspace`.
-        wrench_limit: (6,); wrenches: work space, (4, 6).
-        bonds, table: of a `FrictionMemory`.
-        normal_force, mobility, slip, friction, viscosity, viscous_limit: see `friction_forces`.
-        viscous, blocks: see `damp`; sums: see `tangential_mobility`; energy: see `bond_energy`.
-        u: work space, (nv,).
-        impulsive, limited, spread: whether there are impulses, and what is done about those beyond `wrench_limit`.
-        consistent: whether springs act beside impulses, and restitution is remembered.
-        impacts, sweeps: for impulses with friction, and for those of many contacts without; of no contact where there
-            are none.
-    """
+    impulsive: bool = value("whether there are impulses")
+    limited: bool = value("whether impulses beyond wrench_limit are scaled")
+    spread: bool = value("whether what they lack is given in the following steps")
+    consistent: bool = value("whether springs act beside impulses, and restitution is remembered")
+    wrench_limit: np.ndarray = shared("what the device can render", 6, unit="N, N m")
 
-    old: np.ndarray
-    owed: np.ndarray
-    account: np.ndarray
-    group: np.ndarray
-    colliding: np.ndarray
-    each: OfEach
-    ratios: np.ndarray
-    chosen: np.ndarray
-    column: np.ndarray
-    W: np.ndarray
-    c: np.ndarray
-    G: np.ndarray
-    H: np.ndarray
-    small: np.ndarray
-    vectors: np.ndarray
-    order: np.ndarray
-    wrench_limit: np.ndarray
-    wrenches: np.ndarray
-    bonds: tuple[Bonds, Bonds]
-    table: np.ndarray
-    normal_force: np.ndarray
-    mobility: np.ndarray
-    slip: np.ndarray
-    friction: np.ndarray
-    viscosity: np.ndarray
-    viscous_limit: np.ndarray
-    viscous: np.ndarray
-    blocks: np.ndarray
-    sums: np.ndarray
-    energy: np.ndarray
-    u: np.ndarray
-    impulsive: bool
-    limited: bool
-    spread: bool
-    consistent: bool
-    impacts: Impacts
-    sweeps: Sweeps
+    old_id: np.ndarray = array("contacts that overlapped in the step before", "contacts", dtype=np.int64)
+    old_owed: np.ndarray = array("velocity that these owe, see owed", "contacts", unit="m/s")
+    account: np.ndarray = array("energy that impulses of a spread have taken, and the whole ones take", 2, unit="J")
+    bonds: tuple[Bonds, Bonds] = part(Bonds, "bonds of this step and of the one before, in turn", copies=2)
+
+    group: np.ndarray = array("union-find forest of the trees", "trees", dtype=np.int64)
+    colliding: np.ndarray = array("whether the group of a root collides", "trees", dtype=np.bool_)
+    ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
+    sums: np.ndarray = array("memory of `tangential_mobility`", "trees")
+
+    v_n: np.ndarray = array("normal velocity", "contacts", unit="m/s")
+    collides: np.ndarray = array("whether the contact collides", "contacts", dtype=np.bool_)
+    penalty_sharers: np.ndarray = array("contacts that share the stiffness of one with a penalty, else 0", "contacts")
+    spring_sharers: np.ndarray = array("the same of a contact whose group collides", "contacts")
+    owed: np.ndarray = array(
+        "velocity of separation that impulses of a spread still owe; negative: it is not of one", "contacts", unit="m/s"
+    )
+    gain: np.ndarray = array("h (b + h k / 2), see `find_ratios`", "contacts", unit="kg")
+    rubbing: Rubbing = part(Rubbing, "friction and what it depends on")
+    viscous: np.ndarray = array("viscous friction along the tangents", "contacts", 2, unit="N")
+    blocks: np.ndarray = array("memory of `damp`", "contacts", 3)
+    energy: np.ndarray = array("energy of the bonds before the step", "contacts", unit="J")
+    table: np.ndarray = array("memory of `carry_over`", "table", dtype=np.int64)
+
+    chosen: np.ndarray = array(
+        "contacts that are resolved together; the next arrays are in this order", "contacts", dtype=np.int64
+    )
+    chosen_v_n: np.ndarray = array("normal velocity", "contacts", unit="m/s")
+    chosen_restitution: np.ndarray = array("coefficient of restitution", "contacts")
+    chosen_friction: np.ndarray = array("kinetic coefficient of friction", "contacts")
+    chosen_p: np.ndarray = array("normal impulse", "contacts", unit="N s")
+    W: np.ndarray = array("normal rows, with the columns of their group", "contacts * nv", unit="kg^-1/2")
+    column: np.ndarray = array("first column of each tree in W", "trees", dtype=np.int64)
+    impulse: ImpulseMemory = part(ImpulseMemory, "memory of `resolve_freely` and `resolve_non_pulling`")
+    implicit: ImplicitPenalties = part(ImplicitPenalties, "penalties that act after the impulses")
+    impacts: Impacts = value("impulses with friction; of no contacts where there are none")
+    sweeps: Sweeps = value("impulses without friction of many contacts; likewise")
+
+    u: np.ndarray = array("a scaled velocity", "nv", unit="kg^1/2 m/s")
+    wrench: np.ndarray = array("wrench of the impulses at the hand", 6, unit="N, N m")
+    gross: np.ndarray = array("sums of the magnitudes of its terms", 6, unit="N, N m")
+    pushed: np.ndarray = array("wrench of the springs beside impulses at the hand", 6, unit="N, N m")
+    force: np.ndarray = array("force of one impulse", 3, unit="N")
 
 
 class CompliantContact(ContactResponse):
@@ -195,40 +159,15 @@ class CompliantContact(ContactResponse):
                     "a linkage needs full or saturated"
                 ]
             )
-        trees, work = max(body.trees.start.size, 1), ImpulseWorkspace(capacity, body.nv)
-        bonds = FrictionMemory(capacity)
-        self._arrays = CompliantArrays(
-            old=np.zeros(capacity, np.int64),
-            owed=np.zeros(capacity),
-            account=np.zeros(2),
-            group=np.zeros(trees, np.int64),
-            colliding=np.zeros(trees, np.bool_),
-            each=OfEach.allocate(capacity),
-            ratios=np.zeros((2, trees)),
-            chosen=np.zeros(capacity, np.int64),
-            column=np.zeros(trees, np.int64),
-            W=work.W,
-            c=work.c,
-            G=work.G,
-            H=work.H,
-            small=work.small,
-            vectors=work.vectors,
-            order=work.index,
+        self._method = allocate(
+            CompliantArrays,
+            {
+                "contacts": capacity,
+                "nv": body.nv,
+                "trees": max(body.trees.start.size, 1),
+                "table": table_size(capacity),
+            },
             wrench_limit=np.array(wrench_limit, float),
-            wrenches=np.zeros((4, 6)),
-            bonds=bonds.both,
-            table=bonds.table,
-            normal_force=np.zeros(capacity),
-            mobility=np.zeros(capacity),
-            slip=np.zeros((capacity, 3)),
-            friction=np.zeros((capacity, 3)),
-            viscosity=np.zeros(capacity),
-            viscous_limit=np.zeros(capacity),
-            viscous=np.zeros((capacity, 2)),
-            blocks=np.zeros((capacity, 3)),
-            sums=np.zeros(trees),
-            energy=np.zeros(capacity),
-            u=np.zeros(body.nv),
             impulsive=method != "penalty",
             limited=limited,
             spread=rendering in ("spread", "printed_spread"),
@@ -240,55 +179,16 @@ class CompliantContact(ContactResponse):
     @property
     def remedy(self) -> str:
         """See ContactResponse."""
-        if not self._arrays.impulsive or self._arrays.consistent:
+        if not self._method.impulsive or self._method.consistent:
             return ""
-        if self._arrays.limited:
-            consistent = "device.spread = consistent, " if self._arrays.spread else ""
+        if self._method.limited:
+            consistent = "device.spread = consistent, " if self._method.spread else ""
             return (
                 f"impulses beyond device.wrench_limit take many steps; choose {consistent}a larger "
                 "device.wrench_limit, device.impulse_rendering = saturated, or environment.method = penalty or "
                 "constraint"
             )
         return "choose environment.method = penalty or constraint, or a smaller contact.stiffness"
-
-    def _memory(self) -> CompliantArrays:
-        return self._arrays
-
-
-@numba.njit(cache=True, nogil=True)
-def _step(packed, count, wrench, potential, period):
-    """See ContactResponse."""
-    begin_step(packed, wrench, period)
-    _respond(packed, count, period)
-    end_step(packed, count, wrench, potential, period)
-
-
-@numba.njit(cache=True, nogil=True)
-def _step_with_friction(packed, count, wrench, potential, period):
-    """See ContactResponse."""
-    begin_step(packed, wrench, period)
-    _respond_with_friction(packed, count, period)
-    end_step(packed, count, wrench, potential, period)
-
-
-@numba.njit(cache=True, nogil=True)
-def _respond(packed, count, period):
-    """See ContactResponse."""
-    set_up(packed, count, period)
-    collide = _penalize(packed, count, period, packed.arrays.method.impulsive)
-    if collide:
-        packed.arrays.counts[UNRESOLVED] += collide_without_friction(packed, count)
-    _settle(packed, count, period, collide)
-
-
-@numba.njit(cache=True, nogil=True)
-def _respond_with_friction(packed, count, period):
-    """See ContactResponse."""
-    set_up(packed, count, period)
-    collide = _penalize(packed, count, period, True)
-    if collide:
-        packed.arrays.counts[UNRESOLVED] += collide_with_friction(packed, count)
-    _settle(packed, count, period, collide)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -347,7 +247,7 @@ def _penalize(packed, count, period, impulsive):
             if m.ratios[0, g] > LIMIT * m.ratios[1, g]:
                 explicit = LIMIT * m.ratios[1, g] / m.ratios[0, g]
                 counts[UNRESOLVED] += not _penalize_implicitly(
-                    packed, g, count, period, m.each.sharing, a.material.damping, explicit
+                    packed, g, count, period, m.penalty_sharers, a.material.damping, explicit
                 )
     return collide
 
@@ -357,17 +257,18 @@ def _find_colliding(packed, count, impulsive):
     """Clear what the step before left, and say which contacts and groups collide; whether some do."""
     a = packed.arrays
     rows, contacts, impulses, counts, m = a.rows, a.scaled, a.impulses, a.counts, a.method
-    p, group, colliding, old, old_count = impulses.p, m.group, m.colliding, m.old, counts[REMEMBERED]
-    v_n, collides, owes = m.each.v_n, m.each.collides, m.each.owes
+    p, group, colliding, old, old_count = impulses.p, m.group, m.colliding, m.old_id, counts[REMEMBERED]
+    v_n, collides, owed = m.v_n, m.collides, m.owed
     for tree in range(group.shape[0]):
         group[tree] = tree
         colliding[tree] = False
     touching = 0
     for i in range(count):
-        p[i, 0] = p[i, 1] = p[i, 2] = impulses.spring[i] = m.normal_force[i] = m.each.sharing[i] = 0.0
+        p[i, 0] = p[i, 1] = p[i, 2] = impulses.spring[i] = 0.0
+        m.rubbing.normal_force[i] = m.penalty_sharers[i] = 0.0
         collides[i] = False
         impulses.bond[i, 0] = impulses.bond[i, 1] = impulses.loosened[i] = 0.0
-        owes[i], m.each.beside[i] = -1.0, 0.0
+        owed[i], m.spring_sharers[i] = -1.0, 0.0
         impulses.impact[i] = False
         v_n[i] = contact_velocity(contacts, i, 0, a.body.u)
         if rows.separation[i] < 0.0:
@@ -384,7 +285,7 @@ def _find_colliding(packed, count, impulsive):
             for i in range(count):
                 k = find_place(rows.id[i], old, old_count, i) if rows.separation[i] < 0.0 else -1
                 if k >= 0:
-                    owes[i] = m.owed[k]
+                    owed[i] = m.old_owed[k]
     for i in range(count):
         if rows.separation[i] < 0.0 and v_n[i] < 0.0:
             g = group_of(contacts, i, group)
@@ -392,7 +293,7 @@ def _find_colliding(packed, count, impulsive):
                 colliding[g] = True
     some = False
     for i in range(count):
-        if rows.separation[i] < 0.0 and v_n[i] < max(owes[i], 0.0):
+        if rows.separation[i] < 0.0 and v_n[i] < max(owed[i], 0.0):
             g = group_of(contacts, i, group)
             if g >= 0 and colliding[g]:
                 collides[i] = some = True
@@ -403,7 +304,7 @@ def _find_colliding(packed, count, impulsive):
             colliding[group_of(contacts, i, group)] = True
     if some:
         for i in range(count):
-            if rows.separation[i] < 0.0 and 0.0 <= v_n[i] - max(owes[i], 0.0) <= _STILL:
+            if rows.separation[i] < 0.0 and 0.0 <= v_n[i] - max(owed[i], 0.0) <= _STILL:
                 g = group_of(contacts, i, group)
                 if g >= 0 and colliding[g]:
                     collides[i] = True
@@ -426,7 +327,7 @@ def _fill_penalties(packed, count, period, collide):
         s = rows.separation[i]
         if not s < 0.0:
             continue
-        m.old[n] = rows.id[i]
+        m.old_id[n] = rows.id[i]
         n += 1
         if rows.coordinate[i] >= 0:
             continue  # a limit that rests is a law of its joint, see `haptic_sim.dynamics.joints`
@@ -438,17 +339,17 @@ def _fill_penalties(packed, count, period, collide):
         stored += 0.5 * material.stiffness / share * s * s
         g = group_of(a.scaled, i, m.group)
         if collide and g >= 0 and m.colliding[g]:
-            m.each.beside[i] = share
+            m.spring_sharers[i] = share
             if m.consistent:
-                m.normal_force[i] = -material.stiffness * s / share
+                m.rubbing.normal_force[i] = -material.stiffness * s / share
             continue
-        m.each.sharing[i] = share
+        m.penalty_sharers[i] = share
         # THESIS (4.5) has no clamp, so that a point that leaves quickly is pulled back (errata 7)
-        push = -(material.stiffness * s + material.damping * m.each.v_n[i]) / share
+        push = -(material.stiffness * s + material.damping * m.v_n[i]) / share
         # clamped, its damper takes all that its spring gives
         impulses.spring[i] = -material.stiffness / share * s * period
         if push > 0.0 or material.pulls:
-            m.normal_force[i] = max(push, 0.0)
+            m.rubbing.normal_force[i] = max(push, 0.0)
             impulses.p[i, 0] = push * period
     a.counts[REMEMBERED] = n
     a.amounts[STORED] = stored
@@ -462,7 +363,7 @@ def _push_beside_impulses(packed, count, period):
     failures = 0
     for g in range(m.group.shape[0]):
         if m.group[g] == g and m.colliding[g]:
-            failures += not _penalize_implicitly(packed, g, count, period, m.each.beside, 0.0, 0.5)
+            failures += not _penalize_implicitly(packed, g, count, period, m.spring_sharers, 0.0, 0.5)
     return failures
 
 
@@ -470,15 +371,15 @@ def _push_beside_impulses(packed, count, period):
 def _are_beyond(packed, count, period):
     """Whether the explicit penalties of some group are beyond what is stable; fills the ratios of all."""
     a = packed.arrays
-    m, each, gain = a.method, a.method.each, a.method.each.gain
+    m, gain = a.method, a.method.gain
     some = False
     for i in range(count):
         gain[i] = 0.0
-        if each.sharing[i] > 0.0:
+        if m.penalty_sharers[i] > 0.0:
             damping = a.material.damping
-            if not m.normal_force[i] > 0.0:  # its damper takes no more than its spring gives
-                damping = -a.material.stiffness * a.rows.separation[i] / each.v_n[i]
-            gain[i] = period * (damping + 0.5 * period * a.material.stiffness) / each.sharing[i]
+            if not m.rubbing.normal_force[i] > 0.0:  # its damper takes no more than its spring gives
+                damping = -a.material.stiffness * a.rows.separation[i] / m.v_n[i]
+            gain[i] = period * (damping + 0.5 * period * a.material.stiffness) / m.penalty_sharers[i]
             some = True
     if not some:
         return False
@@ -498,7 +399,8 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
     """
     a = packed.arrays
     m, p, spring, impact = a.method, a.impulses.p, a.impulses.spring, a.impulses.impact
-    v_free, p0, v, q = m.vectors[0], m.vectors[1], m.vectors[2], m.vectors[3]
+    problem = m.implicit
+    v_free, p0, v, q = problem.v_free, problem.p0, problem.v, problem.p
     for j in range(m.u.shape[0]):
         m.u[j] = a.body.u[j] + a.external[j]
     for i in range(count):
@@ -512,18 +414,18 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
             m.chosen[n] = i
             v_free[n] = contact_velocity(a.scaled, i, 0, m.u)
             p0[n] = -period * stiffness * a.rows.separation[i]
-            if m.normal_force[i] > 0.0:
-                p0[n] -= period * explicit * damping * m.each.v_n[i]
+            if m.rubbing.normal_force[i] > 0.0:
+                p0[n] -= period * explicit * damping * m.v_n[i]
             else:
                 p0[n] *= 1.0 - explicit
-            m.c[n] = period * (1.0 - explicit) * (damping + period * stiffness)
+            problem.c[n] = period * (1.0 - explicit) * (damping + period * stiffness)
             n += 1
     W = m.W[: n * number_columns(packed, g)].reshape((n, -1))
     gather(packed, n, W)
-    ended = push_implicitly(n, W, v_free, p0, m.c, m.H, m.small[0], m.small[1], v, m.each.gain, m.order[0], q)
+    ended = push_implicitly(n, W, problem)
     for k in range(n):
         i = m.chosen[k]
-        p[i, 0], m.normal_force[i], spring[i] = (p[i, 0] if impact[i] else 0.0) + q[k], q[k] / period, 0.0
+        p[i, 0], m.rubbing.normal_force[i], spring[i] = (p[i, 0] if impact[i] else 0.0) + q[k], q[k] / period, 0.0
         if q[k] > 0.0:
             end = a.rows.separation[i] + (1.0 - explicit) * period * v[k]
             spring[i] = -a.material.stiffness / share[i] * min(end, 0.0) * period
@@ -542,33 +444,20 @@ def _apply_friction(packed, count, period):
     stored = bond_energy(count_before, old_bonds, m.energy)
     carry_over(count, a.rows.id, count_before, old_bonds, bonds, m.table)
     for i in range(count):  # without springs beside impulses nothing presses the contacts of a group that collides
-        bonds.held[i] = m.each.beside[i] > 0.0 and not m.consistent
+        bonds.held[i] = m.spring_sharers[i] > 0.0 and not m.consistent
     a.amounts[RELEASED] = max(0.0, stored - bond_energy(count, bonds, m.energy))
-    p, u = a.impulses.p, m.u
-    _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, m.slip)
-    tangential_mobility(a.scaled, count, m.normal_force, m.sums, m.mobility)
-    friction_forces(
-        law,
-        count,
-        a.rows.normal,
-        m.slip,
-        m.normal_force,
-        a.rows.friction,
-        m.mobility,
-        period,
-        bonds,
-        m.friction,
-        m.viscosity,
-        m.viscous_limit,
-    )
-    counts[SLIDING] = _add_friction(count, a.rows, a.tangent, m.friction, bonds.sliding, m.normal_force, period, p)
-    _loosen(count, bonds, m.slip, m.energy, period, a.impulses)
+    p, u, r = a.impulses.p, m.u, m.rubbing
+    _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, r.slip)
+    tangential_mobility(a.scaled, count, r.normal_force, m.sums, r.mobility)
+    friction_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
+    counts[SLIDING] = _add_friction(count, a.rows, a.tangent, r.force, bonds.sliding, r.normal_force, period, p)
+    _loosen(count, bonds, r.slip, m.energy, period, a.impulses)
     if law.printed:
-        _damp_explicitly(count, a.scaled, m.viscosity, period, a.body.u, p)
+        _damp_explicitly(count, a.scaled, r.viscosity, period, a.body.u, p)
     elif law.damping > 0.0 or law.model == COULOMB:
         for j in range(u.shape[0]):
             u[j] = a.body.u[j] + a.external[j]
-        _damp(count, a.scaled, m.viscosity, m.viscous_limit, period, u, m.viscous, m.blocks, p)
+        _damp(count, a.scaled, r.viscosity, r.viscous_limit, period, u, m.viscous, m.blocks, p)
     counts[NOW], counts[BONDS] = 1 - before, count
     a.amounts[STORED] += stored
 
@@ -641,3 +530,21 @@ def _damp_explicitly(count, contacts, viscosity, period, u, p):
         if viscosity[i] > 0.0:
             for d in range(1, 3):
                 p[i, d] -= period * viscosity[i] * contact_velocity(contacts, i, d, u)
+
+
+def _build_response(collide: Any) -> Any:
+    """The kernel of a method whose collisions are resolved by the kernel `collide`."""
+
+    @numba.njit(cache=True, nogil=True)
+    def respond(packed, count, period):
+        set_up(packed, count, period)
+        collides = _penalize(packed, count, period, packed.arrays.method.impulsive)
+        if collides:
+            packed.arrays.counts[UNRESOLVED] += collide(packed, count)
+        _settle(packed, count, period, collides)
+
+    return respond
+
+
+_respond, _respond_with_friction = _build_response(collide_without_friction), _build_response(collide_with_friction)
+_step, _step_with_friction = build_step(_respond), build_step(_respond_with_friction)

@@ -81,9 +81,9 @@ import numba
 import numpy as np
 from pydantic import model_validator
 
-from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.records import array, record, value
 
 FrictionModel = Literal["none", "reset_integrator", "karnopp", "dahl", "coulomb"]
 
@@ -155,20 +155,15 @@ class FrictionParameters(Parameters):
         return MODEL_CODES[self.model]
 
 
+@record
 class FrictionLaw(NamedTuple):
-    """What kernels read of `FrictionParameters`.
+    """`FrictionParameters` as kernels have them."""
 
-    Attributes:
-        model: NONE, RESET_INTEGRATOR, KARNOPP, DAHL or COULOMB.
-        printed: whether its form is the printed one.
-        breakaway: z0 [m]; deadband: v_min [m/s]; damping: beta [N s/m].
-    """
-
-    model: int
-    printed: bool
-    breakaway: float
-    deadband: float
-    damping: float
+    model: int = value("NONE, RESET_INTEGRATOR, KARNOPP, DAHL or COULOMB")
+    printed: bool = value("whether the form of the law is the printed one")
+    breakaway: float = value("strain z0 at which a bond breaks", unit="m")
+    deadband: float = value("sliding speed v_min of a contact at rest", unit="m/s")
+    damping: float = value("damping beta of a bond", unit="N s/m")
 
     @classmethod
     def of(cls, parameters: FrictionParameters) -> FrictionLaw:
@@ -181,56 +176,43 @@ class FrictionLaw(NamedTuple):
         )
 
 
+@record
 class Bonds(NamedTuple):
-    """Arrays of what contacts remember, for kernels (C: capacity).
+    """What contacts remember of friction, for kernels."""
 
-    Attributes:
-        id: identity of the contact, (C,) int64.
-        strain: z [m], from A to B in world axes, (C, 3).
-        stiffness: K [N/m], (C,); 0 if there is no bond.
-        sliding: STICKS, BREAKS_AWAY or SLIDES; nonzero where the contact slides, (C,) int8.
-        held: whether the bond stays as it is in this step, without a force, (C,) bool.
-    """
-
-    id: np.ndarray
-    strain: np.ndarray
-    stiffness: np.ndarray
-    sliding: np.ndarray
-    held: np.ndarray
-
-    @classmethod
-    def allocate(cls, capacity: int) -> Bonds:
-        return cls(
-            id=np.zeros(capacity, np.int64),
-            strain=np.zeros((capacity, 3)),
-            stiffness=np.zeros(capacity),
-            sliding=np.zeros(capacity, np.int8),
-            held=np.zeros(capacity, np.bool_),
-        )
+    id: np.ndarray = array("identity of the contact", "contacts", dtype=np.int64)
+    strain: np.ndarray = array("z, from A to B in world axes", "contacts", 3, unit="m")
+    stiffness: np.ndarray = array("K, 0 if there is no bond", "contacts", unit="N/m")
+    sliding: np.ndarray = array("STICKS, BREAKS_AWAY or SLIDES", "contacts", dtype=np.int8)
+    held: np.ndarray = array(
+        "whether the bond stays as it is in this step, without a force", "contacts", dtype=np.bool_
+    )
 
 
-class FrictionMemory:
-    """The bonds of the contacts of this step and of the step before, in turn; the first `count` are in use."""
+@record
+class Rubbing(NamedTuple):
+    """What friction depends on at each contact, and what it gives; see `friction_forces`."""
 
-    def __init__(self, capacity: int = CAPACITY):
-        self.both = Bonds.allocate(capacity), Bonds.allocate(capacity)
-        self.now, self.count = 0, 0
-        self.table = np.zeros(1 << (2 * max(capacity, 1) - 1).bit_length(), np.int64)
+    slip: np.ndarray = array(
+        "velocity of B's point relative to A's after the step before, in world axes; a normal part is ignored",
+        "contacts",
+        3,
+        unit="m/s",
+    )
+    normal_force: np.ndarray = array("normal force", "contacts", unit="N")
+    mobility: np.ndarray = array(
+        "bound of the tangential velocity per unit impulses at all contacts (`tangential_mobility`); 0: no caps",
+        "contacts",
+        unit="1/kg",
+    )
+    force: np.ndarray = array("friction on B but for its viscous part, in world axes", "contacts", 3, unit="N")
+    viscosity: np.ndarray = array("viscous friction per velocity", "contacts", unit="N s/m")
+    viscous_limit: np.ndarray = array("largest viscous friction, infinite if unlimited", "contacts", unit="N")
 
-    @property
-    def bonds(self) -> Bonds:
-        """Of this step."""
-        return self.both[self.now]
 
-    def carry_over(self, count: int, id: np.ndarray) -> None:
-        """Begin a step whose contacts are `id` (C,) int64: each keeps its bond, new ones begin at rest, unstrained."""
-        before, self.now = self.bonds, 1 - self.now
-        carry_over(count, id, self.count, before, self.bonds, self.table)
-        self.count = count
-
-    def reset(self) -> None:
-        """Release all bonds."""
-        self.count = 0
+def table_size(capacity: int) -> int:
+    """Length of the table that `carry_over` needs for bonds of so many contacts."""
+    return 1 << (2 * max(capacity, 1) - 1).bit_length()
 
 
 @numba.njit(cache=True, nogil=True)
@@ -243,8 +225,8 @@ def _slot(id, bits):
 def carry_over(count, id, count_before, before, now, table):
     """Fill the first `count` bonds of `now` for the contacts `id` with what the same contacts had in `before`.
 
-    Takes time linear in the counts. A bond goes to one contact only, should an identity occur twice. `table` (T,)
-    int64 is work space, T a power of two and at least twice the count before.
+    Takes time linear in the counts. A bond goes to one contact only, should an identity occur twice. `table`
+    (T,) int64 is memory, T a power of two and at least twice the count before (`table_size`).
     """
     bits = 1
     while (1 << bits) < 2 * count_before:
@@ -276,46 +258,30 @@ def carry_over(count, id, count_before, before, now, table):
 
 
 @numba.njit(cache=True, nogil=True)
-def friction_forces(
-    law,
-    count,
-    normal,
-    slip_velocity,
-    normal_force,
-    mu,
-    mobility,
-    period,
-    bonds,
-    force,
-    viscosity,
-    viscous_limit,
-):
-    """Move `bonds` on by a step and fill `force` (C, 3) with the friction on body B [N], in world axes.
+def friction_forces(law, count, normal, mu, period, bonds, rubbing):
+    """Move `bonds` on by a step and fill force, viscosity and viscous_limit of `rubbing`.
 
-    The viscous part of friction is not in it: fills `viscosity` (C,) [N s/m] and `viscous_limit` (C,) [N], infinite
-    where there is none. It is for `damp`, and with a printed law acts at the velocity given.
+    The viscous part of friction is not in the force. It is for `damp`, and with a printed law acts at the velocity
+    given.
 
     Args:
         law: `FrictionLaw`.
         count: number of rows in use.
         normal: unit normals, (C, 3).
-        slip_velocity: of B's point relative to A's, now, that is after the step before [m/s], in world axes, (C, 3);
-            a normal part is ignored.
-        normal_force: [N], (C,); rows without are released, unless their bonds are held.
         mu: static and kinetic coefficients, (C, 2).
-        mobility: bound of the tangential velocity per unit impulses at all contacts [1/kg], (C,): see
-            `tangential_mobility`. 0: nothing is capped, as in a printed law.
         period: h [s].
         bonds: `Bonds` of these rows, changed in place.
-        force, viscosity, viscous_limit: filled.
+        rubbing: `Rubbing`. Rows without a normal force are released, unless their bonds are held.
     """
     h, model, breakaway, deadband, damping = period, law.model, law.breakaway, law.deadband, law.damping
+    slip, normal_force, mobility = rubbing.slip, rubbing.normal_force, rubbing.mobility
+    force, viscosity, viscous_limit = rubbing.force, rubbing.viscosity, rubbing.viscous_limit
     for i in range(count):
         force[i, 0] = force[i, 1] = force[i, 2] = viscosity[i] = viscous_limit[i] = 0.0
         if bonds.held[i]:
             continue
         nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
-        vx, vy, vz = slip_velocity[i, 0], slip_velocity[i, 1], slip_velocity[i, 2]
+        vx, vy, vz = slip[i, 0], slip[i, 1], slip[i, 2]
         v_n = vx * nx + vy * ny + vz * nz
         vx, vy, vz = vx - v_n * nx, vy - v_n * ny, vz - v_n * nz
         speed = math.sqrt(vx * vx + vy * vy + vz * vz)
@@ -327,7 +293,7 @@ def friction_forces(
             continue
         if law.printed:
             velocity, unit = (vx, vy, vz, speed), (nx, ny, nz)
-            _apply_printed_law(law, i, unit, velocity, static, kinetic, h, bonds, force, viscosity, viscous_limit)
+            _apply_printed_law(law, i, unit, velocity, static, kinetic, h, bonds, rubbing)
             continue
         if model == COULOMB:
             _release(bonds, i)
@@ -399,11 +365,12 @@ def friction_forces(
 
 
 @numba.njit(cache=True, nogil=True)
-def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, force, viscosity, viscous_limit):
+def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, rubbing):
     """As `friction_forces`, of row i by the printed law of its model.
 
     `velocity`: tangential velocity and its magnitude, four numbers; `static`, `kinetic`: friction [N].
     """
+    force, viscosity, viscous_limit = rubbing.force, rubbing.viscosity, rubbing.viscous_limit
     vx, vy, vz, speed = velocity
     z0, deadband = law.breakaway, law.deadband
     if law.model == COULOMB:  # figure 4.8
@@ -507,7 +474,7 @@ def damp(contacts, count, viscosity, limit, period, u, force, blocks):
         period: h [s].
         u: scaled velocity with all other forces of the step in it, (nv,), changed.
         force: along tangent 1 and tangent 2 [N], (C, 2), filled.
-        blocks: work space, (C, 3).
+        blocks: memory, (C, 3).
 
     Returns:
         The number of sweeps, at most DAMPING_SWEEPS.
@@ -590,7 +557,7 @@ def tangential_mobility(contacts, count, normal_force, sums, mobility):
 
     Args:
         contacts: `ScaledContacts` of the rows.
-        sums: work space, (trees,).
+        sums: memory, (trees,).
     """
     for t in range(contacts.size.shape[0]):
         sums[t] = 0.0

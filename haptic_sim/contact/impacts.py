@@ -16,7 +16,7 @@ from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.solvers.frictional_impulses import (
     STEPS,
     SWEEPS,
-    FrictionalWorkspace,
+    FrictionalMemory,
     resolve_frictional_impacts,
 )
 from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, TOLERANCE, GaussSeidelMemory, gauss_seidel
@@ -24,72 +24,63 @@ from haptic_sim.contact.solvers.impulses import resolve_freely, resolve_non_pull
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.records import allocate, array, part, record, value
 
 ACTIVE_SET = 32  # colliding contacts of a group beyond which sweeps resolve it: with 100 the active set takes 60 ms
 
 
+@record
 class Impacts(NamedTuple):
-    """Memory of impulses with friction, for kernels (C: capacity).
+    """Memory of impulses with friction, for kernels."""
 
-    Attributes:
-        some: contacts that collide.
-        work, sweeps: of `resolve_frictional_impacts`.
-        p: their impulses, (C, 3); state: whether they slip, (C,) int8.
-    """
-
-    some: ScaledContacts
-    work: FrictionalWorkspace
-    p: np.ndarray
-    state: np.ndarray
-    sweeps: int
+    some: ScaledContacts = value("contacts that collide")
+    memory: FrictionalMemory = part(FrictionalMemory, "memory of `resolve_frictional_impacts`")
+    p: np.ndarray = array("impulses of these contacts", "contacts", 3, unit="N s")
+    state: np.ndarray = array("whether they slip, see SEPARATED", "contacts", dtype=np.int8)
+    sweeps: int = value("most sweeps of `resolve_frictional_impacts`")
 
     @classmethod
     def allocate(cls, capacity: int, body: Multibody) -> Impacts:
+        """Memory for so many contacts of a model."""
         some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
-        work = FrictionalWorkspace.allocate(some, body.nv)
-        return cls(some, work, np.zeros((capacity, 3)), np.zeros(capacity, np.int8), SWEEPS)
+        return allocate(cls, some.sizes, some=some, sweeps=SWEEPS)
 
 
+@record
 class Sweeps(NamedTuple):
-    """Memory of impulses without friction at many contacts, for kernels (C: capacity).
+    """Memory of impulses without friction at many contacts, for kernels."""
 
-    Attributes:
-        some: contacts that collide.
-        memory: of `gauss_seidel`.
-        u: scaled velocity, (nv,); p: their impulses, (C, 3).
-        bias: least velocities of separation, negative, (C,) [m/s]; friction: none, (C,).
-    """
-
-    some: ScaledContacts
-    memory: GaussSeidelMemory
-    u: np.ndarray
-    p: np.ndarray
-    bias: np.ndarray
-    friction: np.ndarray
+    some: ScaledContacts = value("contacts that collide")
+    memory: GaussSeidelMemory = part(GaussSeidelMemory, "memory of `gauss_seidel`")
+    u: np.ndarray = array("scaled velocity", "nv", unit="kg^1/2 m/s")
+    p: np.ndarray = array("impulses of these contacts", "contacts", 3, unit="N s")
+    bias: np.ndarray = array("least velocities of separation, negative", "contacts", unit="m/s")
+    friction: np.ndarray = array("coefficients of friction: none", "contacts")
 
     @classmethod
     def allocate(cls, capacity: int, body: Multibody) -> Sweeps:
+        """Memory for so many contacts of a model."""
         some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
-        memory = GaussSeidelMemory.allocate(some)
-        return cls(some, memory, np.zeros(body.nv), np.zeros((capacity, 3)), np.zeros(capacity), np.zeros(capacity))
+        return allocate(cls, some.sizes, some=some)
 
 
 @numba.njit(cache=True, nogil=True)
 def collide_without_friction(packed, count):
     """Frictionless impulses, group by group; returns how many groups did not converge."""
     a = packed.arrays
-    group, each, index = a.method.group, a.method.each, a.method.chosen
+    m = a.method
+    group, index = m.group, m.chosen
     failures = 0
     for g in range(group.shape[0]):
         if group[g] != g:
             continue
         n = 0
         for i in range(count):
-            if each.collides[i] and group_of(a.scaled, i, group) == g:
+            if m.collides[i] and group_of(a.scaled, i, group) == g:
                 index[n] = i
-                each.chosen_v_n[n], each.chosen_restitution[n] = each.v_n[i], a.rows.restitution[i]
-                if each.owes[i] >= 0.0:  # a wall that recedes with what is owed
-                    each.chosen_v_n[n], each.chosen_restitution[n] = each.v_n[i] - each.owes[i], 0.0
+                m.chosen_v_n[n], m.chosen_restitution[n] = m.v_n[i], a.rows.restitution[i]
+                if m.owed[i] >= 0.0:  # a wall that recedes with what is owed
+                    m.chosen_v_n[n], m.chosen_restitution[n] = m.v_n[i] - m.owed[i], 0.0
                 n += 1
         if n > 0 and not _resolve_group(packed, g, n):
             failures += 1
@@ -101,16 +92,16 @@ def _resolve_group(packed, g, n):
     """Impulses of a group's n contacts that collide; whether they converged."""
     a = packed.arrays
     m = a.method
-    v_n, restitution, p = m.each.chosen_v_n, m.each.chosen_restitution, m.vectors[3]
+    v_n, p = m.chosen_v_n, m.chosen_p
     W = m.W[: n * number_columns(packed, g)].reshape((n, -1))
     gather(packed, n, W)
     code = SOLVED
-    if not resolve_freely(n, W, v_n, restitution, m.c, m.G, m.H, m.small, m.order, p):
+    if not resolve_freely(n, W, v_n, m.chosen_restitution, m.impulse, p):
         if n <= ACTIVE_SET:
-            code = resolve_non_pulling(n, W, v_n, m.c, m.G, m.H, m.small, m.vectors, m.order, p)
+            code = resolve_non_pulling(n, W, v_n, m.impulse, p)
         else:
             code = _sweep(packed, n, p)
-            take_back(W, n, v_n, m.small, p)
+            take_back(W, n, v_n, m.impulse.u, p)
     for k in range(n):
         i = m.chosen[k]
         a.impulses.p[i, 0] = p[k]
@@ -158,8 +149,8 @@ def _sweep(packed, n, p):
     s = m.sweeps
     for k in range(n):
         copy_contact(a.scaled, m.chosen[k], s.some, k)
-        s.some.offset[k, 0] -= max(m.each.owes[m.chosen[k]], 0.0)
-        s.bias[k] = m.each.chosen_restitution[k] * min(m.each.chosen_v_n[k], 0.0)
+        s.some.offset[k, 0] -= max(m.owed[m.chosen[k]], 0.0)
+        s.bias[k] = m.chosen_restitution[k] * min(m.chosen_v_n[k], 0.0)
         s.p[k, 0] = max(p[k], 0.0)
         s.p[k, 1] = s.p[k, 2] = 0.0
     for j in range(s.u.shape[0]):
@@ -174,11 +165,11 @@ def _sweep(packed, n, p):
 def collide_with_friction(packed, count):
     """Impulses with friction; returns 1 if they did not converge, else 0."""
     a = packed.arrays
-    m, each = a.method, a.method.each
+    m = a.method
     f = m.impacts
     n = _select(packed, count)
     code = resolve_frictional_impacts(
-        n, f.some, m.u, each.chosen_restitution, each.chosen_friction, STEPS, f.sweeps, f.work, f.p, f.state
+        n, f.some, m.u, m.chosen_restitution, m.chosen_friction, STEPS, f.sweeps, f.memory, f.p, f.state
     )
     for k in range(n):
         i = m.chosen[k]
@@ -192,22 +183,22 @@ def collide_with_friction(packed, count):
 def _select(packed, count):
     """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
     a = packed.arrays
-    w, each = a.method, a.method.each
+    m = a.method
     rubs = a.material.friction.model != NONE
-    m = 0
+    n = 0
     for i in range(count):
-        if each.collides[i]:
-            w.chosen[m] = i
-            each.chosen_restitution[m] = a.rows.restitution[i]
-            each.chosen_friction[m] = a.rows.friction[i, 1] if rubs else 0.0
-            copy_contact(a.scaled, i, w.impacts.some, m)
-            if each.owes[i] >= 0.0:  # a wall that recedes with what is owed
-                each.chosen_restitution[m] = 0.0
-                w.impacts.some.offset[m, 0] -= each.owes[i]
-            m += 1
-    for j in range(w.u.shape[0]):
-        w.u[j] = a.body.u[j]
-    return m
+        if m.collides[i]:
+            m.chosen[n] = i
+            m.chosen_restitution[n] = a.rows.restitution[i]
+            m.chosen_friction[n] = a.rows.friction[i, 1] if rubs else 0.0
+            copy_contact(a.scaled, i, m.impacts.some, n)
+            if m.owed[i] >= 0.0:  # a wall that recedes with what is owed
+                m.chosen_restitution[n] = 0.0
+                m.impacts.some.offset[n, 0] -= m.owed[i]
+            n += 1
+    for j in range(m.u.shape[0]):
+        m.u[j] = a.body.u[j]
+    return n
 
 
 @numba.njit(cache=True, nogil=True)

@@ -40,14 +40,34 @@ which Newton's method with an exact line search finds in a few steps, however ma
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
+import numpy as np
 
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.linalg import cholesky, cholesky_solve
+from haptic_sim.records import array, record
 
 LIMIT = 2.0  # of the ratio, up to which a step is explicit
 _STEPS, _HALVINGS = 60, 50  # of Newton's method, of which some five are used, and of its line search
 _SMALL = 1e-10  # part of the change of velocity by which a step of Newton's method may still change it
+
+
+@record
+class ImplicitPenalties(NamedTuple):
+    """Problem and memory of `push_implicitly`."""
+
+    v_free: np.ndarray = array("normal velocity without these impulses", "contacts", unit="m/s")
+    p0: np.ndarray = array("impulse where v' is zero", "contacts", unit="N s")
+    c: np.ndarray = array("period times implicit damping, positive", "contacts", unit="kg")
+    p: np.ndarray = array("impulse", "contacts", unit="N s")
+    v: np.ndarray = array("normal velocity v' with the impulses", "contacts", unit="m/s")
+    w: np.ndarray = array("change of v' by a step of Newton's method", "contacts", unit="m/s")
+    pushes: np.ndarray = array("whether the impulse is positive, -1: unknown", "contacts", dtype=np.int64)
+    x: np.ndarray = array("change of the scaled velocity by the impulses", "nv", unit="kg^1/2 m/s")
+    g: np.ndarray = array("gradient, and step of Newton's method", "nv", unit="kg^1/2 m/s")
+    K: np.ndarray = array("Hessian and its factor", "nv", "nv")
 
 
 @numba.njit(cache=True, nogil=True)
@@ -60,7 +80,7 @@ def find_ratios(count, contacts, gain, group_of, u, du, sums):
             as large as just cancels its spring.
         group_of: group of each tree, (trees,) int64.
         u: scaled velocity before the step, (nv,).
-        du: work space, (nv,).
+        du: memory, (nv,).
         sums: (2, trees), filled at the groups.
     """
     for j in range(du.shape[0]):
@@ -87,17 +107,16 @@ def find_ratios(count, contacts, gain, group_of, u, du, sums):
 
 
 @numba.njit(cache=True, nogil=True)
-def push_implicitly(n, W, v_free, p0, c, K, x, g, v, w, pushes, p):
-    """Fill p[:n] with max(0, p0 - c v') [N s], where v' = v_free + W W^T p; returns whether Newton's method ended.
+def push_implicitly(n, W, problem):
+    """Fill problem.p[:n] with max(0, p0 - c v'), where v' = v_free + W W^T p; returns whether Newton's method ended.
 
     Args:
         n: number of contacts.
         W: their normal rows, (n, columns).
-        v_free: normal velocity without their impulses [m/s], (C,).
-        p0: impulses where v' is zero [N s], (C,).
-        c: period times implicit damping, positive, (C,) [kg].
-        K: work space, (columns, columns); x, g: (columns,); v, w: (C,); pushes: (C,) int64.
+        problem: `ImplicitPenalties`, with v_free, p0 and c.
     """
+    v_free, p0, c, p, v, w = problem.v_free, problem.p0, problem.c, problem.p, problem.v, problem.w
+    pushes, x, g, K = problem.pushes, problem.x, problem.g, problem.K
     columns = W.shape[1]
     for j in range(columns):
         x[j] = 0.0

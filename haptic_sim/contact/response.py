@@ -5,8 +5,8 @@ sets up the contacts in scaled coordinates, adds the effects of the impulses on 
 the dissipated energy between damping, friction and impact. The methods are in `compliant` (penalties, with or without
 collision impulses) and `rigid` (complementarity); `methods` chooses.
 
-A step is one call from Python: each method has a kernel that begins with `begin_step`, finds its impulses between
-`set_up` and `add_up`, and ends with `end_step`.
+A step is one call from Python (`build_step`): `begin_step`, then the kernel of a method, which finds its impulses
+between `set_up` and `add_up`, then `end_step`.
 
 Contact state (THESIS 4.2): FREE without contacts, COLLIDING in a step with collision impulses, RESTING otherwise.
 An impulse p in a step of length T is the wrench J^T p / T of that step (THESIS 4.45).
@@ -45,6 +45,7 @@ from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, 
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 Method = Literal["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"]
 RIGID: tuple[Method, ...] = ("constraint", "hybrid")
@@ -56,9 +57,18 @@ LIMITED: tuple[Rendering, ...] = ("scaled", "spread", "printed_spread")
 """Those that the tool's side does."""
 
 CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING = range(8)
-"""Places in `ResponseArrays.counts`."""
+"""Places in `ResponseArrays.counts`.
+
+The first four: see `ContactResponse`. Of the memory of a method, REMEMBERED: contacts of the step before, BONDS: how
+many of these have bonds of friction, NOW: which of two memories holds them, PENDING: whether impulses are still to be
+spread.
+"""
 STORED, RELEASED, KEPT = range(3)
-"""Places in `ResponseArrays.amounts`."""
+"""Places in `ResponseArrays.amounts` [J].
+
+STORED: see `ContactResponse`; RELEASED: what bonds of contacts that ended stored; KEPT: what a step adds to the energy
+that the impulses of a spread owe as restitution, which is elastic meanwhile.
+"""
 
 
 class ContactParameters(Parameters):
@@ -182,51 +192,33 @@ UNLIMITED = DeviceLimits(impulse_rendering="full")
 """Of no device, or of one that is moved."""
 
 
+@record
 class Impulses(NamedTuple):
-    """What a method gives for each contact in use (C: capacity).
+    """Impulses that a method finds at the contacts in use."""
 
-    Attributes:
-        p: on B along normal, tangent 1, tangent 2 [N s], (C, 3).
-        spring: the part of the normal one that a penalty spring gives [N s], (C,).
-        impact: whether the normal one is of a collision or of a rigid contact, (C,) bool.
-        bond: the part of the tangential ones that a bond gives which sticks [N s], (C, 2).
-        loosened: energy that the bond lost, other than by that part at the velocity of the bodies [J], (C,).
-    """
-
-    p: np.ndarray
-    spring: np.ndarray
-    impact: np.ndarray
-    bond: np.ndarray
-    loosened: np.ndarray
-
-    @classmethod
-    def allocate(cls, capacity: int) -> Impulses:
-        return cls(
-            np.zeros((capacity, 3)),
-            np.zeros(capacity),
-            np.zeros(capacity, np.bool_),
-            np.zeros((capacity, 2)),
-            np.zeros(capacity),
-        )
+    p: np.ndarray = array("impulse on B along normal, tangent 1, tangent 2", "contacts", 3, unit="N s")
+    spring: np.ndarray = array("part of the normal impulse that a penalty spring gives", "contacts", unit="N s")
+    impact: np.ndarray = array(
+        "whether the normal impulse is of a collision or of a rigid contact", "contacts", dtype=np.bool_
+    )
+    bond: np.ndarray = array("part of the tangential impulse that a sticking bond gives", "contacts", 2, unit="N s")
+    loosened: np.ndarray = array(
+        "energy that the bond lost, other than by that part at the velocity of the bodies", "contacts", unit="J"
+    )
 
 
+@record
 class Material(NamedTuple):
-    """What kernels read of `ContactParameters`.
+    """`ContactParameters` as kernels have them."""
 
-    Attributes:
-        shared: whether stiffness and damping are shared by the points of a wall.
-        pulls: whether a damper may pull, as printed.
-        lemke: most contacts that go to the Lemke solver, -1: none do, not even a step without contacts.
-    """
-
-    stiffness: float
-    damping: float
-    shared: bool
-    pulls: bool
-    friction: FrictionLaw
-    bounce: float
-    lemke: int
-    tolerance: float
+    stiffness: float = value("penalty stiffness", unit="N/m")
+    damping: float = value("penalty damping", unit="N s/m")
+    shared: bool = value("whether the points of a wall share stiffness and damping")
+    pulls: bool = value("whether a damper may pull, as printed")
+    friction: FrictionLaw = value("friction law")
+    bounce: float = value("approach velocity beyond which rigid contacts bounce", unit="m/s")
+    lemke: int = value("most contacts that go to the Lemke solver; -1: none do, not even a step without contacts")
+    tolerance: float = value("tolerance of the Gauss-Seidel solver", unit="m/s")
 
     @classmethod
     def of(cls, parameters: ContactParameters) -> Material:
@@ -242,42 +234,27 @@ class Material(NamedTuple):
         )
 
 
+@record
 class ResponseArrays(NamedTuple):
-    """What a step works on, for kernels.
+    """What the kernels of a step work on; see `ContactResponse` for what it shares."""
 
-    Attributes:
-        rows, body: contacts, and the bodies that they are of.
-        scaled, tangent: contacts in scaled coordinates, and their first tangents, (C, 3).
-        impulses, du, wrench: see `ContactResponse`.
-        u: scaled velocity, (nv,): at first what it would become without contacts, in the end after the step.
-        external: what forces other than contacts do to u during the step, (nv,).
-        material: numbers of the material.
-        counts: (8,) int64. CONTACTS, SLIDING, STATE, UNRESOLVED: see `ContactResponse`; of the memory of a method,
-            REMEMBERED: contacts of the step before, BONDS: how many of these have friction's, NOW: which of two
-            memories holds them, PENDING: whether impulses are still to be spread.
-        amounts: (3,). STORED: see `ContactResponse`; RELEASED: what bonds of contacts that ended stored; KEPT: what a
-            step adds to the energy that the impulses of a spread owe as restitution, which is elastic meanwhile [J].
-        energy: as of the beginning of the step, (8,); flows, start, watch: of the `EnergyBalance`.
-        method: memory of the method.
-    """
-
-    rows: RowArrays
-    body: BodyArrays
-    scaled: ScaledContacts
-    tangent: np.ndarray
-    impulses: Impulses
-    du: np.ndarray
-    wrench: np.ndarray
-    u: np.ndarray
-    external: np.ndarray
-    material: Material
-    counts: np.ndarray
-    amounts: np.ndarray
-    energy: np.ndarray
-    flows: np.ndarray
-    start: np.ndarray
-    watch: np.ndarray
-    method: Any
+    rows: RowArrays = value("contacts")
+    body: BodyArrays = value("bodies that they are of")
+    scaled: ScaledContacts = value("contacts in scaled coordinates")
+    impulses: Impulses = part(Impulses, "impulses of the step")
+    material: Material = value("material of the contacts")
+    tangent: np.ndarray = array("first tangents in world axes", "contacts", 3)
+    du: np.ndarray = array("change of the scaled velocity by the contacts", "nv", unit="kg^1/2 m/s")
+    wrench: np.ndarray = array("wrench of the contacts at the hand, force and torque in world axes", 6, unit="N, N m")
+    u: np.ndarray = array("scaled velocity: at first without contacts, in the end after the step", "nv")
+    external: np.ndarray = array("change of u in the step by forces other than contacts", "nv", unit="kg^1/2 m/s")
+    counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 8, dtype=np.int64)
+    amounts: np.ndarray = array("energies, see STORED", 3, unit="J")
+    energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
+    flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
+    start: np.ndarray = shared("energy at the start, of the `EnergyBalance`", 1, unit="J")
+    watch: np.ndarray = shared("what the `EnergyBalance` watches", 9)
+    method: Any = value("memory of the method")
 
 
 class ContactResponse:
@@ -299,19 +276,27 @@ class ContactResponse:
     _respond: Callable[[Packed, int, float], None]
     """Kernel of the method: packed (of `ResponseArrays`), count, period."""
     _step: Callable[[Packed, int, np.ndarray, float, float], None]
-    """The same between `begin_step` and `end_step`: packed, count, wrench, potential energy, period."""
+    """The same within a step, see `build_step`: packed, count, wrench, potential energy, period."""
+    _method: Any
+    """Memory of the method, a record."""
 
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
         self.parameters = parameters
         self.capacity = capacity
         self.scaled = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
-        self.impulses = Impulses.allocate(capacity)
-        self.tangent = np.zeros((capacity, 3))
-        self.du, self.wrench = np.zeros(body.nv), np.zeros(6)
-        self.u, self._external = np.zeros(body.nv), np.zeros(body.nv)
-        self.counts, self._amounts = np.zeros(8, np.int64), np.zeros(3)
+        self.balance = balance = EnergyBalance()
+        self._arrays = a = allocate(
+            ResponseArrays,
+            {"contacts": capacity, "nv": body.nv},
+            **dict.fromkeys(("rows", "body", "material", "method")),  # see `_pack`
+            scaled=self.scaled,
+            flows=balance.values,
+            start=balance.start,
+            watch=balance.watch,
+        )
+        self.impulses, self.tangent, self.energy = a.impulses, a.tangent, a.energy
+        self.du, self.wrench, self.u, self.counts = a.du, a.wrench, a.u, a.counts
         self.counts[STATE] = FREE
-        self.balance, self.energy = EnergyBalance(), np.zeros(8)
         self._packed: Packed | None = None
         self._packed_of: tuple[Any, ...] = ()
 
@@ -338,7 +323,7 @@ class ContactResponse:
     @property
     def stored(self) -> float:
         """Energy of springs and bonds before the step, and of restitution that is owed [J]."""
-        return float(self._amounts[STORED])
+        return float(self._arrays.amounts[STORED])
 
     @property
     def margin(self) -> float:
@@ -353,7 +338,7 @@ class ContactResponse:
             external: what forces other than contacts do to u during the step, (nv,).
             period: [s].
         """
-        self._external[:] = external
+        self._arrays.external[:] = external
         self._respond(self._pack(rows, body), rows.count, period)
 
     def step(self, rows: ContactRows, body: Multibody, wrench: np.ndarray, period: float) -> None:
@@ -436,31 +421,23 @@ class ContactResponse:
             self.balance.watch[CHANGED] = 1.0
             self._packed_of = rows, body, self.parameters
             packed = self._packed = Packed(
-                ResponseArrays(
-                    rows=rows.arrays,
-                    body=body.arrays,
-                    scaled=self.scaled,
-                    tangent=self.tangent,
-                    impulses=self.impulses,
-                    du=self.du,
-                    wrench=self.wrench,
-                    u=self.u,
-                    external=self._external,
-                    material=Material.of(self.parameters),
-                    counts=self.counts,
-                    amounts=self._amounts,
-                    energy=self.energy,
-                    flows=self.balance.values,
-                    start=self.balance.start,
-                    watch=self.balance.watch,
-                    method=self._memory(),
+                self._arrays._replace(
+                    rows=rows.arrays, body=body.arrays, material=Material.of(self.parameters), method=self._method
                 )
             )
         return packed
 
-    def _memory(self) -> Any:
-        """Memory of the method, for kernels."""
-        raise NotImplementedError
+
+def build_step(respond: Any) -> Any:
+    """The kernel of a whole step, in which the kernel `respond` of a method finds the impulses."""
+
+    @numba.njit(cache=True, nogil=True)
+    def step(packed, count, wrench, potential, period):
+        begin_step(packed, wrench, period)
+        respond(packed, count, period)
+        end_step(packed, count, wrench, potential, period)
+
+    return step
 
 
 @numba.njit(cache=True, nogil=True)

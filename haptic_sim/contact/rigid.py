@@ -21,12 +21,13 @@ drift is corrected with energy that the step dissipates, never by adding energy.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
 from haptic_sim.contact.friction import NONE
+from haptic_sim.contact.groups import find_place
 from haptic_sim.contact.impacts import Impacts, copy_contact
 from haptic_sim.contact.response import (
     CONTACTS,
@@ -41,19 +42,19 @@ from haptic_sim.contact.response import (
     ContactResponse,
     Method,
     add_up,
-    begin_step,
-    end_step,
+    build_step,
     set_up,
 )
 from haptic_sim.contact.solvers.frictional_impulses import STEPS, resolve_frictional_impacts
 from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
-from haptic_sim.contact.solvers.mirtich import MirtichWorkspace, resolve_one_at_a_time
+from haptic_sim.contact.solvers.mirtich import MirtichMemory, resolve_one_at_a_time
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.contact.solvers.stewart_trinkle import ContactProblem, stewart_trinkle
 from haptic_sim.dynamics.joints import after_impact, correct_guess, expect_friction, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import contact_velocity
 from haptic_sim.messages import COLLIDING, FREE, RESTING
+from haptic_sim.records import allocate, array, part, record, value
 
 RECOVERY = 0.2  # part of an overlap to recover in a step
 SLOP = 1e-5  # [m] overlap that is left alone
@@ -64,53 +65,34 @@ _TURNS = 10  # in which contacts and the laws of joints are solved one after the
 _SLIDES = 1e-7  # [m/s] slip of a contact that slides
 
 
+@record
 class Remembered(NamedTuple):
-    """What a step leaves to the next, for kernels (C: capacity).
+    """What a step leaves to the next, for kernels."""
 
-    Attributes:
-        id: identities of its contacts, (C,) int64.
-        world: their impulses in world axes [N s], (C, 3).
-        slides: whether they slide, (C,) bool.
-    """
-
-    id: np.ndarray
-    world: np.ndarray
-    slides: np.ndarray
-
-    @classmethod
-    def allocate(cls, capacity: int) -> Remembered:
-        return cls(np.zeros(capacity, np.int64), np.zeros((capacity, 3)), np.zeros(capacity, np.bool_))
+    id: np.ndarray = array("contacts", "contacts", dtype=np.int64)
+    world: np.ndarray = array("their impulses in world axes", "contacts", 3, unit="N s")
+    slides: np.ndarray = array("whether they slide", "contacts", dtype=np.bool_)
 
 
+@record
 class RigidArrays(NamedTuple):
-    """Memory of these methods, for kernels (C: capacity).
+    """Memory of these methods, for kernels."""
 
-    Attributes:
-        problem, gauss_seidel: of the solvers.
-        impacts: contacts that take part in an impact, and their impulses.
-        chosen, e, mu: their numbers, restitution and friction; `mu` is then that of all contacts in the complementarity
-            problem.
-        A, vectors: of a `MirtichWorkspace`.
-        bias, start: bounds of the normal velocities [m/s], (C,), and impulses to start from, (C, 3).
-        p: impulses of the problem, (C, 3).
-        u, after: scaled velocity after impacts, and after the step, (nv,).
-        steps: of this step and of the one before, in turn.
-    """
+    steps: tuple[Remembered, Remembered] = part(Remembered, "of this step and of the one before, in turn", copies=2)
+    u: np.ndarray = array("scaled velocity after impacts", "nv", unit="kg^1/2 m/s")
+    after: np.ndarray = array("scaled velocity after the step", "nv", unit="kg^1/2 m/s")
 
-    problem: ContactProblem
-    gauss_seidel: GaussSeidelMemory
-    impacts: Impacts
-    chosen: np.ndarray
-    e: np.ndarray
-    mu: np.ndarray
-    bias: np.ndarray
-    start: np.ndarray
-    p: np.ndarray
-    u: np.ndarray
-    after: np.ndarray
-    A: np.ndarray
-    vectors: np.ndarray
-    steps: tuple[Remembered, Remembered]
+    impacts: Impacts = value("contacts that take part in an impact, and their impulses")
+    chosen: np.ndarray = array("numbers of these contacts", "contacts", dtype=np.int64)
+    e: np.ndarray = array("coefficient of restitution of these contacts", "contacts")
+    mirtich: MirtichMemory = part(MirtichMemory, "memory of `resolve_one_at_a_time`")
+
+    mu: np.ndarray = array("coefficient of friction, of these contacts and then of all", "contacts")
+    bias: np.ndarray = array("what is added to the normal velocity that must not be negative", "contacts", unit="m/s")
+    start: np.ndarray = array("impulses to start from", "contacts", 3, unit="N s")
+    p: np.ndarray = array("impulses of the complementarity problem", "contacts", 3, unit="N s")
+    problem: ContactProblem = value("problem for Lemke's method")
+    gauss_seidel: GaussSeidelMemory = part(GaussSeidelMemory, "memory of `gauss_seidel`")
 
 
 class RigidContact(ContactResponse):
@@ -119,24 +101,13 @@ class RigidContact(ContactResponse):
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int, method: Method):
         super().__init__(body, parameters, capacity)
         hybrid = method == "hybrid"
-        self._respond, self._step = (_respond_one_by_one, _step_one_by_one) if hybrid else (_respond, _step)
+        self._respond, self._step = (_respond_one_at_a_time, _step_one_at_a_time) if hybrid else (_respond, _step)
         planar = not np.any(body.J_W[2:5])  # nothing moves along z or turns about x or y
-        one = MirtichWorkspace()
-        self._arrays = RigidArrays(
-            problem=ContactProblem.allocate(max(parameters.most_lemke, 1), 2 if planar else parameters.facets),
-            gauss_seidel=GaussSeidelMemory.allocate(self.scaled),
+        self._method = allocate(
+            RigidArrays,
+            self.scaled.sizes,
             impacts=Impacts.allocate(capacity, body),
-            chosen=np.zeros(capacity, np.int64),
-            e=np.zeros(capacity),
-            mu=np.zeros(capacity),
-            bias=np.zeros(capacity),
-            start=np.zeros((capacity, 3)),
-            p=np.zeros((capacity, 3)),
-            u=np.zeros(body.nv),
-            after=np.zeros(body.nv),
-            A=one.A,
-            vectors=one.vectors,
-            steps=(Remembered.allocate(capacity), Remembered.allocate(capacity)),
+            problem=ContactProblem.allocate(max(parameters.most_lemke, 1), 2 if planar else parameters.facets),
         )
 
     @property
@@ -144,62 +115,47 @@ class RigidContact(ContactResponse):
         """See ContactResponse."""
         return self.parameters.margin
 
-    def _memory(self) -> RigidArrays:
-        return self._arrays
+
+@numba.njit(cache=True, nogil=True)
+def _resolve_together(packed, n):
+    """Resolve the first n contacts of `impacts` at once; returns 1 if that did not converge, else 0."""
+    m = packed.arrays.method
+    f = m.impacts
+    code = resolve_frictional_impacts(n, f.some, m.u, m.e, m.mu, STEPS, f.sweeps, f.memory, f.p, f.state)
+    return int(code == NOT_CONVERGED)
 
 
 @numba.njit(cache=True, nogil=True)
-def _step(packed, count, wrench, potential, period):
-    """See ContactResponse."""
-    begin_step(packed, wrench, period)
-    _respond(packed, count, period)
-    end_step(packed, count, wrench, potential, period)
-
-
-@numba.njit(cache=True, nogil=True)
-def _step_one_by_one(packed, count, wrench, potential, period):
-    """See ContactResponse."""
-    begin_step(packed, wrench, period)
-    _respond_one_by_one(packed, count, period)
-    end_step(packed, count, wrench, potential, period)
-
-
-@numba.njit(cache=True, nogil=True)
-def _respond(packed, count, period):
-    """See ContactResponse."""
+def _resolve_one_at_a_time(packed, n):
+    """Resolve the first n contacts of `impacts` one after the other; returns 0."""
     a = packed.arrays
-    n = _begin(packed, count, period, False)
-    collide = n > 0
-    for _ in range(_ROUNDS):
-        if n == 0:
-            break
-        m = a.method
-        f = m.impacts
-        code = resolve_frictional_impacts(n, f.some, m.u, m.e, m.mu, STEPS, f.sweeps, f.work, f.p, f.state)
-        a.counts[UNRESOLVED] += code == NOT_CONVERGED
-        n = _go_on(packed, count, period, n, False)
-    _end(packed, count, period, collide)
+    m = a.method
+    resolve_one_at_a_time(n, m.impacts.some, m.u, m.e, m.mu, a.material.bounce, 20 * n, m.mirtich, m.impacts.p)
+    return 0
+
+
+def _build_response(resolve: Any, always: bool) -> Any:
+    """The kernel of a method whose impacts are resolved by the kernel `resolve`; `always`: see `_bounce`."""
+
+    @numba.njit(cache=True, nogil=True)
+    def respond(packed, count, period):
+        _begin(packed, count, period)
+        n = _bounce(packed, count, period, always)
+        collide = n > 0
+        for _ in range(_ROUNDS):
+            if n == 0:
+                break
+            packed.arrays.counts[UNRESOLVED] += resolve(packed, n)
+            _take_over(packed, n)
+            n = _bounce(packed, count, period, always)
+        _end(packed, count, period, collide)
+
+    return respond
 
 
 @numba.njit(cache=True, nogil=True)
-def _respond_one_by_one(packed, count, period):
-    """See ContactResponse."""
-    a = packed.arrays
-    n = _begin(packed, count, period, True)
-    collide = n > 0
-    for _ in range(_ROUNDS):
-        if n == 0:
-            break
-        m = a.method
-        f = m.impacts
-        resolve_one_at_a_time(n, f.some, m.u, m.e, m.mu, a.material.bounce, 20 * n, m.A, m.vectors, f.p)
-        n = _go_on(packed, count, period, n, True)
-    _end(packed, count, period, collide)
-
-
-@numba.njit(cache=True, nogil=True)
-def _begin(packed, count, period, always):
-    """Set up the contacts; then as `_bounce`."""
+def _begin(packed, count, period):
+    """Set up the contacts, without impulses."""
     a = packed.arrays
     set_up(packed, count, period)
     u, p = a.method.u, a.impulses.p
@@ -207,27 +163,45 @@ def _begin(packed, count, period, always):
         u[j] = a.body.u[j]
     for i in range(count):
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
-    return _bounce(packed, count, period, always)
 
 
 @numba.njit(cache=True, nogil=True)
-def _go_on(packed, count, period, n, always):
-    """Take over the impulses of the first n contacts of `impacts`; then as `_bounce`."""
+def _bounce(packed, count, period, always):
+    """Copy the contacts that take part in an impact to `impacts`; returns how many, 0 if nothing bounces.
+
+    Something bounces if a contact with restitution that is closed by the end of the step approaches faster than
+    `bounce`; without restitution the complementarity problem closes it, and closes the gap too. With `always`, all
+    contacts that take part have their restitution, not only those that approach faster than `bounce`.
+    """
+    a = packed.arrays
+    m, rows, bounce, rubs = a.method, a.rows, a.material.bounce, a.material.friction.model != NONE
+    bounces = False
+    for i in range(count):
+        v = contact_velocity(a.scaled, i, 0, m.u)
+        if v < -bounce and rows.separation[i] + period * v < 0.0 and rows.restitution[i] > 0.0:
+            bounces = True
+    n = 0
+    if bounces:
+        for i in range(count):
+            v = contact_velocity(a.scaled, i, 0, m.u)
+            if rows.separation[i] < _TOUCHING or rows.separation[i] + period * v < 0.0:
+                m.chosen[n] = i
+                # one at a time, a contact that rests now may be struck; it bounces if it is then fast enough
+                m.e[n] = rows.restitution[i] if always or v < -bounce else 0.0
+                m.mu[n] = rows.friction[i, 1] if rubs else 0.0
+                copy_contact(a.scaled, i, m.impacts.some, n)
+                n += 1
+    return n
+
+
+@numba.njit(cache=True, nogil=True)
+def _take_over(packed, n):
+    """Add the impulses of the first n contacts of `impacts` to those of the step."""
     a = packed.arrays
     m = a.method
     for k in range(n):
         for d in range(3):
             a.impulses.p[m.chosen[k], d] += m.impacts.p[k, d]
-    return _bounce(packed, count, period, always)
-
-
-@numba.njit(cache=True, nogil=True)
-def _bounce(packed, count, period, always):
-    """As `_bouncing`."""
-    a = packed.arrays
-    m = a.method
-    bounce, rubs = a.material.bounce, a.material.friction.model != NONE
-    return _bouncing(count, a.rows, a.scaled, m.u, period, bounce, always, rubs, m.impacts.some, m.chosen, m.e, m.mu)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -243,7 +217,7 @@ def _end(packed, count, period, collide):
         expect_friction(joints, a.body, period, a.external)
     failures = 0
     for turn in range(_TURNS):
-        overlapping = _pose(packed, count, period)
+        overlapping = _prepare(packed, count, period)
         failures = _solve(packed, count, lemke)
         if overlapping and _adds_energy(packed, count):
             failures += _solve(packed, count, lemke)
@@ -257,7 +231,7 @@ def _end(packed, count, period, collide):
             break
     counts[NOW] = 1 - counts[NOW]
     counts[REMEMBERED] = count
-    counts[CONTACTS], counts[SLIDING] = _take_over(packed, count)
+    counts[CONTACTS], counts[SLIDING] = _remember(packed, count)
     counts[UNRESOLVED] += failures
     counts[STATE] = FREE if counts[CONTACTS] == 0 else COLLIDING if collide else RESTING
     a.amounts[STORED] = a.amounts[RELEASED] = 0.0
@@ -265,26 +239,38 @@ def _end(packed, count, period, collide):
 
 
 @numba.njit(cache=True, nogil=True)
-def _pose(packed, count, period):
-    """As `_prepare`."""
+def _prepare(packed, count, period):
+    """Fill bias, friction and where to start from; whether an overlap wants to be recovered."""
     a = packed.arrays
-    m = a.method
+    m, rows, tangent = a.method, a.rows, a.tangent
     rubs = a.material.friction.model != NONE
-    old = m.steps[a.counts[NOW]]
-    return _prepare(
-        count,
-        a.rows,
-        a.tangent,
-        period,
-        rubs,
-        a.counts[REMEMBERED],
-        old.id,
-        old.world,
-        old.slides,
-        m.bias,
-        m.mu,
-        m.start,
-    )
+    before, count_before = m.steps[a.counts[NOW]], a.counts[REMEMBERED]
+    overlapping = False
+    for i in range(count):
+        s = rows.separation[i]
+        if s >= 0.0:
+            m.bias[i] = s / period
+        else:
+            deep = -s - SLOP
+            m.bias[i] = 0.0
+            if deep > 0.0:
+                m.bias[i] = -min(RECOVERY * deep / period, FASTEST_RECOVERY)
+                overlapping = True
+        m.mu[i] = rows.friction[i, 0] if rubs else 0.0
+        m.start[i, 0] = m.start[i, 1] = m.start[i, 2] = 0.0
+        k = find_place(rows.id[i], before.id, count_before, i)
+        if k >= 0:
+            if before.slides[k] and rubs:
+                m.mu[i] = rows.friction[i, 1]
+            n, t, f = rows.normal[i], tangent[i], before.world[k]
+            m.start[i, 0] = f[0] * n[0] + f[1] * n[1] + f[2] * n[2]
+            m.start[i, 1] = f[0] * t[0] + f[1] * t[1] + f[2] * t[2]
+            m.start[i, 2] = (
+                f[0] * (n[1] * t[2] - n[2] * t[1])
+                + f[1] * (n[2] * t[0] - n[0] * t[2])
+                + f[2] * (n[0] * t[1] - n[1] * t[0])
+            )
+    return overlapping
 
 
 @numba.njit(cache=True, nogil=True)
@@ -309,101 +295,32 @@ def _solve(packed, count, lemke):
 
 @numba.njit(cache=True, nogil=True)
 def _adds_energy(packed, count):
-    """As `_gains`; if so, no overlap is recovered."""
+    """Whether the step adds energy beyond the work of the external forces; if so, no overlap is recovered."""
     a = packed.arrays
-    m = a.method
-    gains = _gains(m.u, a.external, m.after)
-    if gains:
+    m, external = a.method, a.external
+    energy = scale = 0.0
+    for j in range(m.u.shape[0]):
+        energy += 0.5 * (m.after[j] * m.after[j] - m.u[j] * m.u[j]) - external[j] * m.after[j]
+        scale += m.u[j] * m.u[j] + external[j] * external[j]
+    adds = energy > 1e-13 * scale
+    if adds:
         for i in range(count):
             m.bias[i] = max(m.bias[i], 0.0)
-    return gains
+    return adds
 
 
 @numba.njit(cache=True, nogil=True)
 def _make_passive(packed, count):
-    """As `_limit_energy`."""
-    a = packed.arrays
-    m = a.method
-    _limit_energy(count, a.scaled, m.u, a.external, m.after, m.p)
-
-
-@numba.njit(cache=True, nogil=True)
-def _take_over(packed, count):
-    """As `_remember`."""
-    a = packed.arrays
-    m = a.method
-    new = m.steps[a.counts[NOW]]
-    return _remember(count, a.rows, a.scaled, a.tangent, m.after, m.p, a.impulses, new.id, new.world, new.slides)
-
-
-@numba.njit(cache=True, nogil=True)
-def _bouncing(count, rows, contacts, u, period, bounce, always, rubs, some, index, restitution, friction):
-    """Copy the contacts that take part in an impact to `some`; returns how many, 0 if nothing bounces.
-
-    Something bounces if a contact with restitution that is closed by the end of the step approaches faster than
-    `bounce`; without restitution the complementarity problem closes it, and closes the gap too.
-    """
-    bounces = False
-    for i in range(count):
-        v = contact_velocity(contacts, i, 0, u)
-        if v < -bounce and rows.separation[i] + period * v < 0.0 and rows.restitution[i] > 0.0:
-            bounces = True
-    m = 0
-    if bounces:
-        for i in range(count):
-            v = contact_velocity(contacts, i, 0, u)
-            if rows.separation[i] < _TOUCHING or rows.separation[i] + period * v < 0.0:
-                index[m] = i
-                # one at a time, a contact that rests now may be struck; it bounces if it is then fast enough
-                restitution[m] = rows.restitution[i] if always or v < -bounce else 0.0
-                friction[m] = rows.friction[i, 1] if rubs else 0.0
-                copy_contact(contacts, i, some, m)
-                m += 1
-    return m
-
-
-@numba.njit(cache=True, nogil=True)
-def _prepare(count, rows, tangent, period, rubs, old_count, old, world, slid, bias, mu, start):
-    """Fill bias, friction and where to start from; whether an overlap wants to be recovered."""
-    overlapping = False
-    for i in range(count):
-        s = rows.separation[i]
-        if s >= 0.0:
-            bias[i] = s / period
-        else:
-            deep = -s - SLOP
-            bias[i] = 0.0
-            if deep > 0.0:
-                bias[i] = -min(RECOVERY * deep / period, FASTEST_RECOVERY)
-                overlapping = True
-        mu[i] = rows.friction[i, 0] if rubs else 0.0
-        start[i, 0] = start[i, 1] = start[i, 2] = 0.0
-        for m in range(old_count):
-            k = (m + i) % old_count
-            if old[k] == rows.id[i]:
-                if slid[k] and rubs:
-                    mu[i] = rows.friction[i, 1]
-                n, t, f = rows.normal[i], tangent[i], world[k]
-                start[i, 0] = f[0] * n[0] + f[1] * n[1] + f[2] * n[2]
-                start[i, 1] = f[0] * t[0] + f[1] * t[1] + f[2] * t[2]
-                start[i, 2] = (
-                    f[0] * (n[1] * t[2] - n[2] * t[1])
-                    + f[1] * (n[2] * t[0] - n[0] * t[2])
-                    + f[2] * (n[0] * t[1] - n[1] * t[0])
-                )
-                break
-    return overlapping
-
-
-@numba.njit(cache=True, nogil=True)
-def _limit_energy(count, contacts, u, external, after, p):
     """Take back from the impulses what the tolerance of a solver leaves of energy from nowhere.
 
     With the impulses times x, w = W^T p and du of the other forces, a step gains x^2 |w|^2 / 2 + x w . u - |du|^2 / 2
     beyond their work: convex, and not positive at x = 0. (At rest, 1e-9 m/s too much upwards were 1e-11 J a step.)
     """
+    a = packed.arrays
+    m, external = a.method, a.external
+    u, after, p = m.u, m.after, m.p
     for i in range(count):
-        if contacts.offset[i, 0] != 0.0:  # walls that move do work
+        if a.scaled.offset[i, 0] != 0.0:  # walls that move do work
             return
     square = along = other = 0.0
     for j in range(u.shape[0]):
@@ -423,30 +340,23 @@ def _limit_energy(count, contacts, u, external, after, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def _gains(u, external, after):
-    """Whether a step from u to `after` adds energy beyond the work of the external forces."""
-    energy = scale = 0.0
-    for j in range(u.shape[0]):
-        energy += 0.5 * (after[j] * after[j] - u[j] * u[j]) - external[j] * after[j]
-        scale += u[j] * u[j] + external[j] * external[j]
-    return energy > 1e-13 * scale
-
-
-@numba.njit(cache=True, nogil=True)
-def _remember(count, rows, contacts, tangent, u, p, impulses, id, world, slides):
+def _remember(packed, count):
     """Add the impulses to those of impacts, keep what the next step needs; numbers of contacts and of sliding ones."""
+    a = packed.arrays
+    m, rows, impulses = a.method, a.rows, a.impulses
+    p, now = m.p, m.steps[a.counts[NOW]]
     closed = sliding = 0
     for i in range(count):
-        id[i] = rows.id[i]
-        n, t = rows.normal[i], tangent[i]
+        now.id[i] = rows.id[i]
+        n, t = rows.normal[i], a.tangent[i]
         for d in range(3):
-            a, b = (d + 1) % 3, (d + 2) % 3
-            world[i, d] = p[i, 0] * n[d] + p[i, 1] * t[d] + p[i, 2] * (n[a] * t[b] - n[b] * t[a])
-        slides[i] = False
+            j, k = (d + 1) % 3, (d + 2) % 3
+            now.world[i, d] = p[i, 0] * n[d] + p[i, 1] * t[d] + p[i, 2] * (n[j] * t[k] - n[k] * t[j])
+        now.slides[i] = False
         if p[i, 0] > 0.0:
-            x, y = contact_velocity(contacts, i, 1, u), contact_velocity(contacts, i, 2, u)
-            slides[i] = x * x + y * y > _SLIDES * _SLIDES
-        if slides[i]:
+            x, y = contact_velocity(a.scaled, i, 1, m.after), contact_velocity(a.scaled, i, 2, m.after)
+            now.slides[i] = x * x + y * y > _SLIDES * _SLIDES
+        if now.slides[i]:
             sliding += 1
         for d in range(3):
             impulses.p[i, d] += p[i, d]
@@ -455,3 +365,8 @@ def _remember(count, rows, contacts, tangent, u, p, impulses, id, world, slides)
         if impulses.p[i, 0] > 0.0:
             closed += 1
     return closed, sliding
+
+
+_respond = _build_response(_resolve_together, always=False)
+_respond_one_at_a_time = _build_response(_resolve_one_at_a_time, always=True)
+_step, _step_one_at_a_time = build_step(_respond), build_step(_respond_one_at_a_time)

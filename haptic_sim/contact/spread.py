@@ -67,9 +67,9 @@ def _foresee_springs(packed, count, period):
     for j in range(m.u.shape[0]):
         m.u[j] = a.body.u[j] + a.external[j]
     for i in range(count):
-        if m.each.beside[i] > 0.0:
+        if m.spring_sharers[i] > 0.0:
             middle = a.rows.separation[i] + 0.5 * period * contact_velocity(a.scaled, i, 0, m.u)
-            a.impulses.spring[i] = max(0.0, -period * a.material.stiffness / m.each.beside[i] * middle)
+            a.impulses.spring[i] = max(0.0, -period * a.material.stiffness / m.spring_sharers[i] * middle)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -89,7 +89,7 @@ def _bound_restitution(packed, count, part):
     begins = False
     for i in range(count):
         if a.impulses.impact[i] and group_of(a.scaled, i, m.group) == find_root(m.group, a.body.hand_tree):
-            begins = begins or m.each.owes[i] < 0.0
+            begins = begins or m.owed[i] < 0.0
             for d in range(3):
                 work += p[i, d] * contact_velocity(a.scaled, i, d, a.body.u)
                 apply_impulse(a.scaled, i, d, p[i, d], m.u)
@@ -106,17 +106,17 @@ def _bound_restitution(packed, count, part):
 
 @numba.njit(cache=True, nogil=True)
 def _remember_restitution(packed, count):
-    """Note what the contacts of the hand's group owe, in the order in which `old` has them."""
+    """Note what the contacts of the hand's group owe, in the order of `old_id`."""
     a = packed.arrays
     m = a.method
     n = 0
     for i in range(count):
         if a.rows.separation[i] < 0.0:
-            owed = m.each.owes[i]
-            collides = m.each.collides[i] and group_of(a.scaled, i, m.group) == find_root(m.group, a.body.hand_tree)
+            owed = m.owed[i]
+            collides = m.collides[i] and group_of(a.scaled, i, m.group) == find_root(m.group, a.body.hand_tree)
             if owed < 0.0 and collides:
-                owed = a.rows.restitution[i] * max(-m.each.v_n[i], 0.0)
-            m.owed[n] = owed
+                owed = a.rows.restitution[i] * max(-m.v_n[i], 0.0)
+            m.old_owed[n] = owed
             n += 1
 
 
@@ -142,8 +142,7 @@ def _find_part(packed, count, period):
     a = packed.arrays
     rows, contacts, impulses, body, m = a.rows, a.scaled, a.impulses, a.body, a.method
     p, hand, J_W, p_WH = impulses.p, body.hand, body.J_W, body.p_WH
-    wrench, gross, f, pushed = m.wrenches[0], m.wrenches[1], m.wrenches[2], m.wrenches[3]
-    # gross: sums of magnitudes of the components
+    wrench, gross, f, pushed = m.wrench, m.gross, m.force, m.pushed
     for j in range(6):
         wrench[j] = gross[j] = pushed[j] = 0.0
     for i in range(count):

@@ -15,39 +15,38 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from haptic_sim.records import allocate, array, record, shared
+
 _LOST = 1e-8  # of a row that exact constraints take: what is left of it is rounding
 SLIDES = 1e-9  # a tangential velocity below this part of the whole has no direction of its own
 
 
+@record
 class ScaledContacts(NamedTuple):
-    """Arrays of contacts for kernels; the first n contacts count (C: capacity, w: widest tree).
+    """Contacts in scaled coordinates, for kernels; the first n count.
 
-    Attributes:
-        W: (C, 3, 2, w). W[i, d, s, :size] is the part of side s of contact i in direction d, with d = 0 along the
-            normal from A to B, d = 1, 2 along two tangents; the sign of each side is included: velocities are those of
-            B relative to A. Where both bodies are of one tree, side 0 has no tree and side 1 the relative row.
-        tree: tree of each side, -1 if it has none, (C, 2) int64.
-        start, size: first coordinate and number of coordinates of each tree, (trees,) int64.
-        offset: contact velocity that is not due to u [m/s], (C, 3).
+    W[i, d, s, :size] is the part of side s of contact i in direction d, with d = 0 along the normal from A to B,
+    d = 1, 2 along two tangents; the sign of each side is included: velocities are those of B relative to A. Where both
+    bodies are of one tree, side 0 has no tree and side 1 the relative row.
     """
 
-    W: np.ndarray
-    tree: np.ndarray
-    start: np.ndarray
-    size: np.ndarray
-    offset: np.ndarray
+    W: np.ndarray = array("rows of J L^-T by direction and side", "contacts", 3, 2, "width", unit="kg^-1/2")
+    tree: np.ndarray = array("tree of each side, -1 if it has none", "contacts", 2, dtype=np.int64, fill=-1)
+    start: np.ndarray = shared("first coordinate of each tree", "trees", dtype=np.int64)
+    size: np.ndarray = shared("number of coordinates of each tree", "trees", dtype=np.int64)
+    offset: np.ndarray = array("contact velocity that is not due to u", "contacts", 3, unit="m/s")
 
     @classmethod
     def allocate(cls, capacity: int, start: np.ndarray, size: np.ndarray) -> ScaledContacts:
         """Memory for `capacity` contacts of trees that begin at `start` and have `size` coordinates each."""
-        widest = int(size.max()) if size.size else 1
-        return cls(
-            np.zeros((capacity, 3, 2, widest)),
-            np.full((capacity, 2), -1, np.int64),
-            np.ascontiguousarray(start, np.int64),
-            np.ascontiguousarray(size, np.int64),
-            np.zeros((capacity, 3)),
-        )
+        start, size = np.ascontiguousarray(start, np.int64), np.ascontiguousarray(size, np.int64)
+        return allocate(cls, {"contacts": capacity, "width": int(size.max(initial=1))}, start=start, size=size)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of records for as many contacts of the same trees."""
+        capacity, _, _, width = self.W.shape
+        return {"contacts": capacity, "width": width, "trees": len(self.size), "nv": int(self.size.sum())}
 
 
 @numba.njit(cache=True, nogil=True)

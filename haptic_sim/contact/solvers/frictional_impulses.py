@@ -46,6 +46,7 @@ import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.records import array, record
 
 STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
 SWEEPS = 60  # of Gauss-Seidel in a step, at most
@@ -59,55 +60,40 @@ _LEAST_SLOPE = 1e-6  # alpha, of the normal mobility: with other contacts the in
 _ROUNDING = 1e-6  # part of the impulses by which they may be reduced without a word
 _NO_SLIP = 1e-6  # of the velocities before: slower slip than that is none
 
-# columns of FrictionalWorkspace.path: normal velocity to reach, and reached; alpha; integrals of v dv / alpha; slip per
-# tangential impulse of a step
-TARGET, REACHED, SLOPE, COMPRESSION, REMAINING, SLIDE = range(6)
-
 # state of a contact after the impact: without an impulse of its own; slip zero; as before or new; against before
 SEPARATED, STICKING, SLIDING, REVERSED = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
 
 
-class FrictionalWorkspace(NamedTuple):
-    """Preallocated memory for up to C contacts of nv scaled coordinates.
+MOBILITY = np.dtype([(name, np.float64) for name in ("nn", "n1", "n2", "s_1", "s_2")])
+"""Mobility of a contact [1/kg]: A_nn, A_n1, A_n2, and the principal ones of the tangents with v_n held."""
 
-    Attributes:
-        W: rows of the contacts, tangents turned to the principal axes of the contact's mobility, (C, 3, 2, w).
-        offset: velocities not due to u in the same axes, (C, 3).
-        turn: cosine and sine of that turn, (C, 2).
-        mobility: A_nn, A_n1, A_n2 and the two principal tangential mobilities with v_n held, (C, 5).
-        before: velocities before, (C, 3).
-        path: where the contact is between approach and rebound, see TARGET and following, (C, 6).
-        increment, bouncing, damped: impulses of a step, of the bounce, and those of `_dissipate`, (C, 3).
-        u: scaled velocities of the bounce, of the descent, and a change of them, (3, nv).
-    """
+PATH = np.dtype(
+    [
+        *(("target", np.float64), ("reached", np.float64)),  # normal velocity to reach, and reached [m/s]
+        ("slope", np.float64),  # alpha [1/kg]
+        *(("compression", np.float64), ("remaining", np.float64)),  # integrals of v dv / alpha [J]
+        ("slide", np.float64),  # slip per tangential impulse of a step [1/kg]
+    ]
+)
+"""Where a contact is between approach and rebound."""
 
-    W: np.ndarray
-    offset: np.ndarray
-    turn: np.ndarray
-    mobility: np.ndarray
-    before: np.ndarray
-    path: np.ndarray
-    increment: np.ndarray
-    bouncing: np.ndarray
-    damped: np.ndarray
-    u: np.ndarray
 
-    @classmethod
-    def allocate(cls, contacts: ScaledContacts, nv: int) -> FrictionalWorkspace:
-        """Memory for contacts of the capacity and the trees of `contacts`."""
-        C = contacts.W.shape[0]
-        return cls(
-            np.zeros_like(contacts.W),
-            np.zeros((C, 3)),
-            np.zeros((C, 2)),
-            np.zeros((C, 5)),
-            np.zeros((C, 3)),
-            np.zeros((C, 6)),
-            np.zeros((C, 3)),
-            np.zeros((C, 3)),
-            np.zeros((C, 3)),
-            np.zeros((3, nv)),
-        )
+@record
+class FrictionalMemory(NamedTuple):
+    """Memory of `resolve_frictional_impacts`."""
+
+    W: np.ndarray = array("rows of W with tangents along the principal axes", "contacts", 3, 2, "width")
+    offset: np.ndarray = array("contact velocity that is not due to u, in these axes", "contacts", 3, unit="m/s")
+    turn: np.ndarray = array("cosine and sine of the turn of the tangents", "contacts", 2)
+    mobility: np.ndarray = array("mobility of each contact", "contacts", dtype=MOBILITY)
+    before: np.ndarray = array("contact velocity before the impact", "contacts", 3, unit="m/s")
+    path: np.ndarray = array("state of each contact between approach and rebound", "contacts", dtype=PATH)
+    increment: np.ndarray = array("impulses of a step", "contacts", 3, unit="N s")
+    bouncing: np.ndarray = array("impulses of the impact", "contacts", 3, unit="N s")
+    damped: np.ndarray = array("impulses that dissipate most", "contacts", 3, unit="N s")
+    u: np.ndarray = array("scaled velocity during the impact", "nv", unit="kg^1/2 m/s")
+    u_damped: np.ndarray = array("scaled velocity under the impulses that dissipate most", "nv", unit="kg^1/2 m/s")
+    change: np.ndarray = array("W^T p", "nv", unit="kg^1/2 m/s")
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -162,11 +148,12 @@ def _principal_axes(n, contacts, work):
         cos, sin = math.cos(angle), math.sin(angle)
         least = _LEAST_MOBILITY * (a00 + a11 + a22)
         work.turn[i, 0], work.turn[i, 1] = cos, sin
-        work.mobility[i, 0] = a00
-        work.mobility[i, 1] = cos * a01 + sin * a02
-        work.mobility[i, 2] = cos * a02 - sin * a01
-        work.mobility[i, 3] = max(cos * cos * b11 + 2.0 * cos * sin * b12 + sin * sin * b22, least)
-        work.mobility[i, 4] = max(sin * sin * b11 - 2.0 * cos * sin * b12 + cos * cos * b22, least)
+        m = work.mobility[i]
+        m.nn = a00
+        m.n1 = cos * a01 + sin * a02
+        m.n2 = cos * a02 - sin * a01
+        m.s_1 = max(cos * cos * b11 + 2.0 * cos * sin * b12 + sin * sin * b22, least)
+        m.s_2 = max(sin * sin * b11 - 2.0 * cos * sin * b12 + cos * cos * b22, least)
         for side in range(2):
             tree = contacts.tree[i, side]
             if tree >= 0:
@@ -192,15 +179,15 @@ def _alone(m, mu, g1, g2, push, guess):
         push: p_n that reaches the target without tangential impulse, > 0.
         guess: lambda, or 0.
 
-    With v_n at its target, v_t = g + B p_t, B = diag(m[3], m[4]), and p_n = push - a . p_t. Where sticking would
+    With v_n at its target, v_t = g + B p_t, B = diag(s_1, s_2), and p_n = push - a . p_t. Where sticking would
     leave the cone, v_t = -lambda p_t with |p_t(lambda)| = mu p_n(lambda), which has a root: the left side is greater
     at lambda = 0 and less at the bound below. Newton's method on the reciprocals, which are nearly linear in lambda,
     kept within the bracket, from the guess or the upper end: of several roots the one at which sliding goes on.
     """
     if mu <= 0.0:
         return push, 0.0, 0.0, 0.0
-    a1, a2 = m[1] / m[0], m[2] / m[0]
-    p1, p2 = -g1 / m[3], -g2 / m[4]
+    a1, a2 = m.n1 / m.nn, m.n2 / m.nn
+    p1, p2 = -g1 / m.s_1, -g2 / m.s_2
     p_n = push - a1 * p1 - a2 * p2
     if p1 * p1 + p2 * p2 <= mu * mu * p_n * p_n and p_n > 0.0:
         return p_n, p1, p2, 0.0
@@ -208,7 +195,7 @@ def _alone(m, mu, g1, g2, push, guess):
     high = math.hypot(g1, g2) * (1.0 / mu + math.hypot(a1, a2)) / push
     x = guess if 0.0 < guess < high else high
     for _ in range(60):
-        d1, d2 = m[3] + x, m[4] + x
+        d1, d2 = m.s_1 + x, m.s_2 + x
         p1, p2 = -g1 / d1, -g2 / d2
         p_n = push - a1 * p1 - a2 * p2
         length = math.hypot(p1, p2)
@@ -244,21 +231,21 @@ def _solve_step(n, c, work, friction, sweeps, tolerance, u):
         change = 0.0
         for i in range(n):
             m = work.mobility[i]
-            if not m[0] > 0.0:
+            if not m.nn > 0.0:
                 continue
             v0, v1, v2 = _velocity(c, i, u)
-            lack = work.path[i, TARGET] - v0
-            push = p[i, 0] + (lack + m[1] * p[i, 1] + m[2] * p[i, 2]) / m[0]
+            lack = work.path[i].target - v0
+            push = p[i, 0] + (lack + m.n1 * p[i, 1] + m.n2 * p[i, 2]) / m.nn
             new_n = new_1 = new_2 = 0.0
             if push > 0.0:
-                g1 = v1 - m[3] * p[i, 1] + m[1] * lack / m[0]
-                g2 = v2 - m[4] * p[i, 2] + m[2] * lack / m[0]
-                new_n, new_1, new_2, work.path[i, SLIDE] = _alone(m, friction[i], g1, g2, push, work.path[i, SLIDE])
+                g1 = v1 - m.s_1 * p[i, 1] + m.n1 * lack / m.nn
+                g2 = v2 - m.s_2 * p[i, 2] + m.n2 * lack / m.nn
+                new_n, new_1, new_2, work.path[i].slide = _alone(m, friction[i], g1, g2, push, work.path[i].slide)
             d0, d1, d2 = new_n - p[i, 0], new_1 - p[i, 1], new_2 - p[i, 2]
             if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
                 _apply(c, i, d0, d1, d2, u)
                 p[i, 0], p[i, 1], p[i, 2] = new_n, new_1, new_2
-                change = max(change, abs(d0) * m[0], abs(d1) * m[3], abs(d2) * m[4])
+                change = max(change, abs(d0) * m.nn, abs(d1) * m.s_1, abs(d2) * m.s_2)
         if not change > tolerance:
             break
     return change
@@ -270,9 +257,9 @@ def _next_target(path, approach, e, now, before):
     turn = 1.0 / (1.0 + e)  # where compression ends
     if now <= turn:
         return approach * (now / turn - 1.0)
-    reached, alpha, remaining = path[REACHED], path[SLOPE], path[REMAINING]
+    reached, alpha, remaining = path.reached, path.slope, path.remaining
     if reached < 0.0:  # compression ends within this step
-        remaining = e * e * (path[COMPRESSION] + 0.5 * reached * reached / alpha)
+        remaining = e * e * (path.compression + 0.5 * reached * reached / alpha)
         reached = 0.0
     rebound = math.sqrt(reached * reached + 2.0 * alpha * max(remaining, 0.0))
     begin = max(before, turn)
@@ -282,19 +269,19 @@ def _next_target(path, approach, e, now, before):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _account(path, e):
     """Add the step from what was reached to the target to compression and restitution."""
-    begin, end, alpha = path[REACHED], path[TARGET], path[SLOPE]
+    begin, end, alpha = path.reached, path.target, path.slope
     if begin < 0.0:
         turn = min(end, 0.0)
-        path[COMPRESSION] += 0.5 * (begin * begin - turn * turn) / alpha
-        path[REMAINING] = e * e * path[COMPRESSION]
+        path.compression += 0.5 * (begin * begin - turn * turn) / alpha
+        path.remaining = e * e * path.compression
         begin = turn
     if end > begin:
-        path[REMAINING] -= 0.5 * (end * end - begin * begin) / alpha
-    path[REACHED] = end
+        path.remaining -= 0.5 * (end * end - begin * begin) / alpha
+    path.reached = end
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _dissipate(n, c, m, friction, sweeps, tolerance, u, p):
+def _dissipate(n, c, mobility, friction, sweeps, tolerance, u, p):
     """Add to p increments within the cones that lower E, towards its least; u follows.
 
     For one contact, E changes by dp . v + 1/2 dp^T A dp, A its mobility: less than with the trace in place of A, of
@@ -303,11 +290,12 @@ def _dissipate(n, c, m, friction, sweeps, tolerance, u, p):
     for _ in range(sweeps):
         change = 0.0
         for i in range(n):
-            if not m[i, 0] > 0.0:
+            m = mobility[i]
+            if not m.nn > 0.0:
                 continue
-            a11 = m[i, 3] + m[i, 1] * m[i, 1] / m[i, 0]
-            a22 = m[i, 4] + m[i, 2] * m[i, 2] / m[i, 0]
-            trace = m[i, 0] + a11 + a22
+            a11 = m.s_1 + m.n1 * m.n1 / m.nn
+            a22 = m.s_2 + m.n2 * m.n2 / m.nn
+            trace = m.nn + a11 + a22
             v0, v1, v2 = _velocity(c, i, u)
             q0, q1, q2 = p[i, 0] - v0 / trace, p[i, 1] - v1 / trace, p[i, 2] - v2 / trace
             mu = friction[i]
@@ -333,14 +321,14 @@ def _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, u, p):
         for d in range(3):
             p[i, d] = 0.0
             work.increment[i, d] = 0.0
-        path[REACHED] = min(0.0, work.before[i, 0])
-        path[SLOPE] = max(work.mobility[i, 0], 1e-300)
-        path[COMPRESSION] = path[REMAINING] = path[SLIDE] = 0.0
+        path.reached = min(0.0, work.before[i, 0])
+        path.slope = max(work.mobility[i].nn, 1e-300)
+        path.compression = path.remaining = path.slide = 0.0
     change = math.inf
     for k in range(steps):
         for i in range(n):
             approach = max(0.0, -work.before[i, 0])
-            work.path[i, TARGET] = _next_target(
+            work.path[i].target = _next_target(
                 work.path[i], approach, restitution[i], (k + 1.0) / steps, float(k) / steps
             )
         # errors on the way are made up for by later steps, as targets are absolute
@@ -352,10 +340,10 @@ def _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, u, p):
             q, m, path = work.increment[i], work.mobility[i], work.path[i]
             for d in range(3):
                 p[i, d] += q[d]
-            if m[0] > 0.0:
-                path[SLOPE] = m[0]
+            if m.nn > 0.0:
+                path.slope = m.nn
                 if q[0] > 0.0:
-                    path[SLOPE] = max(m[0] + (m[1] * q[1] + m[2] * q[2]) / q[0], _LEAST_SLOPE * m[0])
+                    path.slope = max(m.nn + (m.n1 * q[1] + m.n2 * q[2]) / q[0], _LEAST_SLOPE * m.nn)
             _account(path, restitution[i])
     return change
 
@@ -378,12 +366,12 @@ def _gain(n, c, p, before, change):
 def _limit_energy(n, c, work, u_damped):
     """Move work.bouncing towards work.damped until no energy is added."""
     p, damped = work.bouncing, work.damped
-    work_0, square_0 = _gain(n, c, damped, work.before, work.u[2])
+    work_0, square_0 = _gain(n, c, damped, work.before, work.change)
     constant = min(0.0, work_0 + 0.5 * square_0)
     for i in range(n):
         for d in range(3):
             p[i, d] -= damped[i, d]
-    _, square = _gain(n, c, p, work.before, work.u[2])
+    _, square = _gain(n, c, p, work.before, work.change)
     linear = 0.0
     for i in range(n):
         v0, v1, v2 = _velocity(c, i, u_damped)
@@ -431,7 +419,7 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
         restitution: Stronge's coefficients in [0, 1], (C,).
         friction: kinetic coefficients, >= 0, (C,).
         steps, sweeps: see STEPS and SWEEPS. Without friction one step is exact, and taken.
-        work: FrictionalWorkspace.
+        work: FrictionalMemory.
         p: impulses [N s] in (normal, tangent 1, tangent 2) to fill, (C, 3).
         state: SEPARATED, STICKING, SLIDING or REVERSED to fill, (C,) int8.
 
@@ -452,12 +440,12 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
     if not mu > 0.0:
         steps = 1
     for k in range(nv):
-        work.u[0, k] = u[k]
+        work.u[k] = u[k]
     code = SOLVED
-    change = _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, work.u[0], work.bouncing)
+    change = _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, work.u, work.bouncing)
     if not change <= _CONVERGED * largest:
         code = NOT_CONVERGED
-    done, square = _gain(n, c, work.bouncing, work.before, work.u[2])
+    done, square = _gain(n, c, work.bouncing, work.before, work.change)
     size = 0.0
     for i in range(n):
         for d in range(3):
@@ -471,22 +459,22 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
                     work.bouncing[i, d] *= part
         else:
             for k in range(nv):
-                work.u[1, k] = u[k]
+                work.u_damped[k] = u[k]
             for i in range(n):
                 for d in range(3):
                     work.damped[i, d] = 0.0
-            _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u[1], work.damped)
-            _limit_energy(n, c, work, work.u[1])
+            _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u_damped, work.damped)
+            _limit_energy(n, c, work, work.u_damped)
             code = max(code, ENERGY_LIMITED)
     if code == NOT_CONVERGED:
         for k in range(nv):
-            work.u[0, k] = u[k]
+            work.u[k] = u[k]
         for i in range(n):
             q = work.bouncing[i]
-            _apply(c, i, q[0], q[1], q[2], work.u[0])
+            _apply(c, i, q[0], q[1], q[2], work.u)
             for d in range(3):
                 work.damped[i, d] = 0.0
-        _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u[0], work.damped)
+        _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u, work.damped)
         for i in range(n):
             for d in range(3):
                 work.bouncing[i, d] += work.damped[i, d]

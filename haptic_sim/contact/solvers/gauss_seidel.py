@@ -36,7 +36,8 @@ import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
-from haptic_sim.dynamics.scaled import ScaledContacts, coupling
+from haptic_sim.dynamics.scaled import coupling
+from haptic_sim.records import array, record
 
 TOLERANCE = 1e-9  # [m/s]
 MAX_SWEEPS = 300
@@ -51,70 +52,54 @@ _SOFTEST, _HARDEST = 1e-3, 1e-6  # see _solve_together; soft steps are safer, ha
 _LEAST_PIVOT = 1e-3  # of a matrix that is 1 plus, but for friction, something positive
 
 
-class GaussSeidelMemory(NamedTuple):
-    """Preallocated memory of `gauss_seidel` for C contacts, nv coordinates, and trees up to w wide.
-
-    Attributes:
-        V: rows of W with turned tangents, (C, 2, w, 3): what a visit reads lies together.
-        block: what _prepare finds of each contact, (C, 15).
-        p, u_free: impulses along the turned axes, (C, 3), and free velocity, (nv,).
-        before, target, winner, best: impulses where a step for all begins, where it leads to, as far as it is best
-            taken, and with the least residual so far, (C, 3).
-        place, envelope: order of the coordinates in K, (3, trees) and (nv,) int64.
-        K, x, H, e: the system of a step for all, (2, nv, nv), (nv,), (C, 6), (C, 3).
-    """
-
-    V: np.ndarray
-    block: np.ndarray
-    p: np.ndarray
-    u_free: np.ndarray
-    before: np.ndarray
-    target: np.ndarray
-    winner: np.ndarray
-    best: np.ndarray
-    place: np.ndarray
-    envelope: np.ndarray
-    K: np.ndarray
-    x: np.ndarray
-    H: np.ndarray
-    e: np.ndarray
-
-    @classmethod
-    def allocate(cls, contacts: ScaledContacts) -> GaussSeidelMemory:
-        """Memory for as many contacts as `contacts` has room for."""
-        capacity, width = contacts.W.shape[0], contacts.W.shape[3]
-        nv = int(contacts.size.sum())
-        return cls(
-            np.zeros((capacity, 2, width, 3)),
-            np.zeros((capacity, 15)),
-            np.zeros((capacity, 3)),
-            np.zeros(nv),
-            np.zeros((capacity, 3)),
-            np.zeros((capacity, 3)),
-            np.zeros((capacity, 3)),
-            np.zeros((capacity, 3)),
-            np.zeros((3, len(contacts.size)), np.int64),
-            np.zeros(nv, np.int64),
-            np.zeros((2, nv, nv)),
-            np.zeros(nv),
-            np.zeros((capacity, 6)),
-            np.zeros((capacity, 3)),
+BLOCK = np.dtype(
+    [
+        (name, np.float64)
+        for name in (
+            *("A_nn", "inverse_nn"),  # normal mobility, and 1 / A_nn, 0 where there is none
+            *("a_1", "a_2"),  # coupling of the normal with the turned tangents
+            *("s_1", "s_2", "inverse_1", "inverse_2"),  # mobilities of the tangents with c_n held, and their inverses
+            *("mu", "rate"),  # coefficient of friction, and inverse of the mobility of the tangents
+            *("cos", "sin"),  # turn of the tangents
+            *("c_n", "c_1", "c_2"),  # velocity that is not due to u, bias included
         )
+    ]
+)
+"""What `_prepare` finds of a contact."""
 
 
-# Columns of `block`: 1 / A_nn (0: no mobility), A_nn, a, s, mu, mobility of the tangents inverted, turn of the
-# tangents, velocity that is not due to u, 1 / s.
-_G, _ANN, _A1, _A2, _S1, _S2, _MU, _RATE, _COS, _SIN, _C0, _C1, _C2, _I1, _I2 = range(15)
+@record
+class GaussSeidelMemory(NamedTuple):
+    """Memory of `gauss_seidel`."""
+
+    V: np.ndarray = array("rows of W with turned tangents: a visit reads what lies together", "contacts", 2, "width", 3)
+    block: np.ndarray = array("mobility, friction and velocity of each contact", "contacts", dtype=BLOCK)
+    p: np.ndarray = array("impulses along normal and turned tangents", "contacts", 3, unit="N s")
+    u_free: np.ndarray = array("scaled velocity without the impulses", "nv", unit="kg^1/2 m/s")
+    before: np.ndarray = array("impulses before a step for all contacts", "contacts", 3, unit="N s")
+    target: np.ndarray = array("impulses after the whole step", "contacts", 3, unit="N s")
+    winner: np.ndarray = array("impulses after the best part of the step", "contacts", 3, unit="N s")
+    best: np.ndarray = array("impulses with the least residual so far", "contacts", 3, unit="N s")
+    place: np.ndarray = array("first row of each tree in the system, -1 without contacts", "trees", dtype=np.int64)
+    degree: np.ndarray = array("number of contacts of each tree", "trees", dtype=np.int64)
+    queue: np.ndarray = array("trees in the order of their places", "trees", dtype=np.int64)
+    envelope: np.ndarray = array("first column of each row of the system", "nv", dtype=np.int64)
+    L: np.ndarray = array("lower part of the system 1 + V^T H V, and its factor", "nv", "nv")
+    U: np.ndarray = array("upper part of the system, transposed, and its factor", "nv", "nv")
+    x: np.ndarray = array("change of velocity by the step", "nv")
+    H: np.ndarray = array("symmetric compliance nn, n1, n2, 11, 12, 22 in dp = e - H dc", "contacts", 6)
+    e: np.ndarray = array("constant part of dp", "contacts", 3, unit="N s")
 
 
 @numba.njit(cache=True, nogil=True)
-def _prepare(n, contacts, friction, bias, p_in, V, block, p):
+def _prepare(n, contacts, friction, bias, p_in, memory):
     """Turn the tangents of each contact to its principal axes and fill V, block and p with what visits need.
 
     With S = A_tt - A_tn A_nt / A_nn = R diag(s) R^T the block is A_nn, a = R^T A_tn and s. A proximal term is added
     to s: the law of a contact is solved with (S + eps) and q - eps p_old, which leaves every solution what it is
     and keeps tangents without mobility (planar worlds) from being divided by zero: they keep their impulse.
     """
+    V, block, p = memory.V, memory.block, memory.p
     largest = 0.0
     for i in range(n):
         largest = max(largest, coupling(contacts, i, 0, i, 0))
@@ -125,7 +110,8 @@ def _prepare(n, contacts, friction, bias, p_in, V, block, p):
         A_12 = coupling(contacts, i, 1, i, 2)
         trace = A_nn + A_11 + A_22
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
-        block[i, _G] = 0.0
+        b = block[i]
+        b.inverse_nn = 0.0
         if not (A_nn > _IMMOBILE * largest and trace < math.inf):
             continue
         g = 1.0 / A_nn
@@ -138,15 +124,15 @@ def _prepare(n, contacts, friction, bias, p_in, V, block, p):
             half = -half
         eps = _PROXIMAL * trace
         s_1, s_2 = max(mean + half, 0.0) + eps, max(mean - half, 0.0) + eps
-        block[i, _G], block[i, _ANN] = g, A_nn
-        block[i, _A1], block[i, _A2] = cos * A_n1 + sin * A_n2, cos * A_n2 - sin * A_n1
-        block[i, _S1], block[i, _S2], block[i, _I1], block[i, _I2] = s_1, s_2, 1.0 / s_1, 1.0 / s_2
-        block[i, _MU] = min(friction[i], _LARGEST_FRICTION) if friction[i] > 0.0 else 0.0
-        block[i, _RATE] = 1.0 / (A_11 + A_22) if eps < A_11 + A_22 else g
-        block[i, _COS], block[i, _SIN] = cos, sin
+        b.inverse_nn, b.A_nn = g, A_nn
+        b.a_1, b.a_2 = cos * A_n1 + sin * A_n2, cos * A_n2 - sin * A_n1
+        b.s_1, b.s_2, b.inverse_1, b.inverse_2 = s_1, s_2, 1.0 / s_1, 1.0 / s_2
+        b.mu = min(friction[i], _LARGEST_FRICTION) if friction[i] > 0.0 else 0.0
+        b.rate = 1.0 / (A_11 + A_22) if eps < A_11 + A_22 else g
+        b.cos, b.sin = cos, sin
         o = contacts.offset
-        block[i, _C0] = o[i, 0] + bias[i]
-        block[i, _C1], block[i, _C2] = cos * o[i, 1] + sin * o[i, 2], cos * o[i, 2] - sin * o[i, 1]
+        b.c_n = o[i, 0] + bias[i]
+        b.c_1, b.c_2 = cos * o[i, 1] + sin * o[i, 2], cos * o[i, 2] - sin * o[i, 1]
         for side in range(2):
             tree = contacts.tree[i, side]
             if tree >= 0:
@@ -159,7 +145,7 @@ def _prepare(n, contacts, friction, bias, p_in, V, block, p):
         p_1, p_2 = cos * p_in[i, 1] + sin * p_in[i, 2], cos * p_in[i, 2] - sin * p_in[i, 1]
         if 0.0 < p_n < math.inf and math.isfinite(p_1) and math.isfinite(p_2):
             p[i, 0], p[i, 1], p[i, 2] = p_n, p_1, p_2
-            _into_cone(block[i, _MU], p, i)
+            _into_cone(b.mu, p, i)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -176,14 +162,15 @@ def _into_cone(mu, p, i):
 
 
 @numba.njit(cache=True, nogil=True)
-def _slide(block, i, q_n, r_1, r_2):
+def _slide(b, q_n, r_1, r_2):
     """Impulse (n, 1, 2) of a contact that slides: the root alpha of h = mu p_n / |p_t| - 1.
 
-    p_t = -r / (s + alpha) and p_n = -(q_n + a . p_t) / A_nn. For s_1 = s_2, h is linear in alpha and the first step of
-    Newton's method is exact, with normal and tangent coupled or not; otherwise it starts there, between brackets.
+    With the block b of the contact, p_t = -r / (s + alpha) and p_n = -(q_n + a . p_t) / A_nn. For s_1 = s_2, h is
+    linear in alpha and the first step of Newton's method is exact, with normal and tangent coupled or not; otherwise it
+    starts there, between brackets.
     """
-    g, mu = block[i, _G], block[i, _MU]
-    a_1, a_2, s_1, s_2 = block[i, _A1], block[i, _A2], block[i, _S1], block[i, _S2]
+    g, mu = b.inverse_nn, b.mu
+    a_1, a_2, s_1, s_2 = b.a_1, b.a_2, b.s_1, b.s_2
     alpha, low, high = 0.0, 0.0, math.inf
     p_n, p_1, p_2, length = 0.0, 0.0, 0.0, 1.0
     for _ in range(60):
@@ -223,12 +210,13 @@ def _visit(i, tree, start, size, V, block, u, p, change):
     The residual is the map of Alart and Curnier (1991) divided by the mobility: 0 exactly where the true law holds,
     without the dilation mu |c_t| of other maps, so that it means the same for large mu.
     """
-    g = block[i, _G]
+    b = block[i]
+    g = b.inverse_nn
     if g == 0.0:
         return 0.0
-    c_n = block[i, _C0]
+    c_n = b.c_n
     p_n, p_1, p_2 = p[i, 0], p[i, 1], p[i, 2]
-    c_1, c_2 = block[i, _C1], block[i, _C2]
+    c_1, c_2 = b.c_1, b.c_2
     for side in range(2):
         t = tree[i, side]
         if t >= 0:
@@ -240,9 +228,9 @@ def _visit(i, tree, start, size, V, block, u, p, change):
                 c_2 += V[i, side, k, 2] * x
     if p_n == 0.0 and c_n >= 0.0:
         return 0.0
-    mu = block[i, _MU]
+    mu = b.mu
     residual = abs(c_n) if p_n > g * c_n else p_n / g
-    rate = block[i, _RATE]
+    rate = b.rate
     y_1, y_2 = p_1 - rate * c_1, p_2 - rate * c_2
     length = math.sqrt(y_1 * y_1 + y_2 * y_2)
     part = mu * p_n / length if length > mu * p_n else 1.0
@@ -250,16 +238,16 @@ def _visit(i, tree, start, size, V, block, u, p, change):
     residual = max(residual, math.sqrt(y_1 * y_1 + y_2 * y_2) / rate)
     if not change:
         return residual
-    a_1, a_2 = block[i, _A1], block[i, _A2]
-    q_n = c_n - block[i, _ANN] * p_n - a_1 * p_1 - a_2 * p_2
+    a_1, a_2 = b.a_1, b.a_2
+    q_n = c_n - b.A_nn * p_n - a_1 * p_1 - a_2 * p_2
     x_n, x_1, x_2 = 0.0, 0.0, 0.0
     if q_n < 0.0:
         if mu > 0.0:
             d_1, d_2 = c_1 - a_1 * g * c_n, c_2 - a_2 * g * c_n
-            x_1, x_2 = p_1 - d_1 * block[i, _I1], p_2 - d_2 * block[i, _I2]
+            x_1, x_2 = p_1 - d_1 * b.inverse_1, p_2 - d_2 * b.inverse_2
         x_n = -g * (q_n + a_1 * x_1 + a_2 * x_2)
         if not math.sqrt(x_1 * x_1 + x_2 * x_2) <= mu * x_n:
-            x_n, x_1, x_2 = _slide(block, i, q_n, -block[i, _S1] * x_1, -block[i, _S2] * x_2)
+            x_n, x_1, x_2 = _slide(b, q_n, -b.s_1 * x_1, -b.s_2 * x_2)
     p[i, 0], p[i, 1], p[i, 2] = x_n, x_1, x_2
     x_n, x_1, x_2 = x_n - p_n, x_1 - p_1, x_2 - p_2
     for side in range(2):
@@ -272,7 +260,10 @@ def _visit(i, tree, start, size, V, block, u, p, change):
 
 
 @numba.njit(cache=True, nogil=True)
-def _residual(n, tree, start, size, V, block, u, p):
+def _residual(n, contacts, memory, u):
+    """Largest residual of the contacts [m/s]."""
+    V, block, p = memory.V, memory.block, memory.p
+    tree, start, size = contacts.tree, contacts.start, contacts.size
     worst = 0.0
     for i in range(n):
         r = _visit(i, tree, start, size, V, block, u, p, False)
@@ -282,20 +273,25 @@ def _residual(n, tree, start, size, V, block, u, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def _merit(n, tree, start, size, V, block, u, p):
+def _merit(n, contacts, memory, u):
     """Sum of the squares of the residuals, each with the mass that the contact feels."""
+    V, block, p = memory.V, memory.block, memory.p
+    tree, start, size = contacts.tree, contacts.start, contacts.size
     total = 0.0
     for i in range(n):
         r = _visit(i, tree, start, size, V, block, u, p, False)
-        total += r * r * block[i, _G]
+        total += r * r * block[i].inverse_nn
     return total
 
 
 @numba.njit(cache=True, nogil=True)
-def _sweep(n, tree, start, size, V, block, u, p, backwards):
+def _sweep(n, contacts, memory, u, backwards):
+    """Solve the law of each contact in turn; returns the largest residual, of each when it was visited [m/s]."""
+    V, block, p = memory.V, memory.block, memory.p
+    tree, start, size = contacts.tree, contacts.start, contacts.size
     worst = 0.0
-    for a in range(n):
-        i = n - 1 - a if backwards else a
+    for k in range(n):
+        i = n - 1 - k if backwards else k
         r = _visit(i, tree, start, size, V, block, u, p, True)
         if r > worst or math.isnan(r):
             worst = r
@@ -303,8 +299,10 @@ def _sweep(n, tree, start, size, V, block, u, p, backwards):
 
 
 @numba.njit(cache=True, nogil=True)
-def _velocity(n, tree, start, size, V, block, u_free, p, u):
-    """u = u_free + W^T p."""
+def _velocity(n, contacts, memory, u):
+    """Fill u with u_free + W^T p."""
+    V, p, u_free = memory.V, memory.p, memory.u_free
+    tree, start, size = contacts.tree, contacts.start, contacts.size
     for k in range(u.shape[0]):
         u[k] = u_free[k]
     for i in range(n):
@@ -320,59 +318,59 @@ def _velocity(n, tree, start, size, V, block, u_free, p, u):
 
 
 @numba.njit(cache=True, nogil=True)
-def _order(n, tree, start, size, block, place, envelope):
+def _order(n, contacts, memory):
     """Place the trees so that those in contact are near each other: Cuthill and McKee (1969), breadth first.
 
-    Fills place[0, t] with the first coordinate of tree t in that order, -1 without contacts, and envelope[k] with the
-    first column of row k of a matrix that couples trees in contact; returns the number of coordinates.
+    Fills place and envelope; returns the number of coordinates.
     """
+    place, degree, queue, envelope = memory.place, memory.degree, memory.queue, memory.envelope
+    tree, start, size = contacts.tree, contacts.start, contacts.size
     trees = start.shape[0]
     for t in range(trees):
-        place[0, t] = -1
-        place[1, t] = 0  # number of contacts; place[2] is the queue
+        place[t] = -1
+        degree[t] = 0
     for i in range(n):
-        if block[i, _G] > 0.0:
+        if memory.block[i].inverse_nn > 0.0:
             for side in range(2):
                 if tree[i, side] >= 0:
-                    place[1, tree[i, side]] += 1
+                    degree[tree[i, side]] += 1
     total = 0
     head = tail = 0
     while True:
         if head == tail:
             fewest = -1
             for t in range(trees):
-                if place[0, t] < 0 and place[1, t] > 0 and (fewest < 0 or place[1, t] < place[1, fewest]):
+                if place[t] < 0 and degree[t] > 0 and (fewest < 0 or degree[t] < degree[fewest]):
                     fewest = t
             if fewest < 0:
                 return total
-            place[2, tail] = fewest
+            queue[tail] = fewest
             tail += 1
-            place[0, fewest] = total
+            place[fewest] = total
             for k in range(size[fewest]):
                 envelope[total + k] = total
             total += size[fewest]
-        t = place[2, head]
+        t = queue[head]
         head += 1
         for i in range(n):
-            if block[i, _G] > 0.0:
+            if memory.block[i].inverse_nn > 0.0:
                 for side in range(2):
                     other = tree[i, 1 - side]
-                    if tree[i, side] == t and other >= 0 and place[0, other] < 0:
-                        place[2, tail] = other
+                    if tree[i, side] == t and other >= 0 and place[other] < 0:
+                        queue[tail] = other
                         tail += 1
-                        place[0, other] = total
+                        place[other] = total
                         for k in range(size[other]):
-                            envelope[total + k] = place[0, t]
+                            envelope[total + k] = place[t]
                         total += size[other]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _envelope_factor(K, envelope, n):
-    """K = L (1 + U) in place, without pivoting, inside a symmetric envelope: lower rows in K[0], columns of U in K[1].
+def _envelope_factor(L, U, envelope, n):
+    """Factor the system, given by L and U, into L (1 + U), in place and without pivoting, inside its envelope.
 
-    K[1, i, j] is entry (j, i) of the upper part. False where a pivot is not positive.
+    U[i, j] is entry (j, i) of the upper part. False where a pivot is not positive.
     """
-    L, U = K[0], K[1]
     for i in range(n):
         first = envelope[i]
         for j in range(first, i):
@@ -392,9 +390,8 @@ def _envelope_factor(K, envelope, n):
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _envelope_solve(K, envelope, n, x):
+def _envelope_solve(L, U, envelope, n, x):
     """Solve in place with the factors."""
-    L, U = K[0], K[1]
     for i in range(n):
         s = x[i]
         for k in range(envelope[i], i):
@@ -406,7 +403,7 @@ def _envelope_solve(K, envelope, n, x):
 
 
 @numba.njit(cache=True, nogil=True)
-def _solve_together(n, tree, start, size, V, block, u, p, place, envelope, K, x, H, e, dimension, secant, softness):
+def _solve_together(n, contacts, memory, u, dimension, secant, softness):
     """Step p by a linearisation of the laws of all pushing contacts at once, with the sets that stick and slide now.
 
     With delta = softness A_nn, a proximal term with which contacts that depend on each other do no harm,
@@ -418,15 +415,19 @@ def _solve_together(n, tree, start, size, V, block, u, p, place, envelope, K, x,
     dc = V du, du = V^T dp, hence (1 + V^T H V) du = V^T e, as large as the coordinates. Returns whether
     it could be solved.
     """
+    V, block, p, place, envelope = memory.V, memory.block, memory.p, memory.place, memory.envelope
+    L, U, x, H, e = memory.L, memory.U, memory.x, memory.H, memory.e
+    tree, start, size = contacts.tree, contacts.start, contacts.size
     for k in range(dimension):
         for j in range(envelope[k], k):
-            K[0, k, j] = K[1, k, j] = 0.0
-        K[0, k, k] = 1.0
+            L[k, j] = U[k, j] = 0.0
+        L[k, k] = 1.0
         x[k] = 0.0
     for i in range(n):
         if not p[i, 0] > 0.0:
             continue
-        c_n, c_1, c_2 = block[i, _C0], block[i, _C1], block[i, _C2]
+        b = block[i]
+        c_n, c_1, c_2 = b.c_n, b.c_1, b.c_2
         for side in range(2):
             t = tree[i, side]
             if t >= 0:
@@ -436,8 +437,8 @@ def _solve_together(n, tree, start, size, V, block, u, p, place, envelope, K, x,
                     c_n += V[i, side, k, 0] * y
                     c_1 += V[i, side, k, 1] * y
                     c_2 += V[i, side, k, 2] * y
-        stiff = 1.0 / (softness * block[i, _ANN])
-        limit = block[i, _MU] * p[i, 0]
+        stiff = 1.0 / (softness * b.A_nn)
+        limit = b.mu * p[i, 0]
         H_1n = H_2n = H_12 = 0.0
         H_nn = H_11 = H_22 = stiff
         e[i, 0] = -stiff * c_n
@@ -451,7 +452,7 @@ def _solve_together(n, tree, start, size, V, block, u, p, place, envelope, K, x,
             slip = math.sqrt(c_1 * c_1 + c_2 * c_2)
             d_1, d_2 = (-c_1 / slip, -c_2 / slip) if slip > 0.0 else (0.0, 0.0)
             across = min(limit / slip, stiff) if slip > 0.0 else 0.0
-            H_1n, H_2n = block[i, _MU] * d_1 * stiff, block[i, _MU] * d_2 * stiff
+            H_1n, H_2n = b.mu * d_1 * stiff, b.mu * d_2 * stiff
             H_11, H_22, H_12 = across * d_2 * d_2, across * d_1 * d_1, -across * d_1 * d_2
             e[i, 1] = limit * d_1 - p[i, 1] - H_1n * c_n
             e[i, 2] = limit * d_2 - p[i, 2] - H_2n * c_n
@@ -462,30 +463,30 @@ def _solve_together(n, tree, start, size, V, block, u, p, place, envelope, K, x,
                 continue
             for k in range(size[a]):
                 v_n, v_1, v_2 = V[i, side, k, 0], V[i, side, k, 1], V[i, side, k, 2]
-                row = place[0, a] + k
+                row = place[a] + k
                 x[row] += v_n * e[i, 0] + v_1 * e[i, 1] + v_2 * e[i, 2]
                 h_n, h_1, h_2 = v_n * H_nn + v_1 * H_1n + v_2 * H_2n, v_1 * H_11 + v_2 * H_12, v_1 * H_12 + v_2 * H_22
                 g_n, g_1, g_2 = v_n * H_nn, v_n * H_1n + h_1, v_n * H_2n + h_2
                 for other in range(2):
-                    b = tree[i, other]
-                    if b < 0 or place[0, b] > place[0, a]:
+                    t = tree[i, other]
+                    if t < 0 or place[t] > place[a]:
                         continue
-                    column = place[0, b]
-                    for j in range(k + 1 if a == b else size[b]):
+                    column = place[t]
+                    for j in range(k + 1 if a == t else size[t]):
                         w_n, w_1, w_2 = V[i, other, j, 0], V[i, other, j, 1], V[i, other, j, 2]
-                        K[0, row, column + j] += h_n * w_n + h_1 * w_1 + h_2 * w_2
+                        L[row, column + j] += h_n * w_n + h_1 * w_1 + h_2 * w_2
                         if row > column + j:
-                            K[1, row, column + j] += g_n * w_n + g_1 * w_1 + g_2 * w_2
-    if not _envelope_factor(K, envelope, dimension):
+                            U[row, column + j] += g_n * w_n + g_1 * w_1 + g_2 * w_2
+    if not _envelope_factor(L, U, envelope, dimension):
         return False
-    _envelope_solve(K, envelope, dimension, x)
+    _envelope_solve(L, U, envelope, dimension, x)
     for i in range(n):
         if p[i, 0] > 0.0:
             c_n = c_1 = c_2 = 0.0
             for side in range(2):
                 t = tree[i, side]
                 if t >= 0:
-                    first = place[0, t]
+                    first = place[t]
                     for k in range(size[t]):
                         y = x[first + k]
                         c_n += V[i, side, k, 0] * y
@@ -494,7 +495,7 @@ def _solve_together(n, tree, start, size, V, block, u, p, place, envelope, K, x,
             p[i, 0] += e[i, 0] - H[i, 0] * c_n
             p[i, 1] += e[i, 1] - H[i, 1] * c_n - H[i, 3] * c_1 - H[i, 4] * c_2
             p[i, 2] += e[i, 2] - H[i, 2] * c_n - H[i, 4] * c_1 - H[i, 5] * c_2
-            _into_cone(block[i, _MU], p, i)
+            _into_cone(block[i].mu, p, i)
     return True
 
 
@@ -506,7 +507,7 @@ def _copy(n, source, target):
 
 
 @numba.njit(cache=True, nogil=True)
-def _jump(n, tree, start, size, V, block, u, memory, dimension, softness):
+def _jump(n, contacts, memory, u, dimension, softness):
     """Step for all contacts at once, of the kind and length that bring the residual down most; returns systems solved.
 
     It may leave the residual larger, for a while: cutting it shorter than a half would slow down finding the sets.
@@ -514,42 +515,23 @@ def _jump(n, tree, start, size, V, block, u, memory, dimension, softness):
     p, before, target, winner = memory.p, memory.before, memory.target, memory.winner
     _copy(n, p, before)
     _copy(n, p, winner)
-    enough = 0.5 * _merit(n, tree, start, size, V, block, u, p)
+    enough = 0.5 * _merit(n, contacts, memory, u)
     least = math.inf
     solves = 0
     for secant in (True, False):
         if solves > 0:
             _copy(n, before, p)
-            _velocity(n, tree, start, size, V, block, memory.u_free, p, u)
+            _velocity(n, contacts, memory, u)
         solves += 1
-        place, envelope = memory.place, memory.envelope
-        if not _solve_together(
-            n,
-            tree,
-            start,
-            size,
-            V,
-            block,
-            u,
-            p,
-            place,
-            envelope,
-            memory.K,
-            memory.x,
-            memory.H,
-            memory.e,
-            dimension,
-            secant,
-            softness,
-        ):
+        if not _solve_together(n, contacts, memory, u, dimension, secant, softness):
             continue
         _copy(n, p, target)
         for part in (1.0, 0.5):
             for i in range(n):
                 for d in range(3):
                     p[i, d] = before[i, d] + part * (target[i, d] - before[i, d])
-            _velocity(n, tree, start, size, V, block, memory.u_free, p, u)
-            merit = _merit(n, tree, start, size, V, block, u, p)
+            _velocity(n, contacts, memory, u)
+            merit = _merit(n, contacts, memory, u)
             if merit < least:
                 least = merit
                 _copy(n, p, winner)
@@ -558,18 +540,19 @@ def _jump(n, tree, start, size, V, block, u, memory, dimension, softness):
         if least <= enough:
             break
     _copy(n, winner, p)
-    _velocity(n, tree, start, size, V, block, memory.u_free, p, u)
+    _velocity(n, contacts, memory, u)
     return solves
 
 
 @numba.njit(cache=True, nogil=True)
-def _passive_part(n, block, u_free, u, p):
+def _passive_part(n, memory, u):
     """Part of p, in [0, 1], with which the contacts add no energy: 1 unless p is not converged.
 
     The part s does the work s p . c + 1/2 s^2 |W^T p|^2 with c the velocity before, offset and bias included. At a
     solution p . (c + A p) <= 0, so s = 1 takes energy. Where it would add some, the s that takes most is
     -p . c / |W^T p|^2, or 0.
     """
+    block, u_free, p = memory.block, memory.u_free, memory.p
     work = 0.0
     square = 0.0
     for k in range(u.shape[0]):
@@ -577,7 +560,8 @@ def _passive_part(n, block, u_free, u, p):
         square += d * d
         work += d * u_free[k]
     for i in range(n):
-        work += block[i, _C0] * p[i, 0] + block[i, _C1] * p[i, 1] + block[i, _C2] * p[i, 2]
+        b = block[i]
+        work += b.c_n * p[i, 0] + b.c_1 * p[i, 1] + b.c_2 * p[i, 2]
     if work + 0.5 * square <= 0.0:
         return 1.0
     return min(-work / square, 1.0) if work < 0.0 and square > 0.0 else 0.0
@@ -604,28 +588,27 @@ def gauss_seidel(n, contacts, friction, bias, u, p, memory, tolerance, max_sweep
         solves: number of systems solved for all contacts at once.
         residual: largest of the result [m/s].
     """
-    V, block, x, u_free, best = memory.V, memory.block, memory.p, memory.u_free, memory.best
-    tree, start, size = contacts.tree, contacts.start, contacts.size
+    x, u_free, best = memory.p, memory.u_free, memory.best
     for k in range(u.shape[0]):
         u_free[k] = u[k]
-    _prepare(n, contacts, friction, bias, p, V, block, x)
-    _velocity(n, tree, start, size, V, block, u_free, x, u)
-    residual = _residual(n, tree, start, size, V, block, u, x)
+    _prepare(n, contacts, friction, bias, p, memory)
+    _velocity(n, contacts, memory, u)
+    residual = _residual(n, contacts, memory, u)
     sweeps = solves = dimension = tries = rest = 0
     least = math.inf
     softness = _SOFTEST
     next_jump = _FIRST_JUMP
     while residual > tolerance and sweeps < max_sweeps:  # not for NaN
-        _sweep(n, tree, start, size, V, block, u, x, False)
-        residual = _sweep(n, tree, start, size, V, block, u, x, True)
+        _sweep(n, contacts, memory, u, False)
+        residual = _sweep(n, contacts, memory, u, True)
         sweeps += 2
         if residual <= tolerance:  # of each contact when it was visited; now of all at once
-            residual = _residual(n, tree, start, size, V, block, u, x)
+            residual = _residual(n, contacts, memory, u)
             if residual <= tolerance:
                 break
         if sweeps < next_jump:
             continue
-        merit = _merit(n, tree, start, size, V, block, u, x)
+        merit = _merit(n, contacts, memory, u)
         if merit < least:
             if least < math.inf:
                 softness = max(0.1 * softness, _HARDEST)
@@ -634,7 +617,7 @@ def gauss_seidel(n, contacts, friction, bias, u, p, memory, tolerance, max_sweep
             _copy(n, x, best)
         elif tries >= _TRIES:
             _copy(n, best, x)
-            _velocity(n, tree, start, size, V, block, u_free, x, u)
+            _velocity(n, contacts, memory, u)
             rest = min(max(2 * rest, 8), _LONGEST_REST)
             next_jump = sweeps + rest
             least = math.inf
@@ -643,23 +626,23 @@ def gauss_seidel(n, contacts, friction, bias, u, p, memory, tolerance, max_sweep
         else:
             softness = min(2.0 * softness, _SOFTEST)
         if solves == 0:
-            dimension = _order(n, tree, start, size, block, memory.place, memory.envelope)
+            dimension = _order(n, contacts, memory)
         tries += 1
-        solves += _jump(n, tree, start, size, V, block, u, memory, dimension, softness)
+        solves += _jump(n, contacts, memory, u, dimension, softness)
     if not residual <= tolerance and least < math.inf:
-        _velocity(n, tree, start, size, V, block, u_free, x, u)
-        if not _merit(n, tree, start, size, V, block, u, x) <= least:
+        _velocity(n, contacts, memory, u)
+        if not _merit(n, contacts, memory, u) <= least:
             _copy(n, best, x)
-    _velocity(n, tree, start, size, V, block, u_free, x, u)
-    part = _passive_part(n, block, u_free, u, x)
+    _velocity(n, contacts, memory, u)
+    part = _passive_part(n, memory, u)
     if part < 1.0:
         for i in range(n):
             for d in range(3):
                 x[i, d] = part * x[i, d] if part > 0.0 else 0.0  # not finite, part is 0
-        _velocity(n, tree, start, size, V, block, u_free, x, u)
-    residual = _residual(n, tree, start, size, V, block, u, x)
+        _velocity(n, contacts, memory, u)
+    residual = _residual(n, contacts, memory, u)
     for i in range(n):
-        cos, sin = block[i, _COS], block[i, _SIN]
+        cos, sin = memory.block[i].cos, memory.block[i].sin
         p[i, 0] = x[i, 0]
         p[i, 1], p[i, 2] = cos * x[i, 1] - sin * x[i, 2], sin * x[i, 1] + cos * x[i, 2]
     return (SOLVED if residual <= tolerance else NOT_CONVERGED), sweeps, solves, residual

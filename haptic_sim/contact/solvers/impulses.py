@@ -17,37 +17,45 @@ change negative, because it is convex in the factor and zero at 0.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import NON_PULLING, NOT_CONVERGED, SOLVED
 from haptic_sim.linalg import cholesky, cholesky_solve
+from haptic_sim.records import array, record
 
 RANK_TOLERANCE = 1e-10  # a pivot below this part of the largest one is a dependent contact
 _SLACK = 1e-12  # relative to the largest entry: what rounding may leave of a zero
 
 
-class ImpulseWorkspace:
-    """Preallocated memory for `resolve`: up to `capacity` contacts of a tool with `nv` degrees of freedom."""
+@record
+class ImpulseMemory(NamedTuple):
+    """Memory of `resolve_collisions`."""
 
-    def __init__(self, capacity: int, nv: int):
-        self.W = np.zeros(capacity * nv)  # rows J L^-T, so that A = W W^T; takes the shape of the problem
-        self.c = np.zeros(capacity)
-        self.G = np.zeros((capacity, nv))
-        self.H = np.zeros((nv, nv))
-        self.small = np.zeros((4, max(nv, 1)))
-        self.vectors = np.zeros((4, capacity))
-        self.index = np.zeros((2, capacity), np.int64)
+    c: np.ndarray = array("(1 + e) v_n of each contact", "contacts", unit="m/s")
+    G: np.ndarray = array("factor of A, or orthonormal rows of the contacts that push", "contacts", "nv")
+    H: np.ndarray = array("G^T G and its factor, or the triangular factor of these rows", "nv", "nv")
+    u: np.ndarray = array("W^T p", "nv", unit="kg^1/2 m/s")
+    r: np.ndarray = array("row of the contact that begins to push, less its part along the others", "nv")
+    y: np.ndarray = array("coordinates in the basis of G", "nv")
+    state: np.ndarray = array(
+        "1: the contact pushes, -1: was tried in vain since p changed", "contacts", dtype=np.int64
+    )
+    subset: np.ndarray = array("contacts that push", "contacts", dtype=np.int64)
+    trial: np.ndarray = array("impulses that solve the law of the subset", "contacts", unit="N s")
+    length: np.ndarray = array("norm of each row of W", "contacts", unit="kg^-1/2")
 
 
 @numba.njit(cache=True, nogil=True)
-def _pseudo_solve(W, subset, m, c, G, H, small, x):
-    """Fill x[:m] with -(A_SS)^+ c_S for the rows S = subset[:m] of A = W W^T; returns the rank.
+def _pseudo_solve(W, m, memory, x):
+    """Fill x[:m] with -(A_SS)^+ c_S for the first m rows S of memory.subset, of A = W W^T; returns the rank.
 
     Full-rank factorisation A_SS = G G^T by Cholesky with diagonal pivoting, then A_SS^+ = G H^-1 H^-1 G^T with
     H = G^T G (Courrieu 2005). The rank is that of the contacts, at most the degrees of freedom.
     """
+    c, G, H, y, subset = memory.c, memory.G, memory.H, memory.y, memory.subset
     nv = W.shape[1]
     residual = x  # the diagonal of what is not factored yet
     largest = 0.0
@@ -85,7 +93,6 @@ def _pseudo_solve(W, subset, m, c, G, H, small, x):
                 s += G[a, i] * G[a, j]
             L[i, j] = s
     cholesky(L, rank, L)  # in place: entry (i, j) is read before it is written
-    y = small[0]
     for i in range(rank):
         y[i] = 0.0
         for a in range(m):
@@ -126,7 +133,7 @@ def _orthonormalize(W, subset, m, Q, R):
 
 
 @numba.njit(cache=True, nogil=True)
-def _non_negative(W, n, c, Q, R, small, vectors, index, p):
+def _non_negative(W, n, memory, p):
     """Minimise 1/2 p^T A p + c^T p over p >= 0, A = W W^T with unit rows; returns whether it ended.
 
     Active set: the contacts that push are kept independent. One that would be held back either is independent of
@@ -134,9 +141,8 @@ def _non_negative(W, n, c, Q, R, small, vectors, index, p):
     leaves W^T p as it is the objective falls until one of them no longer pushes.
     """
     nv = W.shape[1]
-    state, subset = index[0], index[1]  # state: 1 pushes, -1 was tried in vain since p last changed
-    trial = vectors[0]
-    u, r, y = small[0], small[1], small[2]
+    c, Q, R, state, subset = memory.c, memory.G, memory.H, memory.state, memory.subset
+    u, r, y, trial = memory.u, memory.r, memory.y, memory.trial
     largest = 0.0
     for i in range(n):
         p[i] = 0.0
@@ -238,15 +244,15 @@ def _non_negative(W, n, c, Q, R, small, vectors, index, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def resolve_freely(n, W, v_n, restitution, c, G, H, small, index, p):
+def resolve_freely(n, W, v_n, restitution, memory, p):
     """Fill p[:n] with the impulses [N s] of THESIS (4.36); returns whether none of them pulls.
 
     Arguments are those of `resolve_collisions`.
     """
     for i in range(n):
-        c[i] = (1.0 + restitution[i]) * v_n[i]
-        index[1, i] = i
-    _pseudo_solve(W, index[1], n, c, G, H, small, p)
+        memory.c[i] = (1.0 + restitution[i]) * v_n[i]
+        memory.subset[i] = i
+    _pseudo_solve(W, n, memory, p)
     largest = 0.0
     for i in range(n):
         largest = max(largest, abs(p[i]))
@@ -259,13 +265,13 @@ def resolve_freely(n, W, v_n, restitution, c, G, H, small, index, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def resolve_non_pulling(n, W, v_n, c, G, H, small, vectors, index, p):
+def resolve_non_pulling(n, W, v_n, memory, p):
     """Fill p[:n] with impulses that do not pull, by the active set, after `resolve_freely` found some that do.
 
     Its time grows with the square of the contacts. Arguments and codes are those of `resolve_collisions`.
     """
     nv = W.shape[1]
-    length = vectors[1]
+    c, length = memory.c, memory.length
     for i in range(n):
         length[i] = 0.0
         for j in range(nv):
@@ -274,19 +280,19 @@ def resolve_non_pulling(n, W, v_n, c, G, H, small, vectors, index, p):
         for j in range(nv):
             W[i, j] /= length[i]
         c[i] /= length[i]
-    solved = _non_negative(W, n, c, G, H, small, vectors, index, p)
+    solved = _non_negative(W, n, memory, p)
     for i in range(n):
         p[i] /= length[i]
         for j in range(nv):
             W[i, j] *= length[i]
     if solved:
         return NON_PULLING
-    _damp(W, n, v_n, small, p)
+    _damp(W, n, v_n, memory.u, p)
     return NOT_CONVERGED
 
 
 @numba.njit(cache=True, nogil=True)
-def resolve_collisions(n, W, v_n, restitution, c, G, H, small, vectors, index, p):
+def resolve_collisions(n, W, v_n, restitution, memory, p):
     """Fill p[:n] with the impulses [N s] of n colliding contacts; returns how they were found.
 
     Args:
@@ -294,21 +300,21 @@ def resolve_collisions(n, W, v_n, restitution, c, G, H, small, vectors, index, p
         W: normal rows J L^-T with the inertia D = L L^T, of the contacts first, (C, nv).
         v_n: normal velocities, negative, (C,) [m/s].
         restitution: coefficients in [0, 1], (C,).
-        c, G, H, small, vectors, index: memory of an `ImpulseWorkspace`.
+        memory: ImpulseMemory.
 
     Returns:
         SOLVED: THESIS (4.36); NON_PULLING: resolved again with p >= 0; NOT_CONVERGED: the impulses are
         those of the last iterate scaled so that no energy is added.
     """
-    if resolve_freely(n, W, v_n, restitution, c, G, H, small, index, p):
+    if resolve_freely(n, W, v_n, restitution, memory, p):
         return SOLVED
-    return resolve_non_pulling(n, W, v_n, c, G, H, small, vectors, index, p)
+    return resolve_non_pulling(n, W, v_n, memory, p)
 
 
 @numba.njit(cache=True, nogil=True)
-def take_back(W, n, v_n, small, p):
-    """Scale p to where it adds no energy, p^T v_n + 1/2 |W^T p|^2 <= 0, if it adds some."""
-    work, square = _energy(W, n, v_n, small, p)
+def take_back(W, n, v_n, u, p):
+    """Scale p to where it adds no energy, p^T v_n + 1/2 |W^T p|^2 <= 0, if it adds some; fills u with W^T p."""
+    work, square = _energy(W, n, v_n, u, p)
     if work + 0.5 * square > 0.0:
         scale = max(-2.0 * work / square, 0.0)
         for i in range(n):
@@ -316,15 +322,15 @@ def take_back(W, n, v_n, small, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def _energy(W, n, v_n, small, p):
-    """p^T v_n and |W^T p|^2."""
+def _energy(W, n, v_n, u, p):
+    """p^T v_n and |W^T p|^2; fills u with W^T p."""
     work = 0.0
     square = 0.0
     for k in range(W.shape[1]):
         s = 0.0
         for i in range(n):
             s += W[i, k] * p[i]
-        small[1, k] = s
+        u[k] = s
         square += s * s
     for i in range(n):
         work += p[i] * v_n[i]
@@ -332,9 +338,9 @@ def _energy(W, n, v_n, small, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def _damp(W, n, v_n, small, p):
+def _damp(W, n, v_n, u, p):
     """Scale p so that its energy p^T v_n + 1/2 |W^T p|^2 is least along the ray, hence not positive."""
-    work, square = _energy(W, n, v_n, small, p)
+    work, square = _energy(W, n, v_n, u, p)
     scale = min(1.0, -work / square) if square > 0.0 and work < 0.0 else 0.0
     for i in range(n):
         p[i] *= scale

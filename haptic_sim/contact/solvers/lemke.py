@@ -24,6 +24,7 @@ import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import INACCURATE, ITERATIONS, MEANING, RAY, SOLVED
+from haptic_sim.records import allocate, array, record
 
 PIVOTS_PER_ROW = 5  # cap on the pivots; contacts take 0.6 a row, at most 2.2 of 10,000 random problems
 _PIVOT = 1e-10  # an entry of the entering column below this part of the largest one, or of 1, is rounding
@@ -41,36 +42,18 @@ class LcpError(ArithmeticError):
         super().__init__(f"Lemke's method on {n} rows {MEANING[code]}")
 
 
+@record
 class LemkeMemory(NamedTuple):
-    """Preallocated memory of `solve_lcp` for up to N rows.
+    """Memory of `solve_lcp`. Variables: w is 0..n-1, z is n..2n-1, z0 is 2n."""
 
-    Attributes:
-        T: the tableau, x_B + T[:, :n+1] x_N = T[:, n+1], (N, N + 2).
-        label: variable of each row and of each column, (2, N + 1) int64. Variables: w is 0..n-1, z is n..2n-1, z0 2n.
-        place: column of each variable if it is nonbasic, else -1 - its row, (2 N + 1,) int64.
-        w: (N,).
-        line: copy of a row of the tableau, (N + 2,).
-        pivots: how many were done, (1,) int64.
-    """
-
-    T: np.ndarray
-    label: np.ndarray
-    place: np.ndarray
-    w: np.ndarray
-    line: np.ndarray
-    pivots: np.ndarray
-
-    @classmethod
-    def allocate(cls, rows: int) -> LemkeMemory:
-        """Memory for problems of up to that many rows."""
-        return cls(
-            np.zeros((rows, rows + 2)),
-            np.zeros((2, rows + 1), np.int64),
-            np.zeros(2 * rows + 1, np.int64),
-            np.zeros(rows),
-            np.zeros(rows + 2),
-            np.zeros(1, np.int64),
-        )
+    T: np.ndarray = array("tableau, x_B + T[:, :n+1] x_N = T[:, n+1]", "rows", "rows + 2")
+    label: np.ndarray = array("variable of each row and of each column", 2, "rows + 1", dtype=np.int64)
+    place: np.ndarray = array(
+        "column of each variable if it is nonbasic, else -1 - its row", "2 * rows + 1", dtype=np.int64
+    )
+    w: np.ndarray = array("slack variables", "rows")
+    line: np.ndarray = array("copy of a row of the tableau", "rows + 2")
+    pivots: np.ndarray = array("number of pivots that were done", 1, dtype=np.int64)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -288,7 +271,7 @@ def lemke(M: np.ndarray, q: np.ndarray) -> np.ndarray:
             raise ValueError(f"{name} has {value[~np.isfinite(value)].flat[0]}: must be finite")
     n = len(q)
     z = np.zeros(n)
-    code = solve_lcp(n, M, q, LemkeMemory.allocate(n), PIVOTS_PER_ROW * n + 10, z)
+    code = solve_lcp(n, M, q, allocate(LemkeMemory, {"rows": n}), PIVOTS_PER_ROW * n + 10, z)
     if code != SOLVED:
         raise LcpError(code, n)
     return z

@@ -26,11 +26,13 @@ impulse on, and its last ball leaves alone.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, coupling
+from haptic_sim.records import array, record
 
 _STEP = 0.1  # largest relative change of the slip in a step: errors below 1e-5 of the impulse, of fourth order
 _MAX_STEPS = 4000  # of an impact; most take less than 200
@@ -44,12 +46,13 @@ SETTLED, LIMIT_REACHED = 0, 1
 _COMPRESSION, _RESTITUTION = 0, 1
 
 
-class MirtichWorkspace:
-    """Preallocated memory for `resolve_one_at_a_time`."""
+@record
+class MirtichMemory(NamedTuple):
+    """Memory of `resolve_one_at_a_time`."""
 
-    def __init__(self) -> None:
-        self.A = np.zeros((3, 3))
-        self.vectors = np.zeros((2, 3))  # velocity before and impulses
+    A: np.ndarray = array("mobility of the contact that collides", 3, 3, unit="1/kg")
+    c: np.ndarray = array("its velocity before", 3, unit="m/s")
+    q: np.ndarray = array("its impulse", 3, unit="N s")
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -260,7 +263,7 @@ def collide(A, c, e, mu, p):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def resolve_one_at_a_time(n, contacts, u, restitution, friction, approach_tolerance, max_collisions, A, vectors, p):
+def resolve_one_at_a_time(n, contacts, u, restitution, friction, approach_tolerance, max_collisions, memory, p):
     """Treat the contact that approaches fastest until none does; allocates and raises nothing.
 
     Args:
@@ -271,7 +274,7 @@ def resolve_one_at_a_time(n, contacts, u, restitution, friction, approach_tolera
         friction: kinetic coefficients, >= 0, (C,).
         approach_tolerance: velocity below which a contact does not count as approaching, >= 0 [m/s].
         max_collisions: number of collisions after which it ends anyway.
-        A, vectors: memory of a `MirtichWorkspace`.
+        memory: MirtichMemory.
         p: impulses [N s] in (normal, tangent 1, tangent 2) to fill, sums over the collisions, (C, 3).
 
     Returns:
@@ -281,7 +284,7 @@ def resolve_one_at_a_time(n, contacts, u, restitution, friction, approach_tolera
     for i in range(n):
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
     collisions = 0
-    c, q = vectors[0], vectors[1]
+    A, c, q = memory.A, memory.c, memory.q
     while True:
         fastest = -approach_tolerance
         chosen = -1

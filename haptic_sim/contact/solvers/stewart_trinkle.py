@@ -49,6 +49,7 @@ import numpy as np
 from haptic_sim.contact.solvers.lemke import PIVOTS_PER_ROW, LemkeMemory, solve_lcp
 from haptic_sim.contact.solvers.outcomes import INACCURATE, SOLVED, TOO_MANY
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 COMPLIANCE = 1e-6  # of 1/effective mass: rounding does not reach it (1e-9 would be lost), and nothing is felt of it
 
@@ -58,33 +59,26 @@ _TOO_MANY_ROWS, _NOT_FINITE = -1, -2
 _IMMOVABLE = 1e-14  # of the largest 1/effective mass: below, a direction is what rounding leaves of none
 
 
+@record
 class ContactProblem(NamedTuple):
-    """The linear complementarity problem of a step, and the memory to solve it (C contacts, N = C (2 + facets) rows).
+    """The linear complementarity problem of a step, and the memory to solve it.
 
     Rows are first p_n of all contacts that count, then beta of those with friction, contact by contact, then lambda.
     They are scaled by contact: row and column of contact i are in units in which its largest 1/effective mass is 1.
-
-    Attributes:
-        M, q, z: (N, N), (N,), (N,).
-        A: Delassus matrix [1/kg] in normal, tangent 1, tangent 2 of each contact, (3 C, 3 C).
-        edge: cos and sin of the edges of the pyramid from tangent 1, (2, facets).
-        row: contact of each row p_n, then of each lambda, (2, C) int64.
-        used: how many of these there are, (2,) int64.
-        scale: root of the largest 1/effective mass of a contact [kg^-1/2], (C,).
-        lemke: memory of the solver.
-        compliance: epsilon as a part of a contact's largest 1/effective mass; 0 for rigid contacts.
     """
 
-    M: np.ndarray
-    q: np.ndarray
-    z: np.ndarray
-    A: np.ndarray
-    edge: np.ndarray
-    row: np.ndarray
-    used: np.ndarray
-    scale: np.ndarray
-    lemke: LemkeMemory
-    compliance: float
+    M: np.ndarray = array("matrix of the problem", "rows", "rows")
+    q: np.ndarray = array("constant part of the problem", "rows")
+    z: np.ndarray = array("solution", "rows")
+    A: np.ndarray = array("Delassus matrix of normals and tangents", "3 * contacts", "3 * contacts", unit="1/kg")
+    edge: np.ndarray = shared("cosine and sine of the edges of the pyramid from tangent 1", 2, "facets")
+    row: np.ndarray = array("contact of each row p_n, then of each row lambda", 2, "contacts", dtype=np.int64)
+    used: np.ndarray = array("numbers of rows p_n and of rows lambda", 2, dtype=np.int64)
+    scale: np.ndarray = array(
+        "root of the largest 1/effective mass of each contact", "contacts", unit="kg^-1/2", fill=1.0
+    )
+    lemke: LemkeMemory = part(LemkeMemory, "memory of the solver")
+    compliance: float = value("epsilon as a part of the largest 1/effective mass of a contact; 0: rigid contacts")
 
     @classmethod
     def allocate(cls, capacity: int, facets: int, compliance: float = COMPLIANCE) -> ContactProblem:
@@ -93,22 +87,12 @@ class ContactProblem(NamedTuple):
             raise ValueError(f"facets = {facets}: must be even and >= 2")
         if not 0.0 <= compliance < math.inf:
             raise ValueError(f"compliance = {compliance}: must be finite and >= 0")
-        rows = capacity * (2 + facets)
         angle = 2.0 * math.pi / facets * np.arange(facets // 2)
         half = np.array([np.cos(angle), np.sin(angle)])
         half[np.abs(half) < 1e-15] = 0.0
-        return cls(
-            np.zeros((rows, rows)),
-            np.zeros(rows),
-            np.zeros(rows),
-            np.zeros((3 * capacity, 3 * capacity)),
-            np.ascontiguousarray(np.hstack([half, -half])),  # opposite edges to the last digit
-            np.zeros((2, capacity), np.int64),
-            np.zeros(2, np.int64),
-            np.ones(capacity),
-            LemkeMemory.allocate(rows),
-            float(compliance),
-        )
+        edge = np.ascontiguousarray(np.hstack([half, -half]))  # opposite edges to the last digit
+        sizes = {"contacts": capacity, "rows": capacity * (2 + facets)}
+        return allocate(cls, sizes, edge=edge, compliance=float(compliance))
 
 
 @numba.njit(cache=True, nogil=True)
