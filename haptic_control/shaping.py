@@ -24,6 +24,7 @@ from haptic_sim.hand.rendering import add_topology, hand_acceleration, shaping_w
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.records import allocate, array, record, value
 
 _LENGTH = 1.0  # [m] in which the directions of a ToolState measure torques
 
@@ -110,28 +111,26 @@ class ShapingParameters(Parameters):
     )
 
 
-class _Arrays(NamedTuple):
-    """Gains, and what is kept from the state at t_k until the tool has answered.
+@record
+class ShapingArrays(NamedTuple):
+    """Gains, and what is kept from the state at t_k until the tool has answered, for kernels."""
 
-    Attributes:
-        damping, stiffness, rest: b_d, k_d and where that is at rest.
-        inertia: M_d (6, 6); device_damping: C_d (6,).
-        mobility: J D^-1 J^T, row major (36,).
-        acceleration: of the device without the environment's wrench, (6,).
-        operator, coriolis: F_h and C_d v (6,).
-        small: memory (2, 6).
-    """
-
-    damping: np.ndarray
-    stiffness: np.ndarray
-    rest: np.ndarray
-    inertia: np.ndarray
-    device_damping: np.ndarray
-    mobility: np.ndarray
-    acceleration: np.ndarray
-    operator: np.ndarray
-    coriolis: np.ndarray
-    small: np.ndarray
+    damping: np.ndarray = array("b_d", 6, unit="N s/m, N m s/rad")
+    stiffness: np.ndarray = array("k_d", 6, unit="N/m, N m/rad")
+    rest: np.ndarray = array("pose at which k_d is at rest", 7, unit="m")
+    inertia: np.ndarray = array("M_d of the device", 6, 6, unit="kg, kg m^2")
+    device_damping: np.ndarray = array("C_d of the device", 6, unit="N s/m, N m s/rad")
+    consistent: bool = value("whether terms of velocity and gravity count")
+    topology_stiffness: float = value("stiffness of the topology penalties", unit="1/s^2")
+    topology_damping: float = value("damping of the topology penalties", unit="1/s")
+    coordination: np.ndarray = array("wrench Fc of the tool on the device", 6, unit="N, N m")
+    mobility: np.ndarray = array("J D^-1 J^T of the tool, row major", 36)
+    operator: np.ndarray = array("operator's wrench F_h", 6, unit="N, N m")
+    coriolis: np.ndarray = array("C_d v", 6, unit="N, N m")
+    wrench: np.ndarray = array("total wrench but for the environment's", 6, unit="N, N m")
+    none: np.ndarray = array("zero: the environment's wrench before it is known", 6, unit="N, N m")
+    before: np.ndarray = array("acceleration of the device without the environment's wrench", 6)
+    acceleration: np.ndarray = array("acceleration of the device", 6, unit="m/s^2, rad/s^2")
 
 
 class ImpedanceShaping(FourChannel):
@@ -142,12 +141,10 @@ class ImpedanceShaping(FourChannel):
     def __init__(self, parameters: ShapingParameters):
         if parameters.device_mass is None or parameters.device_inertia is None:
             raise TypeError("impedance shaping needs the inertia of its device: device_mass and device_inertia")
-        a = _Arrays(
-            *(np.zeros(6), np.zeros(6), np.zeros(7), np.zeros((6, 6)), np.zeros(6)),
-            *(np.zeros(36), np.zeros(6), np.zeros(6), np.zeros(6), np.zeros((2, 6))),
-        )
-        self._arrays, self._packed = a, Packed(a)
+        scalars = dict.fromkeys(("consistent", "topology_stiffness", "topology_damping"))  # see `configure`
+        self._arrays = allocate(ShapingArrays, **scalars)
         super().__init__(parameters)
+        self._coordination = self._arrays.coordination
 
     def configure(self, parameters: ShapingParameters) -> None:  # type: ignore[override]  # it has more of them
         """See FourChannel."""
@@ -156,8 +153,13 @@ class ImpedanceShaping(FourChannel):
         a.damping[:], a.stiffness[:] = six(parameters.desired_damping), six(parameters.desired_stiffness)
         a.rest[:], a.device_damping[:] = parameters.rest, six(parameters.device_damping)
         np.fill_diagonal(a.inertia, [*(3 * [parameters.device_mass]), *(3 * [parameters.device_inertia])])
-        self._consistent = parameters.dynamics == "consistent"
-        self._topology = (_LENGTH, parameters.topology_stiffness, parameters.topology_damping)
+        self._packed = Packed(
+            a._replace(
+                consistent=parameters.dynamics == "consistent",
+                topology_stiffness=parameters.topology_stiffness,
+                topology_damping=parameters.topology_damping,
+            )
+        )
 
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
         """See FourChannel."""
@@ -167,15 +169,12 @@ class ImpedanceShaping(FourChannel):
             device.pose,
             device.twist,
             device.operator_wrench,
-            self._coordination,
             tool.pose,
             tool.twist,
             tool.inverse_inertia,
             tool.free_acceleration,
-            self._consistent,
             tool.constraint_directions,
             len(tool) // 6 if self.parameters.topology_penalty else 0,
-            *self._topology,
         )
 
     def command(self, tool: ToolState, command: DeviceCommand) -> None:
@@ -243,41 +242,23 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
 
 
 @numba.njit(cache=True, nogil=True)
-def _accelerate(
-    packed,
-    x_device,
-    v_device,
-    operator,
-    coordination,
-    x_tool,
-    v_tool,
-    mobility,
-    drift,
-    consistent,
-    directions,
-    count,
-    length,
-    stiffness,
-    damping,
-):
-    """Fill `acceleration`, and keep the rest until the environment's wrench is known."""
+def _accelerate(packed, x_device, v_device, operator, x_tool, v_tool, mobility, drift, directions, count):
+    """Find the acceleration but for the environment's part, and keep the rest until its wrench is known."""
     a = packed.arrays
-    wrench, none = a.small[0], a.small[1]
     for i in range(6):
-        none[i] = 0.0
         a.operator[i], a.coriolis[i] = operator[i], a.device_damping[i] * v_device[i]
     for i in range(36):
         a.mobility[i] = mobility[i]
-    total_wrench(operator, none, coordination, a.damping, a.stiffness, v_device, x_device, a.rest, wrench)
-    hand_acceleration(mobility, wrench, drift, consistent, a.acceleration)
+    total_wrench(operator, a.none, a.coordination, a.damping, a.stiffness, v_device, x_device, a.rest, a.wrench)
+    hand_acceleration(mobility, a.wrench, drift, a.consistent, a.before)
+    k, b, difference = a.topology_stiffness, a.topology_damping, a.wrench
     rows = directions.reshape(6, 6)
-    add_topology(rows, count, length, stiffness, damping, x_tool, v_tool, x_device, v_device, wrench, a.acceleration)
+    add_topology(rows, count, _LENGTH, k, b, x_tool, v_tool, x_device, v_device, difference, a.before)
 
 
 @numba.njit(cache=True, nogil=True)
 def _shape(packed, environment, command):
     """Fill `command` with what gives the device its acceleration (5.20)."""
     a = packed.arrays
-    acceleration = a.small[0]
-    hand_acceleration(a.mobility, environment, a.acceleration, True, acceleration)  # added to that before
-    shaping_wrench(a.inertia, a.coriolis, a.operator, acceleration, command)
+    hand_acceleration(a.mobility, environment, a.before, True, a.acceleration)  # added to that before
+    shaping_wrench(a.inertia, a.coriolis, a.operator, a.acceleration, command)

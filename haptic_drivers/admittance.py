@@ -52,6 +52,7 @@ from haptic_sim.messages import MOTION, DeviceCommand
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, NotNegativePair, PositivePair, Wrench, quantity, six
 from haptic_sim.random_numbers import gaussian
+from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import advance_pose
 
 Part = Annotated[float, Field(gt=-1.0, le=10.0)]
@@ -152,37 +153,53 @@ class AdmittanceDeviceParameters(SensorParameters):
         )
 
 
+@record
 class Drive(NamedTuple):
-    """What a step needs to know of the device; pairs are of translation and rotation."""
+    """The device as kernels have it; pairs are of translation and rotation."""
 
-    inertia: np.ndarray
-    believed_inertia: np.ndarray
-    viscous: np.ndarray
-    coulomb: np.ndarray
-    compensated: np.ndarray  # part of the friction
-    quiet: np.ndarray  # below this speed less of it
-    limit: np.ndarray
+    inertia: np.ndarray = shared("apparent inertia M", 2, unit="kg, kg m^2")
+    believed_inertia: np.ndarray = shared("inertia M' of the servo's model", 2, unit="kg, kg m^2")
+    viscous: np.ndarray = shared("viscous friction b", 2, unit="N s/m, N m s/rad")
+    coulomb: np.ndarray = shared("Coulomb friction c", 2, unit="N, N m")
+    compensated: float = value("part of the friction that is compensated")
+    quiet: np.ndarray = shared("speed below which less of it is", 2, unit="m/s, rad/s")
+    limit: np.ndarray = shared("largest wrench of the drive", 6, unit="N, N m")
+    braking: float = value("deceleration per speed without a command", unit="1/s")
 
 
+@record
 class Handle(NamedTuple):
-    """What the force sensor needs to know."""
+    """The force sensor and the handle beyond it, as kernels have them."""
 
-    wrongly: np.ndarray  # mass and inertia that are taken off too much
-    centre: np.ndarray
-    gravity: np.ndarray
-    noise: np.ndarray
-    bias: np.ndarray
+    excess: np.ndarray = shared("mass and inertia that are compensated too much", 2, unit="kg, kg m^2")
+    centre: np.ndarray = shared("centre of mass from the hand point, in the hand's axes", 3, unit="m")
+    gravity: np.ndarray = shared("gravity in world axes", 3, unit="m/s^2")
+    noise: np.ndarray = shared("standard deviation of a sample", 6, unit="N, N m")
+    bias: np.ndarray = shared("bias in world axes", 6, unit="N, N m")
+    r: np.ndarray = array("centre of mass from the hand point, in world axes", 3, unit="m")
+    force: np.ndarray = array("force of the excess mass", 3, unit="N")
 
 
+@record
 class State(NamedTuple):
-    """Of the device, in world axes at the hand point."""
+    """State of the device at the hand point, in world axes."""
 
-    pose: np.ndarray
-    twist: np.ndarray
-    acceleration: np.ndarray
-    sensed: np.ndarray
-    drive: np.ndarray
-    arrays: np.ndarray  # (2, 3), to work with
+    pose: np.ndarray = shared("position and quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = array("velocity and angular velocity", 6, unit="m/s, rad/s")
+    acceleration: np.ndarray = array("acceleration in the last step", 6, unit="m/s^2, rad/s^2")
+    sensed: np.ndarray = array("operator's wrench as the force sensor knows it", 6, unit="N, N m")
+    drive: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
+    wanted: np.ndarray = array("velocity after the step as commanded", 3, unit="m/s or rad/s")
+
+
+@record
+class DeviceArrays(NamedTuple):
+    """What the kernels of an `AdmittanceDevice` work on."""
+
+    drive: Drive = value("the device")
+    handle: Handle = value("the force sensor")
+    state: State = value("its state")
+    bound: Bound = value("last bound of what is rendered")
 
 
 class AdmittanceDevice:
@@ -202,29 +219,29 @@ class AdmittanceDevice:
     MODE: ClassVar[int] = MOTION
 
     def __init__(self, parameters: AdmittanceDeviceParameters, pose: Sequence[float] | np.ndarray, seed: int = 0):
-        p = parameters
-        self.pose, self.twist = np.array(pose, float), np.zeros(6)
-        self.rendered, self._sensed = np.zeros(6), np.zeros(6)
-        self._seed, self._braking = np.uint64(seed), p.braking
-        self.bound = Bound.of(p.bound)
-        inertia = np.array(p.apparent_inertia)
-        drive = Drive(
-            inertia,
-            (1.0 + p.inertia_error) * inertia,
-            np.array(p.viscous_friction),
-            np.array(p.coulomb_friction),
-            np.array([1.0 + p.friction_error]),
-            np.array(p.friction_speed),
-            np.array(six(p.drive_limit)),
+        p, inertia = parameters, np.array(parameters.apparent_inertia)
+        drive = allocate(
+            Drive,
+            inertia=inertia,
+            believed_inertia=(1.0 + p.inertia_error) * inertia,
+            viscous=np.array(p.viscous_friction),
+            coulomb=np.array(p.coulomb_friction),
+            compensated=1.0 + p.friction_error,
+            quiet=np.array(p.friction_speed),
+            limit=np.array(six(p.drive_limit)),
+            braking=p.braking,
         )
-        handle = Handle(
-            p.handle_error * np.array([p.handle_mass, p.handle_inertia]),
-            np.array(p.handle_centre),
-            np.array(p.gravity),
-            np.repeat(p.noise, 3),
-            np.array(p.bias),
+        handle = allocate(
+            Handle,
+            excess=p.handle_error * np.array([p.handle_mass, p.handle_inertia]),
+            centre=np.array(p.handle_centre),
+            gravity=np.array(p.gravity),
+            noise=np.repeat(p.noise, 3),
+            bias=np.array(p.bias),
         )
-        state = State(self.pose, self.twist, np.zeros(6), self._sensed, self.rendered, np.zeros((2, 3)))
+        state = allocate(State, pose=np.array(pose, float))
+        self.pose, self.twist, self.rendered, self._sensed = state.pose, state.twist, state.drive, state.sensed
+        self._seed, self.bound = np.uint64(seed), Bound.of(p.bound)
         self._packed = Packed(DeviceArrays(drive, handle, state, self.bound))
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
@@ -244,24 +261,15 @@ class AdmittanceDevice:
 
     def idle(self, operator: np.ndarray, period: float) -> None:
         """Advance by `period` [s] without a command: brake."""
-        _brake(self._packed, self._braking, operator, period)
-
-
-class DeviceArrays(NamedTuple):
-    """What the kernels take."""
-
-    drive: Drive
-    handle: Handle
-    state: State
-    bound: Bound
+        _brake(self._packed, operator, period)
 
 
 @numba.njit(cache=True, nogil=True)
 def _measure(packed, seed, tick, operator):
     handle, state = packed.arrays.handle, packed.arrays.state
     acceleration, twist, sensed = state.acceleration, state.twist, state.sensed
-    mass, inertia = handle.wrongly[0], handle.wrongly[1]
-    r, force = state.arrays[0], state.arrays[1]
+    mass, inertia = handle.excess[0], handle.excess[1]
+    r, force = handle.r, handle.force
     _rotate(state.pose[3:], handle.centre, r)
     wx, wy, wz = twist[3], twist[4], twist[5]
     along = wx * r[0] + wy * r[1] + wz * r[2]
@@ -283,10 +291,10 @@ def _measure(packed, seed, tick, operator):
 @numba.njit(cache=True, nogil=True)
 def _apply_command(packed, acceleration, operator, period):
     drive, state = packed.arrays.drive, packed.arrays.state
-    v, u = state.twist, state.drive
+    v, u, wanted = state.twist, state.drive, state.wanted
     limited = 0
     for part in range(2):
-        wanted, along = np.empty(3), 3 * part
+        along = 3 * part
         squared = 0.0
         for i in range(3):
             wanted[i] = v[along + i] + period * acceleration[along + i]
@@ -296,7 +304,7 @@ def _apply_command(packed, acceleration, operator, period):
         for i in range(3):
             k = along + i
             u[k] = drive.believed_inertia[part] * acceleration[k] - state.sensed[k]
-            u[k] += drive.compensated[0] * friction * wanted[i]
+            u[k] += drive.compensated * friction * wanted[i]
             limited |= _limit(u, k, drive.limit[k])
     bound_wrench(packed.arrays.bound, u, period)
     _move(drive, state, operator, period)
@@ -304,9 +312,9 @@ def _apply_command(packed, acceleration, operator, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _brake(packed, braking, operator, period):
+def _brake(packed, operator, period):
     drive, state = packed.arrays.drive, packed.arrays.state
-    rate = min(braking, 1.0 / period)  # more would turn the velocity round within a step
+    rate = min(drive.braking, 1.0 / period)  # more would turn the velocity round within a step
     for k in range(6):
         state.drive[k] = -rate * drive.believed_inertia[k // 3] * state.twist[k]
         _limit(state.drive, k, drive.limit[k])

@@ -14,6 +14,7 @@ import numba
 import numpy as np
 
 from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.records import allocate, array, record, shared
 
 
 class BoundParameters(Parameters):
@@ -51,21 +52,15 @@ def bound_quantity() -> Any:
     return quantity(BoundParameters(), description="The last bound of what the device renders; nothing passes it")
 
 
+@record
 class Bound(NamedTuple):
-    """The bound for kernels; all (6,), but `scale` and `cut` (1,).
+    """The last bound of what a device renders, for kernels."""
 
-    Attributes:
-        wrench: [N, N m]; rate: [N/s, N m/s]; infinite where there is none.
-        before: what was rendered in the tick before [N, N m].
-        scale: of the soft start, 0 to 1.
-        cut: whether the last wrench was beyond the bound, 0 or 1.
-    """
-
-    wrench: np.ndarray
-    rate: np.ndarray
-    before: np.ndarray
-    scale: np.ndarray
-    cut: np.ndarray
+    wrench: np.ndarray = shared("largest wrench, infinite where there is none", 6, unit="N, N m")
+    rate: np.ndarray = shared("largest rate of change, infinite where there is none", 6, unit="N/s, N m/s")
+    before: np.ndarray = array("what was rendered in the tick before", 6, unit="N, N m")
+    scale: np.ndarray = array("part of the wrench that a soft start lets through", 1, fill=1.0)
+    cut: np.ndarray = array("whether the last wrench was beyond the bound", 1, dtype=np.int64)
 
     @classmethod
     def of(cls, parameters: BoundParameters) -> Bound:
@@ -74,7 +69,7 @@ class Bound(NamedTuple):
         def spread(values: tuple[float, ...] | None) -> np.ndarray:
             return np.full(6, np.inf) if values is None else np.array(six(values))
 
-        return cls(spread(parameters.wrench), spread(parameters.rate), np.zeros(6), np.ones(1), np.zeros(1, np.int64))
+        return allocate(cls, wrench=spread(parameters.wrench), rate=spread(parameters.rate))
 
 
 def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: float) -> int:

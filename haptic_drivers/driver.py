@@ -26,6 +26,7 @@ from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.random_numbers import displaced
+from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.worlds.scenes import AnyToolParameters, PegParameters
 
 
@@ -131,12 +132,13 @@ class Device(Protocol):
         """Advance by `period` [s] without a command, passively."""
 
 
+@record
 class ForceArrays(NamedTuple):
-    """What the kernels of a `ForceDevice` work on: its limit and what it renders, (6,) [N, N m]; its last bound."""
+    """What the kernels of a `ForceDevice` work on."""
 
-    limit: np.ndarray
-    rendered: np.ndarray
-    bound: Bound
+    limit: np.ndarray = shared("largest wrench that is rendered", 6, unit="N, N m")
+    rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
+    bound: Bound = value("last bound of what is rendered")
 
 
 class ForceDevice:
@@ -146,8 +148,9 @@ class ForceDevice:
 
     def __init__(self, body: InertialDevice, limit: np.ndarray, bound: Bound):
         self._body = body
-        self.pose, self.twist, self.rendered, self.bound = body.pose, body.twist, np.zeros(6), bound
-        self._packed = Packed(ForceArrays(np.array(limit, float), self.rendered, bound))
+        arrays = allocate(ForceArrays, limit=np.array(limit, float), bound=bound)
+        self.pose, self.twist, self.rendered, self.bound = body.pose, body.twist, arrays.rendered, bound
+        self._packed = Packed(arrays)
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """See Device."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 import numba
 import numpy as np
@@ -13,7 +13,9 @@ from pydantic import AfterValidator, Field
 
 from haptic_drivers.noise import Tremor
 from haptic_sim import inputs
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativeWrench, ParameterError, Parameters, PositivePair, Wrench, quantity
+from haptic_sim.records import allocate, array, record, value
 from haptic_sim.spatial import rotation_difference
 
 COLUMNS = ("time", "fx", "fy", "fz", "tx", "ty", "tz")
@@ -184,6 +186,26 @@ class Recorded:
         out[:] = (1.0 - part) * self._wrenches[i] + part * self._wrenches[i + 1]
 
 
+@record
+class ArmArrays(NamedTuple):
+    """An arm and its last call, for kernels; arrays are of translation, in world axes."""
+
+    stiffness: float = value("stiffness of the arm", unit="N/m")
+    damping: float = value("damping of the arm", unit="N s/m")
+    turn_stiffness: float = value("rotational stiffness of the arm", unit="N m/rad")
+    turn_damping: float = value("rotational damping of the arm", unit="N m s/rad")
+    mass: float = value("mass of the hand", unit="kg")
+    grip_stiffness: float = value("stiffness of the grip", unit="N/m")
+    grip_damping: float = value("damping of the grip", unit="N s/m")
+    start: np.ndarray = array("pose of the device where the hand took hold, NaN before", 7, unit="m")
+    aim: np.ndarray = array("where the arm pulls the hand to", 3, unit="m")
+    velocity: np.ndarray = array("velocity of that", 3, unit="m/s")
+    position: np.ndarray = array("position of the device", 3, unit="m")
+    twist: np.ndarray = array("velocity of the device", 3, unit="m/s")
+    hand: np.ndarray = array("position of the hand, NaN before the first call", 3, unit="m")
+    hand_velocity: np.ndarray = array("velocity of the hand", 3, unit="m/s")
+
+
 class Arm:
     """See `ArmParameters`; it takes hold in the first call, at rest."""
 
@@ -192,17 +214,15 @@ class Arm:
         if rows[0, 0] > 0.0:
             rows = np.vstack([np.zeros(4), rows])
         self._times, self._places = rows[:, 0].tolist(), np.ascontiguousarray(rows[:, 1:])
-        of_arm = (parameters.stiffness, parameters.damping, parameters.turn_stiffness, parameters.turn_damping)
-        self._gains = (*of_arm, parameters.mass, parameters.grip_stiffness, parameters.grip_damping)
-        self._take_hold()
+        gains = ("stiffness", "damping", "turn_stiffness", "turn_damping", "mass", "grip_stiffness", "grip_damping")
+        self._arrays = allocate(ArmArrays, **{name: getattr(parameters, name) for name in gains})
+        self._packed, self._time = Packed(self._arrays), math.nan  # time of the last call
         self.wrench(0.0, np.zeros(7), np.zeros(6), np.zeros(6))  # loads the kernel before the first tick
         self._take_hold()
 
     def _take_hold(self) -> None:
         """In the next call."""
-        self._start, self._time = np.full(7, math.nan), math.nan  # where it took hold; time of the last call
-        # Of the last call: the arm's aim, its velocity, position and velocity of the device and of the hand.
-        self._last = np.full((6, 3), math.nan)
+        self._time = self._arrays.start[:] = self._arrays.hand[:] = math.nan
 
     def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
         """See Operator. Times in order, or that of the call before."""
@@ -215,23 +235,27 @@ class Arm:
         i = max(i, 0)
         here, following = self._places[i], self._places[min(i + 1, len(self._times) - 1)]
         elapsed, self._time = time - self._time, time
-        _pull(self._start, self._last, here, following, part, rate, self._gains, elapsed, pose, twist, out)
+        _pull(self._packed, here, following, part, rate, elapsed, pose, twist, out)
 
 
 @numba.njit(cache=True, nogil=True)
-def _pull(start, last, here, following, part, rate, gains, elapsed, pose, twist, out):
+def _pull(packed, here, following, part, rate, elapsed, pose, twist, out):
+    """Fill `out` (6,) with the arm's wrench `elapsed` [s] after the last call, `part` of the way between two places."""
+    a = packed.arrays
+    start, last_aim, last_velocity, last_position, last_twist = a.start, a.aim, a.velocity, a.position, a.twist
+    stiffness, damping, mass = a.stiffness, a.damping, a.mass
+    grip_stiffness, grip_damping = a.grip_stiffness, a.grip_damping
     if math.isnan(start[0]):
         start[:] = pose
     rotation_difference(start[3:], pose[3:], out[3:])
-    stiffness, damping, turn_stiffness, turn_damping, mass, grip_stiffness, grip_damping = gains
     for i in range(3):
-        out[3 + i] = turn_stiffness * out[3 + i] - turn_damping * twist[3 + i]
+        out[3 + i] = a.turn_stiffness * out[3 + i] - a.turn_damping * twist[3 + i]
         way = following[i] - here[i]
         aim, velocity = start[i] + here[i] + part * way, rate * way
         if mass == 0.0:
             out[i] = stiffness * (aim - pose[i]) + damping * (velocity - twist[i])
             continue
-        x, v = last[4, i], last[5, i]
+        x, v = a.hand[i], a.hand_velocity[i]
         if math.isnan(x):
             x, v = pose[i], 0.0
         elif elapsed > 0.0:
@@ -239,16 +263,17 @@ def _pull(start, last, here, following, part, rate, gains, elapsed, pose, twist,
             # `mean` is the hand's mean velocity.
             drive = (
                 2.0 * mass * v / elapsed
-                + stiffness * (0.5 * (last[0, i] + aim) - x)
-                + damping * 0.5 * (last[1, i] + velocity)
-                + grip_stiffness * (0.5 * (last[2, i] + pose[i]) - x)
-                + grip_damping * 0.5 * (last[3, i] + twist[i])
+                + stiffness * (0.5 * (last_aim[i] + aim) - x)
+                + damping * 0.5 * (last_velocity[i] + velocity)
+                + grip_stiffness * (0.5 * (last_position[i] + pose[i]) - x)
+                + grip_damping * 0.5 * (last_twist[i] + twist[i])
             )
             mean = drive / (
                 2.0 * mass / elapsed + 0.5 * elapsed * (stiffness + grip_stiffness) + damping + grip_damping
             )
             x, v = x + elapsed * mean, 2.0 * mean - v
-        last[0, i], last[1, i], last[2, i], last[3, i], last[4, i], last[5, i] = aim, velocity, pose[i], twist[i], x, v
+        last_aim[i], last_velocity[i], a.hand[i], a.hand_velocity[i] = aim, velocity, x, v
+        last_position[i], last_twist[i] = pose[i], twist[i]
         out[i] = grip_stiffness * (x - pose[i]) + grip_damping * (v - twist[i])
 
 

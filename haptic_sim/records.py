@@ -44,7 +44,8 @@ class Field(NamedTuple):
     def text(self) -> str:
         """The declaration in one line, as help() shows it."""
         shape = f"({', '.join(map(str, self.shape))}{',' if len(self.shape) == 1 else ''})" if self.dtype else ""
-        dtype = "" if self.dtype in (None, np.float64) else np.dtype(self.dtype).name
+        kind = np.dtype(self.dtype)
+        dtype = "" if kind == np.float64 else f"of {', '.join(kind.names)}" if kind.names else kind.name
         notes = " ".join(filter(None, (shape, dtype, f"[{self.unit}]" if self.unit else "")))
         return f"{self.meaning}, {notes}" if notes else self.meaning
 
@@ -52,6 +53,11 @@ class Field(NamedTuple):
 def array(meaning: str, *shape: int | str, unit: str = "", dtype: Any = np.float64, fill: Any = 0) -> Any:
     """Declare an array; `allocate` makes it, filled with `fill`."""
     return Field(meaning, shape, unit, dtype, fill)
+
+
+def numbers(*names: str) -> Any:
+    """The dtype of an array whose elements are several numbers with names, read as `block[i].mu`."""
+    return np.dtype((np.record, [(name, np.float64) for name in names]))
 
 
 def shared(meaning: str, *shape: int | str, unit: str = "", dtype: Any = np.float64) -> Any:

@@ -255,7 +255,7 @@ def test_pairs_that_are_far_apart_are_not_near() -> None:
             assert (found.wall == k).sum() == len(result)
     far = Scene(*shapes)
     far.contacts(*(at(x=float(k)) for k in range(5)))
-    assert not far.detector._active.any()
+    assert not far.detector._arrays.active.any()
 
 
 def test_nothing_is_compiled_after_the_first_detection() -> None:

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from haptic_sim.records import allocate, array, part, record, shared, value
+from haptic_sim.records import allocate, array, numbers, part, record, shared, value
 
 
 @record
@@ -74,6 +74,25 @@ def test_kernels_take_a_record():
         return outer.p.sum() + outer.inner.x.size
 
     assert total(allocate(Outer, SIZES, u=U, period=0.5)) == 4 * 3 * 0.5 + 2
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_elements_may_be_numbers_with_names(compiled):
+    @record
+    class Blocks(NamedTuple):
+        block: np.ndarray = array("mobility", "contacts", dtype=numbers("mu", "rate"))
+
+    @numba.njit
+    def double(blocks):
+        for i in range(blocks.block.shape[0]):
+            b = blocks.block[i]
+            b.rate += 2.0 * b.mu
+
+    made = allocate(Blocks, {"contacts": 2})
+    made.block["mu"] = 3.0, 4.0
+    (double if compiled else double.py_func)(made)
+    assert made.block["rate"].tolist() == [6.0, 8.0]
+    assert Blocks.block.__doc__ == "mobility, (contacts,) of mu, rate"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
-from haptic_sim.records import array, record
+from haptic_sim.records import array, numbers, record
 
 STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
 SWEEPS = 60  # of Gauss-Seidel in a step, at most
@@ -64,16 +64,13 @@ _NO_SLIP = 1e-6  # of the velocities before: slower slip than that is none
 SEPARATED, STICKING, SLIDING, REVERSED = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
 
 
-MOBILITY = np.dtype([(name, np.float64) for name in ("nn", "n1", "n2", "s_1", "s_2")])
+MOBILITY = numbers("nn", "n1", "n2", "s_1", "s_2")
 """Mobility of a contact [1/kg]: A_nn, A_n1, A_n2, and the principal ones of the tangents with v_n held."""
-
-PATH = np.dtype(
-    [
-        *(("target", np.float64), ("reached", np.float64)),  # normal velocity to reach, and reached [m/s]
-        ("slope", np.float64),  # alpha [1/kg]
-        *(("compression", np.float64), ("remaining", np.float64)),  # integrals of v dv / alpha [J]
-        ("slide", np.float64),  # slip per tangential impulse of a step [1/kg]
-    ]
+PATH = numbers(
+    *("target", "reached"),  # normal velocity to reach, and reached [m/s]
+    "slope",  # alpha [1/kg]
+    *("compression", "remaining"),  # integrals of v dv / alpha [J]
+    "slide",  # slip per tangential impulse of a step [1/kg]
 )
 """Where a contact is between approach and rebound."""
 

@@ -37,7 +37,7 @@ import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import coupling
-from haptic_sim.records import array, record
+from haptic_sim.records import array, numbers, record
 
 TOLERANCE = 1e-9  # [m/s]
 MAX_SWEEPS = 300
@@ -52,18 +52,13 @@ _SOFTEST, _HARDEST = 1e-3, 1e-6  # see _solve_together; soft steps are safer, ha
 _LEAST_PIVOT = 1e-3  # of a matrix that is 1 plus, but for friction, something positive
 
 
-BLOCK = np.dtype(
-    [
-        (name, np.float64)
-        for name in (
-            *("A_nn", "inverse_nn"),  # normal mobility, and 1 / A_nn, 0 where there is none
-            *("a_1", "a_2"),  # coupling of the normal with the turned tangents
-            *("s_1", "s_2", "inverse_1", "inverse_2"),  # mobilities of the tangents with c_n held, and their inverses
-            *("mu", "rate"),  # coefficient of friction, and inverse of the mobility of the tangents
-            *("cos", "sin"),  # turn of the tangents
-            *("c_n", "c_1", "c_2"),  # velocity that is not due to u, bias included
-        )
-    ]
+BLOCK = numbers(
+    *("A_nn", "inverse_nn"),  # normal mobility, and 1 / A_nn, 0 where there is none
+    *("a_1", "a_2"),  # coupling of the normal with the turned tangents
+    *("s_1", "s_2", "inverse_1", "inverse_2"),  # mobilities of the tangents with c_n held, and their inverses
+    *("mu", "rate"),  # coefficient of friction, and inverse of the mobility of the tangents
+    *("cos", "sin"),  # turn of the tangents
+    *("c_n", "c_1", "c_2"),  # velocity that is not due to u, bias included
 )
 """What `_prepare` finds of a contact."""
 

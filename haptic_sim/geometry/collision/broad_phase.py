@@ -13,22 +13,19 @@ from haptic_sim.geometry.collision.features import HALFSPACE
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def find_near(placement, shapes, pairs, margin, bounds, active, near, changed):
+def find_near(scene, margin):
     """List the pairs that may be nearer than `margin` [m].
 
     Args:
-        placement: of the geometry objects, rotation by columns and position, (G, 12).
-        shapes: a `Shapes`.
-        pairs: two geometry objects each, (P, 2) int64.
+        scene: `DetectorArrays`. Fills `near` with these pairs in ascending order, brings `active` up to date, and fills
+            `changed` with the pairs whose `active` changed.
         margin: [m].
-        bounds: memory, (G, 6).
-        active: whether coal measures the pair, (P,) bool; brought up to date.
-        near: filled with the near pairs in ascending order, (P,) int64.
-        changed: filled with the pairs whose `active` changed, (P,) int64.
 
     Returns:
         How many pairs are near, how many changed, how many are active.
     """
+    placement, shapes, pairs, bounds = scene.placement, scene.shapes, scene.pairs.objects, scene.bounds
+    active, near, changed = scene.active, scene.near, scene.changed
     for g in range(placement.shape[0]):
         if shapes.kind[g] == HALFSPACE:
             d = shapes.box[g, 3]

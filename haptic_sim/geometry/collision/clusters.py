@@ -17,27 +17,21 @@ import math
 import numba
 
 from haptic_sim.geometry.collision.sink import free_place
-from haptic_sim.vectors import length
+from haptic_sim.vectors import along, length, triple
 
 SAME_DIRECTION = math.cos(math.radians(30.0))  # between any two normals of a cluster
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def merge_clusters(source, body, reach, order, cluster, sink):
-    """Fill `sink` with the clusters of another sink's contacts.
-
-    Args:
-        source, sink: of type `Sink`.
-        body: two bodies of each pair, (P, 2) int64.
-        reach: largest distance of two contacts of a cluster [m].
-        order, cluster: memory, (C,) int64 each: contacts by identity, and the cluster each belongs to.
-    """
-    count = source.counts[0]
-    ids, value = source.id, source.value
-    sink.counts[0] = sink.counts[1] = 0
+def merge_clusters(scene):
+    """Fill `sink` with the clusters of the contacts in `found`; `scene`: `DetectorArrays`."""
+    found, sink, body, reach = scene.found, scene.sink, scene.pairs.body, scene.cluster
+    order, cluster = scene.order, scene.member
+    count = found.used[0]
+    sink.used[0] = sink.dropped[0] = 0
     for i in range(count):
         j = i
-        while j > 0 and ids[order[j - 1], 0] > ids[i, 0]:
+        while j > 0 and found.id[order[j - 1]] > found.id[i]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
@@ -49,7 +43,7 @@ def merge_clusters(source, body, reach, order, cluster, sink):
             fits = True
             for m in range(k):
                 j = order[m]
-                if cluster[j] == c and not _belong_together(ids, value, body, i, j, reach):
+                if cluster[j] == c and not _belong_together(found, body, i, j, reach):
                     fits = False
                     break
             if fits:
@@ -69,29 +63,28 @@ def merge_clusters(source, body, reach, order, cluster, sink):
                 if first < 0:
                     first = i
                 members += 1
-                separation = min(separation, value[i, 6])
-                x = (x[0] + value[i, 0], x[1] + value[i, 1], x[2] + value[i, 2])
-                n = (n[0] + value[i, 3], n[1] + value[i, 4], n[2] + value[i, 5])
+                separation = min(separation, found.separation[i])
+                x = along(x, 1.0, triple(found.point, i))
+                n = along(n, 1.0, triple(found.normal, i))
         place = free_place(sink, separation)
         if place >= 0:
             size = length(n)
-            sink.id[place, 0], sink.id[place, 1] = ids[first, 0], ids[first, 1]
+            sink.id[place], sink.pair[place], sink.separation[place] = found.id[first], found.pair[first], separation
             for k in range(3):
-                sink.value[place, k] = x[k] / members
-                sink.value[place, 3 + k] = n[k] / size
-            sink.value[place, 6] = separation
+                sink.point[place, k] = x[k] / members
+                sink.normal[place, k] = n[k] / size
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _belong_together(ids, value, body, i, j, reach):
+def _belong_together(found, body, i, j, reach):
     """Whether two contacts may be of one cluster: same bodies, near each other (6.8), in about one direction."""
-    a, b = ids[i, 1], ids[j, 1]
+    a, b = found.pair[i], found.pair[j]
     if body[a, 0] != body[b, 0] or body[a, 1] != body[b, 1]:
         return False
     square = 0.0
     cosine = 0.0
     for k in range(3):
-        d = value[i, k] - value[j, k]
+        d = found.point[i, k] - found.point[j, k]
         square += d * d
-        cosine += value[i, 3 + k] * value[j, 3 + k]
+        cosine += found.normal[i, k] * found.normal[j, k]
     return square <= reach * reach and cosine >= SAME_DIRECTION

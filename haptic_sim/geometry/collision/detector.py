@@ -16,9 +16,10 @@ from haptic_sim.geometry.collision.features import HALFSPACE, PAIRS, Shapes, bui
 from haptic_sim.geometry.collision.manifold import fill_contacts
 from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 from haptic_sim.geometry.collision.planar import deepen
-from haptic_sim.geometry.collision.regions import Work
+from haptic_sim.geometry.collision.regions import ManifoldMemory
 from haptic_sim.geometry.collision.sink import Pairs, Sink, write_rows
 from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 CLUSTERED = 4096  # contacts there is room for before clustering
 
@@ -31,36 +32,27 @@ class Overlap(NamedTuple):
     second: str
 
 
+@record
 class DetectorArrays(NamedTuple):
-    """What a detection works on, for kernels; see `find_near`, `fill_contacts` and `merge_clusters`.
+    """What a detection works on, for kernels: contacts go to `found`, merged from there to `sink`, and to rows."""
 
-    Attributes:
-        single: contacts before they are merged.
-    """
-
-    placement: np.ndarray
-    shapes: Shapes
-    pairs: Pairs
-    bounds: np.ndarray
-    active: np.ndarray
-    near: np.ndarray
-    changed: np.ndarray
-    witness: np.ndarray
-    column: int
-    planar: bool
-    work: Work
-    cluster: float
-    single: Sink
-    order: np.ndarray
-    member: np.ndarray
-
-
-class Detection(NamedTuple):
-    """A detection into certain rows, for kernels: contacts go into a sink of as much room, and from there to rows."""
-
-    arrays: DetectorArrays
-    sink: Sink
-    rows: RowArrays
+    shapes: Shapes = value("features of the shapes")
+    pairs: Pairs = value("pairs of shapes that may touch")
+    planar: bool = value("whether all motion is in the x-y plane")
+    cluster: float = value("largest distance of contacts that are merged, 0: none are", unit="m")
+    placement: np.ndarray = shared("rotation by columns and position of the shapes in the world", "shapes", 12)
+    witness: np.ndarray = shared("results of coal for each pair, see `NarrowPhase`", "pairs", "numbers")
+    column: int = value("column of the normal in `witness`")
+    bounds: np.ndarray = array("bounding boxes in the world, see `find_near`", "shapes", 6, unit="m")
+    active: np.ndarray = array("whether coal measures the pair", "pairs", dtype=np.bool_)
+    near: np.ndarray = array("pairs that may touch", "pairs", dtype=np.int64)
+    changed: np.ndarray = array("pairs whose `active` changed", "pairs", dtype=np.int64)
+    manifold: ManifoldMemory = part(ManifoldMemory, "memory of the manifolds")
+    order: np.ndarray = array("contacts of `found` in the order of their identities", "clustered", dtype=np.int64)
+    member: np.ndarray = array("cluster that each of these contacts belongs to", "clustered", dtype=np.int64)
+    found: Sink = value("contacts before they are merged; where none are, the same as `sink`")
+    sink: Sink = value("contacts for the rows")
+    rows: RowArrays = value("contact rows to fill")
 
 
 class CollisionDetector:
@@ -119,37 +111,37 @@ class CollisionDetector:
                 "for each collision pair"
             )
         room = CLUSTERED if cluster else 0
-        self._pairs = Pairs(objects, shapes.body[objects], restitution, friction)
         self._narrow = NarrowPhase(model, geometry)
-        self._active, self._changed = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-        self._arrays = DetectorArrays(
-            placement=self._narrow.placement,
+        self._arrays = allocate(
+            DetectorArrays,
+            {
+                "shapes": len(shapes.kind),
+                "pairs": count,
+                "corners": int(np.diff(shapes.loop).max(initial=0)),
+                "clustered": room,
+            },
             shapes=shapes,
-            pairs=self._pairs,
-            bounds=np.zeros((len(shapes.kind), 6)),
-            active=self._active,
-            near=np.zeros(count, np.int64),
-            changed=self._changed,
+            pairs=Pairs(objects, shapes.body[objects], restitution, friction),
+            planar=bool(planar),
+            cluster=float(cluster),
+            placement=self._narrow.placement,
             witness=self._narrow.witness,
             column=self._narrow.column,
-            planar=bool(planar),
-            work=Work.allocate(int(np.diff(shapes.loop).max(initial=0))),
-            cluster=float(cluster),
-            single=Sink.allocate(room),
-            order=np.zeros(room, np.int64),
-            member=np.zeros(room, np.int64),
+            **dict.fromkeys(("found", "sink", "rows")),  # see `_pack`
         )
+        self._single = allocate(Sink, {"contacts": room})
+        self._sink = allocate(Sink, {"contacts": 0})
         self._rows: ContactRows | None = None
-        self._sink = Sink.allocate(0)
 
     @property
     def dropped(self) -> int:
         """Contacts of the last detection that there was no row for; the deepest are kept."""
-        return int(self._sink.counts[1] + self._arrays.single.counts[1])
+        return int(self._sink.dropped[0] + self._single.dropped[0])
 
     def set_materials(self, restitution: np.ndarray, friction: np.ndarray) -> None:
         """Take other coefficients of the pairs, (P,) and (P, 2), from the next detection on."""
-        self._pairs.restitution[:], self._pairs.friction[:] = restitution, friction
+        pairs = self._arrays.pairs
+        pairs.restitution[:], pairs.friction[:] = restitution, friction
 
     def detect(self, data: pin.Data, margin: float, rows: ContactRows) -> None:
         """Fill `rows` with the contacts whose separation is less than `margin` [m].
@@ -160,17 +152,16 @@ class CollisionDetector:
             rows: filled, in axes of the world.
         """
         if rows is not self._rows:
-            self._rows, self._sink = rows, Sink.allocate(rows.capacity)
-            self._packed = Packed(Detection(self._arrays, self._sink, rows.arrays))
+            self._rows, self._sink = rows, allocate(Sink, {"contacts": rows.capacity})
+            self._packed = self._pack(self._sink, rows, self._arrays.cluster)
         rows.count = self._find(data, margin, self._packed)
 
     def deepest_overlap(self, data: pin.Data) -> Overlap | None:
         """The two shapes that overlap most, None if none do."""
         rows = ContactRows(1)  # the deepest contact is kept
-        alone = Detection(self._arrays._replace(cluster=0.0), Sink.allocate(1), rows.arrays)
-        if not self._find(data, 0.0, Packed(alone)):
+        if not self._find(data, 0.0, self._pack(allocate(Sink, {"contacts": 1}), rows, 0.0)):
             return None
-        first, second = self._pairs.objects[rows.wall[0]]
+        first, second = self._arrays.pairs.objects[rows.wall[0]]
         return Overlap(-float(rows.separation[0]), self._names[first], self._names[second])
 
     def check_start(self, data: pin.Data, allowed: float) -> None:
@@ -186,14 +177,19 @@ class CollisionDetector:
                 f"must be at most {allowed:g} m"
             )
 
+    def _pack(self, sink: Sink, rows: ContactRows, cluster: float) -> Packed:
+        """What kernels work on."""
+        found = self._single if cluster > 0.0 else sink
+        return Packed(self._arrays._replace(cluster=cluster, found=found, sink=sink, rows=rows.arrays))
+
     def _find(self, data: pin.Data, margin: float, packed: Packed) -> int:
         """Broad phase, coal where shapes are near that it measures, manifolds; returns the number of contacts."""
         narrow = self._narrow
         narrow.place(data)
         near, changes, measured, count = _search(packed, float(margin))
         if changes:
-            for pair in self._changed[:changes].tolist():
-                narrow.switch(pair, bool(self._active[pair]))
+            for pair in self._arrays.changed[:changes].tolist():
+                narrow.switch(pair, bool(self._arrays.active[pair]))
         if measured:
             narrow.measure()
             count = _write(packed, near, float(margin))
@@ -203,10 +199,7 @@ class CollisionDetector:
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _search(packed, margin):
     """As `find_near`; if there is nothing to measure, also as `_write`, whose result comes last."""
-    a = packed.arrays.arrays
-    near, changes, measured = find_near(
-        a.placement, a.shapes, a.pairs.objects, margin, a.bounds, a.active, a.near, a.changed
-    )
+    near, changes, measured = find_near(packed.arrays, margin)
     count = _write(packed, near, margin) if measured == 0 else 0
     return near, changes, measured, count
 
@@ -214,12 +207,8 @@ def _search(packed, margin):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _write(packed, near, margin):
     """Write the contacts of the first `near` near pairs into rows; returns how many."""
-    detection = packed.arrays
-    a, sink = detection.arrays, detection.sink
-    found = a.single if a.cluster > 0.0 else sink
-    fill_contacts(
-        a.near, near, a.placement, a.shapes, a.pairs.objects, a.witness, a.column, a.planar, margin, a.work, found
-    )
-    if a.cluster > 0.0:
-        merge_clusters(found, a.pairs.body, a.cluster, a.order, a.member, sink)
-    return write_rows(sink, a.pairs, detection.rows)
+    scene = packed.arrays
+    fill_contacts(scene, near, margin)
+    if scene.cluster > 0.0:
+        merge_clusters(scene)
+    return write_rows(scene)

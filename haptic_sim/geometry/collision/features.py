@@ -12,6 +12,8 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.records import record, shared
+
 HALFSPACE, POLYTOPE, SPHERE, CAPSULE, CYLINDER = range(5)
 COPLANAR = 1e-4  # [rad] between triangles that are one face
 
@@ -23,32 +25,31 @@ PAIRS, FEATURES = 1 << 22, 1 << (FEATURE_BITS - SORT_BITS)
 VERTEX, EDGE, FACE, OTHER = (sort * FEATURES for sort in range(4))
 
 
+@record
 class Shapes(NamedTuple):
-    """Features of G shapes, each in the axes of its own geometry object.
+    """Features of shapes, each in the axes of its own geometry object."""
 
-    Attributes:
-        kind: HALFSPACE, POLYTOPE, SPHERE, CAPSULE or CYLINDER, (G,) int64.
-        body: joint number of the body each belongs to, (G,) int64.
-        first: first vertex, face and edge of each, and behind the last, (G + 1, 3) int64.
-        size: radius, half length without caps, half diagonal of the bounding box [m], (G, 3).
-        box: centre and half extents of the bounding box [m]; of a half-space outward normal and offset, (G, 6).
-        vertices: (V, 3) [m].
-        faces: outward normal and offset of each, (F, 4).
-        loop: first place in `loops` of each face, (F + 1,) int64.
-        loops: vertex, and edge from it to the next vertex, anticlockwise seen from outside, (., 2) int64.
-        edges: their two vertices, (E, 2) int64.
-    """
-
-    kind: np.ndarray
-    body: np.ndarray
-    first: np.ndarray
-    size: np.ndarray
-    box: np.ndarray
-    vertices: np.ndarray
-    faces: np.ndarray
-    loop: np.ndarray
-    loops: np.ndarray
-    edges: np.ndarray
+    kind: np.ndarray = shared("HALFSPACE, POLYTOPE, SPHERE, CAPSULE or CYLINDER", "shapes", dtype=np.int64)
+    body: np.ndarray = shared("joint number of the body that it belongs to", "shapes", dtype=np.int64)
+    first: np.ndarray = shared(
+        "first vertex, face and edge of each, and behind the last", "shapes + 1", 3, dtype=np.int64
+    )
+    size: np.ndarray = shared(
+        "radius, half length without caps, half diagonal of the bounding box", "shapes", 3, unit="m"
+    )
+    box: np.ndarray = shared(
+        "centre and half extents of the bounding box; of a half-space outward normal and offset", "shapes", 6, unit="m"
+    )
+    vertices: np.ndarray = shared("vertices of all shapes", "vertices", 3, unit="m")
+    faces: np.ndarray = shared("outward normal and offset of the faces of all shapes", "faces", 4)
+    loop: np.ndarray = shared("first place in `loops` of each face, and behind the last", "faces + 1", dtype=np.int64)
+    loops: np.ndarray = shared(
+        "vertices of the faces anticlockwise seen from outside, each with the edge to the next vertex",
+        "corners",
+        2,
+        dtype=np.int64,
+    )
+    edges: np.ndarray = shared("two vertices of the edges of all shapes", "edges", 2, dtype=np.int64)
 
 
 def box_vertices(half: np.ndarray) -> np.ndarray:

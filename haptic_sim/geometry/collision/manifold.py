@@ -40,6 +40,7 @@ from haptic_sim.geometry.collision.regions import (
     FLAT_CAP,
     POLYGON,
     RIM,
+    Region,
     cap_facing,
     cap_on_cap,
     corners_of,
@@ -51,7 +52,7 @@ from haptic_sim.geometry.collision.regions import (
     segment_on,
     sides_of,
 )
-from haptic_sim.geometry.collision.sink import put
+from haptic_sim.geometry.collision.sink import Query, put
 from haptic_sim.vectors import act, along, column, cross, dot, length, minus, times, triple, turn, turn_back
 
 SNAP = math.cos(math.radians(2.0))  # between coal's normal and that of a face
@@ -64,37 +65,32 @@ WITNESS = OTHER + FEATURES - 1  # nearest point of a shape
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_contacts(near, count, placement, shapes, objects, witness, column_of_normal, planar, margin, work, sink):
-    """Fill `sink` with the contacts of the first `count` pairs in `near`.
+def fill_contacts(scene, count, margin):
+    """Fill `found` of a scene with the contacts of the first `count` pairs in `near`.
 
     Args:
-        near: pairs, (P,) int64.
-        count: how many of them.
-        placement: of the geometry objects, (G, 12).
-        shapes: a `Shapes`.
-        objects: first and second geometry object of each pair, (P, 2) int64.
-        witness, column_of_normal: coal's results, see `NarrowPhase`.
-        planar: whether all motion is in the x-y plane.
+        scene: `DetectorArrays`.
+        count: number of near pairs.
         margin: [m].
-        work, sink: of type `Work`, `Sink`.
     """
-    for k in range(3):
-        sink.counts[k] = 0
+    sink, shapes, objects = scene.found, scene.shapes, scene.pairs.objects
+    sink.used[0] = sink.dropped[0] = 0
     for i in range(count):
-        pair = near[i]
+        pair = scene.near[i]
         a, b = objects[pair, 0], objects[pair, 1]
-        sink.counts[2] = sink.counts[0]
+        sink.begin[0] = sink.used[0]
         if shapes.kind[a] == HALFSPACE:
-            _on_halfspace(placement, shapes, a, b, sink, pair, planar, margin, False)
+            _on_halfspace(scene, Query(pair, margin, False, 0.0), a, b)
         elif shapes.kind[b] == HALFSPACE:
-            _on_halfspace(placement, shapes, b, a, sink, pair, planar, margin, True)
+            _on_halfspace(scene, Query(pair, margin, True, 0.0), b, a)
         else:
-            _solids(placement, shapes, a, b, witness, column_of_normal, work, sink, pair, planar, margin)
+            _solids(scene, pair, margin, a, b)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _on_halfspace(placement, shapes, plane, g, sink, pair, planar, margin, swap):
+def _on_halfspace(scene, query, plane, g):
     """Contacts of shape g on a half-space."""
+    shapes, placement = scene.shapes, scene.placement
     n = turn(placement, plane, triple(shapes.box, plane))
     offset = shapes.box[plane, 3] + dot(n, column(placement, plane, 3))
     kind = shapes.kind[g]
@@ -103,26 +99,23 @@ def _on_halfspace(placement, shapes, plane, g, sink, pair, planar, margin, swap)
         first = shapes.first[g, 0]
         for v in range(first, shapes.first[g + 1, 0]):
             x = act(placement, g, triple(shapes.vertices, v))
-            put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, VERTEX + v - first)
+            put(scene, query, n, x, dot(n, x) - offset, FACE, VERTEX + v - first)
     elif kind == SPHERE:
         x = along(column(placement, g, 3), -r, n)
-        put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, RIM)
+        put(scene, query, n, x, dot(n, x) - offset, FACE, RIM)
     elif kind == CAPSULE:
         for end in range(2):
             x = act(placement, g, (0.0, 0.0, half if end == 0 else -half))
             x = along(x, -r, n)
-            put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, RIM + end)
+            put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + end)
     elif kind == CYLINDER:
         end, cosine = cap_facing(placement, g, times(-1.0, n))
         if cosine > FLAT_CAP:
-            rim_on(
-                n, math.inf, FACE, n, offset, shapes, placement, g, end,
-                sink, pair, planar, margin, swap, 0.0,
-            )  # fmt: skip
+            rim_on(scene, query, Region(DISC, n, offset, FACE, 0, n, math.inf), g, end)
         else:
             for rim in range(2):
                 x = rim_point(shapes, placement, g, rim, n)
-                put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, FACE, RIM + rim)
+                put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + rim)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -144,8 +137,9 @@ def _farthest(placement, shapes, g, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _nearest(placement, shapes, a, b, witness, pair, at):
+def _nearest(scene, pair, a, b):
     """Normal from a to b and their nearest points, from coal; where it has none, along an axis of a."""
+    shapes, placement, witness, at = scene.shapes, scene.placement, scene.witness, scene.column
     n = (witness[pair, at], witness[pair, at + 1], witness[pair, at + 2])
     p = (witness[pair, at + 3], witness[pair, at + 4], witness[pair, at + 5])
     q = (witness[pair, at + 6], witness[pair, at + 7], witness[pair, at + 8])
@@ -202,16 +196,18 @@ def _flattest(placement, shapes, a, b, n, face, cosine):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _solids(placement, shapes, a, b, witness, at, work, sink, pair, planar, margin):
+def _solids(scene, pair, margin, a, b):
     """Contacts of two shapes that are no half-spaces."""
-    n, p, q = _nearest(placement, shapes, a, b, witness, pair, at)
+    shapes, placement, sink, edges = scene.shapes, scene.placement, scene.found, scene.manifold.edges
+    n, p, q = _nearest(scene, pair, a, b)
     s = dot(n, minus(q, p))
     if not s < margin:
         return
-    if shapes.kind[a] == SPHERE or shapes.kind[b] == SPHERE:
-        put(sink, pair, planar, margin, False, n, q, s, WITNESS, WITNESS)
-        return
     tolerance = BORDER * min(shapes.size[a, 2], shapes.size[b, 2])
+    query = Query(pair, margin, False, tolerance)
+    if shapes.kind[a] == SPHERE or shapes.kind[b] == SPHERE:
+        put(scene, query, n, q, s, WITNESS, WITNESS)
+        return
     face_a, cosine_a = _flat(placement, shapes, a, n)
     face_b, cosine_b = _flat(placement, shapes, b, times(-1.0, n))
     larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
@@ -228,47 +224,44 @@ def _solids(placement, shapes, a, b, witness, at, work, sink, pair, planar, marg
         if flat:
             face_a, face_b = grazed_a, grazed_b
     if flat:
-        before = sink.counts[0]
+        before = sink.used[0]
         if of_a:
-            found = _above(placement, shapes, a, face_a, b, work, sink, pair, planar, margin, False, tolerance)
+            found = _above(scene, query, a, face_a, b)
         else:
-            found = _above(placement, shapes, b, face_b, a, work, sink, pair, planar, margin, True, tolerance)
+            found = _above(scene, Query(pair, margin, True, tolerance), b, face_b, a)
         if found > 0:
             # deep in each other, the face that lies opposite need not be where the shapes overlap most
             deepest = math.inf
-            for i in range(before, sink.counts[0]):
-                deepest = min(deepest, sink.value[i, 6])
-            if before < sink.counts[0] and deepest > s + SHALLOWER * abs(s) + tolerance:
-                put(sink, pair, planar, margin, False, n, q, s, WITNESS, WITNESS)
+            for i in range(before, sink.used[0]):
+                deepest = min(deepest, sink.separation[i])
+            if before < sink.used[0] and deepest > s + SHALLOWER * abs(s) + tolerance:
+                put(scene, query, n, q, s, WITNESS, WITNESS)
             return
-    first_a = _edges_near(placement, shapes, a, p, tolerance, work.edges, 0)
-    first_b = _edges_near(placement, shapes, b, q, tolerance, work.edges, 1)
-    if _side_by_side(placement, shapes, a, b, n, work, first_a, first_b, sink, pair, planar, margin, tolerance):
+    lines_a = _edges_near(placement, shapes, a, p, tolerance, edges, 0)
+    lines_b = _edges_near(placement, shapes, b, q, tolerance, edges, 1)
+    if _side_by_side(scene, query, a, b, n, lines_a, lines_b):
         return
     code_a = code_b = WITNESS
     if shapes.kind[a] == POLYTOPE and shapes.kind[b] == POLYTOPE:
-        code_a, code_b = EDGE + work.edges[0, 0] - shapes.first[a, 2], EDGE + work.edges[1, 0] - shapes.first[b, 2]
-    put(sink, pair, planar, margin, False, n, q, s, code_a, code_b)
+        code_a, code_b = EDGE + edges[0, 0] - shapes.first[a, 2], EDGE + edges[1, 0] - shapes.first[b, 2]
+    put(scene, query, n, q, s, code_a, code_b)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _above(placement, shapes, a, face, b, work, sink, pair, planar, margin, swap, tolerance):
+def _above(scene, query, a, face, b):
     """Contacts of shape b above a face or cap of shape a; returns how many."""
+    shapes, placement, work = scene.shapes, scene.placement, scene.manifold
     kind = shapes.kind[b]
     if shapes.kind[a] == POLYTOPE:
         n = turn(placement, a, triple(shapes.faces, face))
         offset = shapes.faces[face, 3] + dot(n, column(placement, a, 3))
         if kind == POLYTOPE:
-            return face_on_face(
-                shapes, placement, a, face, n, offset, b, work, sink, pair, planar, margin, swap, tolerance
-            )
-        region, feature = POLYGON, FACE + face - shapes.first[a, 1]
+            return face_on_face(scene, query, a, face, n, offset, b)
+        kind_a, feature = POLYGON, FACE + face - shapes.first[a, 1]
         centre, radius = n, 0.0
         end, cosine = cap_facing(placement, b, times(-1.0, n))
         if kind == CYLINDER and cosine > FLAT_CAP:
-            return polygon_and_cap(
-                shapes, placement, a, face, b, end, False, n, work, sink, pair, planar, margin, swap, tolerance
-            )
+            return polygon_and_cap(scene, query, a, face, b, end, False, n)
         sides = corners_of(shapes, placement, a, face, work)
         sides_of(work, sides, n)
     else:
@@ -277,23 +270,16 @@ def _above(placement, shapes, a, face, b, work, sink, pair, planar, margin, swap
         end, cosine = cap_facing(placement, b, times(-1.0, n))
         if kind == POLYTOPE:
             other, _ = facing(shapes, placement, b, times(-1.0, n))
-            return polygon_and_cap(
-                shapes, placement, b, other, a, face, True, n, work, sink, pair, planar, margin, swap, tolerance
-            )
+            return polygon_and_cap(scene, query, b, other, a, face, True, n)
         if kind == CYLINDER and cosine > FLAT_CAP:
-            return cap_on_cap(
-                shapes, placement, a, face, b, end, n, offset, sink, pair, planar, margin, swap, tolerance
-            )
-        region, feature, sides = DISC, CAP + face, 0
+            return cap_on_cap(scene, query, a, face, b, end, n, offset)
+        kind_a, feature, sides = DISC, CAP + face, 0
         centre, radius = along(column(placement, a, 3), shapes.size[a, 1], n), shapes.size[a, 0]
     if kind == CAPSULE:
         x0, x1, r = _axis_end(placement, shapes, b, 0), _axis_end(placement, shapes, b, 1), shapes.size[b, 0]
     else:
         x0, x1, r = rim_point(shapes, placement, b, 0, n), rim_point(shapes, placement, b, 1, n), 0.0
-    return segment_on(
-        region, work, sides, centre, radius, feature, n, offset, x0, x1, r, sink, pair, planar, margin, swap,
-        tolerance,
-    )  # fmt: skip
+    return segment_on(scene, query, Region(kind_a, n, offset, feature, sides, centre, radius), x0, x1, r)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -337,10 +323,11 @@ def _line(placement, shapes, g, edge):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _side_by_side(placement, shapes, a, b, n, work, lines_a, lines_b, sink, pair, planar, margin, tolerance):
+def _side_by_side(scene, query, a, b, n, lines_a, lines_b):
     """Contacts at both ends of where two parallel lines square to n lie side by side; whether there are any."""
+    shapes, placement, edges, tolerance = scene.shapes, scene.placement, scene.manifold.edges, query.tolerance
     for i in range(lines_a):
-        edge_a = work.edges[0, i]
+        edge_a = edges[0, i]
         a0, a1, r_a = _line(placement, shapes, a, edge_a)
         u = minus(a1, a0)
         size = length(u)
@@ -352,7 +339,7 @@ def _side_by_side(placement, shapes, a, b, n, work, lines_a, lines_b, sink, pair
             continue
         across = times(1.0 / length(across), across)
         for j in range(lines_b):
-            edge_b = work.edges[1, j]
+            edge_b = edges[1, j]
             b0, b1, r_b = _line(placement, shapes, b, edge_b)
             v = minus(b1, b0)
             if length(cross(u, v)) > PARALLEL * length(v) or abs(dot(n, v)) > ACROSS * length(v):
@@ -381,7 +368,7 @@ def _side_by_side(placement, shapes, a, b, n, work, lines_a, lines_b, sink, pair
                 s = dot(normal, minus(x, along(a0, t, u))) - r_a - r_b
                 # the far end of the line of a has the edge's second number
                 code = code_a + end * (FEATURES // 2) if code_a != WITNESS else WITNESS - 1 + end
-                found += put(sink, pair, planar, margin, False, normal, along(x, -r_b, normal), s, code, code_b)
+                found += put(scene, query, normal, along(x, -r_b, normal), s, code, code_b)
             if found > 0:
                 return True
     return False

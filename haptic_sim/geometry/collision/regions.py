@@ -19,6 +19,7 @@ import numpy as np
 
 from haptic_sim.geometry.collision.features import EDGE, FACE, OTHER, VERTEX
 from haptic_sim.geometry.collision.sink import put
+from haptic_sim.records import array, record
 from haptic_sim.vectors import (
     act,
     along,
@@ -45,32 +46,30 @@ RIM, FIXED, CAP, CROSSING = OTHER, OTHER + 2, OTHER + 16, OTHER + 32
 POLYGON, DISC = 0, 1
 
 
-class Work(NamedTuple):
-    """Memory for manifolds of shapes whose faces have up to m corners.
+@record
+class ManifoldMemory(NamedTuple):
+    """Memory for manifolds of shapes whose faces have up to so many corners.
 
-    Attributes:
-        polygon: two polygons, (2, 2 m + 4, 3).
-        code: of their corners, feature of the reference, of the incident shape, and the edge to the next corner: an
-            edge of the incident shape, or -1 - i for side i of the reference, (2, 2 m + 4, 3) int64.
-        sides: outward normal and offset of the planes through the edges of a region, (m, 4).
-        edges: edges near a witness point, (2, 8) int64.
+    A corner of a polygon has as codes the feature of the reference, that of the incident shape, and the edge to the
+    next corner: an edge of the incident shape, or -1 - i for side i of the reference.
     """
 
-    polygon: np.ndarray
-    code: np.ndarray
-    sides: np.ndarray
-    edges: np.ndarray
+    polygon: np.ndarray = array("corners of two polygons", 2, "2 * corners + 4", 3, unit="m")
+    code: np.ndarray = array("codes of these corners", 2, "2 * corners + 4", 3, dtype=np.int64)
+    sides: np.ndarray = array("outward normal and offset of the planes through a region's edges", "max(corners, 1)", 4)
+    edges: np.ndarray = array("edges near a witness point, of both shapes", 2, 8, dtype=np.int64)
 
-    @classmethod
-    def allocate(cls, corners: int) -> Work:
-        """Memory for faces of up to so many corners."""
-        room = 2 * corners + 4
-        return cls(
-            np.zeros((2, room, 3)),
-            np.zeros((2, room, 3), np.int64),
-            np.zeros((max(corners, 1), 4)),
-            np.zeros((2, 8), np.int64),
-        )
+
+class Region(NamedTuple):
+    """A flat region in the plane n . x = offset, in registers of kernels: a POLYGON or a DISC."""
+
+    kind: int
+    n: tuple[float, float, float]  # unit normal
+    offset: float  # [m]
+    feature: int
+    sides: int  # of a polygon, in `ManifoldMemory.sides`
+    centre: tuple[float, float, float]  # of a disc [m]
+    radius: float  # of a disc, infinite: the whole plane [m]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -191,13 +190,14 @@ def _clip(shapes, g, face, work, m, sides, tolerance):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def face_on_face(shapes, placement, a, face, n, offset, b, work, sink, pair, planar, margin, swap, tolerance):
+def face_on_face(scene, query, a, face, n, offset, b):
     """Contacts of the face of polytope b that faces -n best, above `face` of polytope a, whose normal is n."""
+    shapes, placement, work = scene.shapes, scene.placement, scene.manifold
     other, _ = facing(shapes, placement, b, times(-1.0, n))
     sides = corners_of(shapes, placement, a, face, work)
     sides_of(work, sides, n)
     m = corners_of(shapes, placement, b, other, work)
-    source, m = _clip(shapes, a, face, work, m, sides, tolerance)
+    source, m = _clip(shapes, a, face, work, m, sides, query.tolerance)
     found = 0
     for k in range(m):
         reference, incident = work.code[source, k, 0], work.code[source, k, 1]
@@ -206,37 +206,17 @@ def face_on_face(shapes, placement, a, face, n, offset, b, work, sink, pair, pla
         if incident == FACE:
             incident += other - shapes.first[b, 1]
         x = corner(work.polygon, source, k)
-        found += put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, reference, incident)
+        found += put(scene, query, n, x, dot(n, x) - offset, reference, incident)
     return found
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def segment_on(
-    region,
-    work,
-    sides,
-    centre,
-    radius,
-    feature,
-    n,
-    offset,
-    x0,
-    x1,
-    r,
-    sink,
-    pair,
-    planar,
-    margin,
-    swap,
-    tolerance,
-):
-    """Contacts of a segment of thickness r above a region in the plane n . x = offset.
-
-    The region is a POLYGON with so many `sides`, or a DISC about `centre`; `feature` is its feature.
-    """
+def segment_on(scene, query, region, x0, x1, r):
+    """Contacts of a segment of thickness r above a region."""
+    work, n, tolerance = scene.manifold, region.n, query.tolerance
     low, high = 0.0, 1.0
-    if region == POLYGON:
-        for k in range(sides):
+    if region.kind == POLYGON:
+        for k in range(region.sides):
             side = triple(work.sides, k)
             d0, d1 = dot(side, x0) - work.sides[k, 3], dot(side, x1) - work.sides[k, 3]
             if d0 > tolerance and d1 > tolerance:
@@ -246,8 +226,8 @@ def segment_on(
             elif d1 > tolerance:
                 high = min(high, max(d0 / (d0 - d1), 0.0))
     else:
-        u, e = minus(x0, centre), minus(x1, x0)
-        low, high = crossings(along(u, -dot(n, u), n), along(e, -dot(n, e), n), radius + tolerance)
+        u, e = minus(x0, region.centre), minus(x1, x0)
+        low, high = crossings(along(u, -dot(n, u), n), along(e, -dot(n, e), n), region.radius + tolerance)
         low, high = max(low, 0.0), min(high, 1.0)
     if not low <= high:
         return 0
@@ -257,7 +237,7 @@ def segment_on(
         if end == 1 and (high - low) * length(e) <= tolerance:
             break  # one point
         x = along(along(x0, low if end == 0 else high, e), -r, n)
-        found += put(sink, pair, planar, margin, swap, n, x, dot(n, x) - offset, feature, RIM + end)
+        found += put(scene, query, n, x, dot(n, x) - region.offset, region.feature, RIM + end)
     return found
 
 
@@ -301,37 +281,34 @@ def cap_facing(placement, g, d):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def rim_on(centre, radius, feature, n, offset, shapes, placement, g, end, sink, pair, planar, margin, swap, tolerance):
-    """Contacts of the rim of a cylinder's cap above a disc or, if its radius is infinite, a plane.
-
-    They are four fixed points, and the lowest if it is lower.
-    """
+def rim_on(scene, query, region, g, end):
+    """Contacts of the rim of a cap of cylinder g above a disc: four fixed points, and the lowest if it is lower."""
+    shapes, placement, n = scene.shapes, scene.placement, region.n
     lowest = rim_point(shapes, placement, g, end, n)
     least = math.inf
     found = 0
     for j in range(5):
         x = lowest if j == 4 else fixed_point(shapes, placement, g, end, j)
-        s = dot(n, x) - offset
-        u = minus(x, centre)
-        if length(along(u, -dot(n, u), n)) > radius + tolerance:
+        s = dot(n, x) - region.offset
+        u = minus(x, region.centre)
+        if length(along(u, -dot(n, u), n)) > region.radius + query.tolerance:
             continue
         if j == 4 and not s < least - LOWER * shapes.size[g, 0]:
             continue
         least = min(least, s)
         code = RIM + end if j == 4 else FIXED + 4 * end + j
-        found += put(sink, pair, planar, margin, swap, n, x, s, feature, code)
+        found += put(scene, query, n, x, s, region.feature, code)
     return found
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def polygon_and_cap(
-    shapes, placement, g, face, c, end, cap_is_reference, n, work, sink, pair, planar, margin, swap, tolerance
-):
+def polygon_and_cap(scene, query, g, face, c, end, cap_is_reference, n):
     """Contacts where the face of polytope g and the cap of cylinder c lie above each other along n.
 
     The corners of the common region: corners of the face above the cap, crossings of its edges with the rim, and
     four fixed points of the rim that are above the face. n points from the reference to the other.
     """
+    shapes, placement, work, tolerance = scene.shapes, scene.placement, scene.manifold, query.tolerance
     m = corners_of(shapes, placement, g, face, work)
     sides_of(work, m, n)
     axis = column(placement, c, 2)
@@ -362,9 +339,9 @@ def polygon_and_cap(
             z = along(x, t, e)
             s = h + t * rise
             if cap_is_reference:
-                found += put(sink, pair, planar, margin, swap, n, z, -s, cap_code, face_code)
+                found += put(scene, query, n, z, -s, cap_code, face_code)
             else:
-                found += put(sink, pair, planar, margin, swap, n, along(z, s, n), s, face_code, cap_code)
+                found += put(scene, query, n, along(z, s, n), s, face_code, cap_code)
     up = turn(placement, g, triple(shapes.faces, face))
     steep = dot(n, up)
     if abs(steep) < 0.1:
@@ -375,9 +352,9 @@ def polygon_and_cap(
             h = -dot(minus(y, corner(work.polygon, 0, 0)), up) / steep  # y + h n on the face
             reference, incident = FACE + face - shapes.first[g, 1], FIXED + 4 * end + j
             if cap_is_reference:
-                found += put(sink, pair, planar, margin, swap, n, along(y, h, n), h, incident, reference)
+                found += put(scene, query, n, along(y, h, n), h, incident, reference)
             else:
-                found += put(sink, pair, planar, margin, swap, n, y, -h, reference, incident)
+                found += put(scene, query, n, y, -h, reference, incident)
     if not cap_is_reference:  # the rim's lowest point, where it is above the face
         y = rim_point(shapes, placement, c, end, n)
         s = dot(n, minus(y, corner(work.polygon, 0, 0)))
@@ -386,24 +363,22 @@ def polygon_and_cap(
             if not s < dot(n, minus(z, corner(work.polygon, 0, 0))) - LOWER * radius:
                 return found
         if above(work, m, y, tolerance):
-            found += put(sink, pair, planar, margin, swap, n, y, s, FACE + face - shapes.first[g, 1], RIM + end)
+            found += put(scene, query, n, y, s, FACE + face - shapes.first[g, 1], RIM + end)
     return found
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def cap_on_cap(shapes, placement, a, end_a, b, end_b, n, offset, sink, pair, planar, margin, swap, tolerance):
+def cap_on_cap(scene, query, a, end_a, b, end_b, n, offset):
     """Contacts of two caps that lie above each other along n, the normal of the cap of a.
 
     Rim points of b above a; if part of b's rim is not above a, rim points of a below b, and where the rims cross.
     """
+    shapes, placement, tolerance = scene.shapes, scene.placement, query.tolerance
     n_b = times(1.0 if end_b == 0 else -1.0, column(placement, b, 2))
     centre_a = along(column(placement, a, 3), shapes.size[a, 1], n)
     centre_b = along(column(placement, b, 3), shapes.size[b, 1], n_b)
     r_a, r_b = shapes.size[a, 0], shapes.size[b, 0]
-    found = rim_on(
-        centre_a, r_a, CAP + end_a, n, offset, shapes, placement, b, end_b,
-        sink, pair, planar, margin, swap, tolerance,
-    )  # fmt: skip
+    found = rim_on(scene, query, Region(DISC, n, offset, CAP + end_a, 0, centre_a, r_a), b, end_b)
     u = minus(centre_b, centre_a)
     u = along(u, -dot(n, u), n)
     e = length(u)
@@ -427,5 +402,5 @@ def cap_on_cap(shapes, placement, a, end_a, b, end_b, n, offset, sink, pair, pla
         y = along(x, h, n)
         if j < 4 and length(minus(y, centre_b)) > r_b + tolerance:
             continue
-        found += put(sink, pair, planar, margin, swap, n, y, h, code, CAP + end_b)
+        found += put(scene, query, n, y, h, code, CAP + end_b)
     return found

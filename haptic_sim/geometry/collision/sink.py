@@ -8,75 +8,69 @@ import numba
 import numpy as np
 
 from haptic_sim.geometry.collision.features import FEATURE_BITS
+from haptic_sim.records import array, record, shared
 from haptic_sim.vectors import dot, times
 
 COINCIDENT = 1e-8  # [m] points of a pair that are one in the plane
 
 
+@record
 class Pairs(NamedTuple):
-    """The pairs of shapes.
+    """The pairs of shapes that may touch."""
 
-    Attributes:
-        objects: first (A) and second (B) geometry object, (P, 2) int64.
-        body: their joints, (P, 2) int64.
-        restitution: coefficient, (P,).
-        friction: static and kinetic coefficient, (P, 2).
-    """
-
-    objects: np.ndarray
-    body: np.ndarray
-    restitution: np.ndarray
-    friction: np.ndarray
+    objects: np.ndarray = shared("first (A) and second (B) geometry object", "pairs", 2, dtype=np.int64)
+    body: np.ndarray = shared("their joints", "pairs", 2, dtype=np.int64)
+    restitution: np.ndarray = shared("coefficient of restitution", "pairs")
+    friction: np.ndarray = shared("static and kinetic coefficient of friction", "pairs", 2)
 
 
+@record
 class Sink(NamedTuple):
-    """A list of contacts for kernels.
+    """A list of contacts, for kernels; the first used[0] count."""
 
-    Few arrays: reference counts of nine made `put` three times as slow.
+    id: np.ndarray = array("identity", "contacts", dtype=np.int64)
+    pair: np.ndarray = array("pair of shapes", "contacts", dtype=np.int64)
+    point: np.ndarray = array("contact point of B", "contacts", 3, unit="m")
+    normal: np.ndarray = array("unit normal from A to B", "contacts", 3)
+    separation: np.ndarray = array("distance along the normal, negative where they overlap", "contacts", unit="m")
+    used: np.ndarray = array("contacts in use", 1, dtype=np.int64)
+    dropped: np.ndarray = array("contacts that there was no room for", 1, dtype=np.int64)
+    begin: np.ndarray = array("first contact of the pair at work", 1, dtype=np.int64)
 
-    Attributes:
-        id: identity and pair of each, (C, 2) int64.
-        value: point of B [m], normal, separation [m], (C, 7).
-        counts: contacts in use, contacts dropped, first contact of the pair at work, (3,) int64.
-    """
 
-    id: np.ndarray
-    value: np.ndarray
-    counts: np.ndarray
+class Query(NamedTuple):
+    """What contacts of a pair of shapes are looked for; numbers, which kernels pass in registers."""
 
-    @classmethod
-    def allocate(cls, capacity: int) -> Sink:
-        """Room for so many contacts."""
-        return cls(np.zeros((capacity, 2), np.int64), np.zeros((capacity, 7)), np.zeros(3, np.int64))
+    pair: int  # its number
+    margin: float  # [m] contacts nearer than this are found
+    swap: bool  # whether the reference is the pair's second shape
+    tolerance: float  # [m] at borders
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def free_place(sink, separation):
     """A place for a contact of that separation: a new one, or that of the shallowest contact; -1 if this is it."""
-    count = sink.counts[0]
+    count = sink.used[0]
     if count < sink.id.shape[0]:
-        sink.counts[0] = count + 1
+        sink.used[0] = count + 1
         return count
-    sink.counts[1] += 1
+    sink.dropped[0] += 1
     shallowest = -1
     most = separation
     for i in range(count):
-        if sink.value[i, 6] > most:
-            most = sink.value[i, 6]
+        if sink.separation[i] > most:
+            most = sink.separation[i]
             shallowest = i
     return shallowest
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def put(sink, pair, planar, margin, swap, n, x, s, reference, incident):
+def put(scene, query, n, x, s, reference, incident):
     """Add a contact between a reference plane and a point of an incident shape, if nearer than the margin.
 
     Args:
-        sink: a `Sink`.
-        pair: number of the pair.
-        planar: whether to put the contact into the x-y plane.
-        margin: [m].
-        swap: whether the reference is the pair's second shape.
+        scene: `DetectorArrays`; the contact goes to `found`, in a planar world into the x-y plane.
+        query: `Query`.
         n: unit normal from the reference to the incident shape.
         x: point of the incident shape [m].
         s: separation of x from the reference plane [m].
@@ -85,57 +79,57 @@ def put(sink, pair, planar, margin, swap, n, x, s, reference, incident):
     Returns:
         1 if it is nearer than the margin, else 0.
     """
-    if not s < margin:
+    if not s < query.margin:
         return 0
+    sink, pair = scene.found, query.pair
     first, second = reference, incident
     point, normal = x, n
-    if swap:
+    if query.swap:
         first, second = incident, reference
         point = (x[0] - s * n[0], x[1] - s * n[1], x[2] - s * n[2])
         normal = (-n[0], -n[1], -n[2])
     identity = (pair << (2 * FEATURE_BITS)) | (first << FEATURE_BITS) | second
-    ids, value = sink.id, sink.value
-    if planar:
+    if scene.planar:
         point = (point[0], point[1], 0.0)
         normal = (normal[0], normal[1], 0.0)
         square = dot(normal, normal)
         if not square > 1e-6:
             return 0  # one lies on top of the other
         normal = times(1.0 / np.sqrt(square), normal)
-        begin = sink.counts[2] if sink.counts[1] == 0 else 0
-        for i in range(begin, sink.counts[0]):
+        begin = sink.begin[0] if sink.dropped[0] == 0 else 0
+        for i in range(begin, sink.used[0]):
             if (
-                ids[i, 1] == pair
-                and abs(value[i, 0] - point[0]) < COINCIDENT
-                and abs(value[i, 1] - point[1]) < COINCIDENT
+                sink.pair[i] == pair
+                and abs(sink.point[i, 0] - point[0]) < COINCIDENT
+                and abs(sink.point[i, 1] - point[1]) < COINCIDENT
             ):
-                ids[i, 0] = min(ids[i, 0], identity)
-                value[i, 6] = min(value[i, 6], s)
+                sink.id[i] = min(sink.id[i], identity)
+                sink.separation[i] = min(sink.separation[i], s)
                 return 1
     i = free_place(sink, s)
     if i >= 0:
-        ids[i, 0], ids[i, 1] = identity, pair
-        value[i, 0], value[i, 1], value[i, 2] = point
-        value[i, 3], value[i, 4], value[i, 5] = normal
-        value[i, 6] = s
+        sink.id[i], sink.pair[i], sink.separation[i] = identity, pair, s
+        sink.point[i, 0], sink.point[i, 1], sink.point[i, 2] = point
+        sink.normal[i, 0], sink.normal[i, 1], sink.normal[i, 2] = normal
     return 1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def write_rows(sink, pairs, rows):
-    """Copy the contacts of a sink into the arrays of rows; returns how many."""
-    count = sink.counts[0]
+def write_rows(scene):
+    """Copy the contacts in `sink` into `rows`; returns how many."""
+    sink, pairs, rows = scene.sink, scene.pairs, scene.rows
+    count = sink.used[0]
     for i in range(count):
-        pair = sink.id[i, 1]
-        rows.id[i] = sink.id[i, 0]
+        pair = sink.pair[i]
+        rows.id[i] = sink.id[i]
         rows.wall[i] = pair
-        rows.separation[i] = sink.value[i, 6]
+        rows.separation[i] = sink.separation[i]
         rows.velocity[i] = 0.0
         rows.restitution[i] = pairs.restitution[pair]
         for k in range(2):
             rows.body[i, k] = pairs.body[pair, k]
             rows.friction[i, k] = pairs.friction[pair, k]
         for k in range(3):
-            rows.point[i, k] = sink.value[i, k]
-            rows.normal[i, k] = sink.value[i, 3 + k]
+            rows.point[i, k] = sink.point[i, k]
+            rows.normal[i, k] = sink.normal[i, k]
     return count
