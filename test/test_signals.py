@@ -29,18 +29,17 @@ def stamps() -> dict[str, int]:
 @pytest.mark.parametrize("mode", ["offline", "lockstep", "realtime"])
 @pytest.mark.parametrize("number", list(SAID))
 def test_a_start_can_be_ended_at_any_instant(tmp_path: Path, mode: str, number: signal.Signals) -> None:
-    instants = random.Random(f"{mode} {number}")
     before = stamps()
-    for trial in range(2):
-        command = [LAUNCHER, "run", "corner_peg", "--mode", mode, "--duration", "3000", "--out", f"out{trial}"]
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True)
-        time.sleep(instants.uniform(0.0, 2.0))  # an instant, not a wait for something
-        process.send_signal(number)
-        _, err = process.communicate(timeout=DEADLINE)
-        # Before Python runs its first instruction, the kernel ends it: for a shell, the status is the same.
-        assert process.returncode in (128 + number, -number), err
-        closed = re.fullmatch(r"haptics: trial closed: interrupted, \d+ ticks; writing samples and page \(.*\)\n", err)
-        assert err in ("", SAID[number] + "\n") or closed  # one line, at most
+    settings = ("--mode", mode, "--duration", "3000", "--set", "analysis=trial")
+    command = [LAUNCHER, "run", "corner_peg", *settings, "--out", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True)
+    time.sleep(random.Random(f"{mode} {number}").uniform(0.0, 2.0))  # an instant, not a wait for something
+    process.send_signal(number)
+    _, err = process.communicate(timeout=DEADLINE)
+    # Before Python runs its first instruction, the kernel ends it: for a shell, the status is the same.
+    assert process.returncode in (128 + number, -number), err
+    closed = re.fullmatch(r"haptics: trial closed: interrupted, \d+ ticks; writing samples and page \(.*\)\n", err)
+    assert err in ("", SAID[number] + "\n") or closed  # one line, at most
     assert stamps() == before
 
 
