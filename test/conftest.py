@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import re
@@ -11,11 +12,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import haptic_bench
+from haptic_bench.commands import command_line
 
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
@@ -34,6 +38,7 @@ def _ros_domain() -> int:
     return random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(range(40, 100), 60)[int(worker) % 60]
 
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles all our sources
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())
 
@@ -54,6 +59,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("graph")
             if again:
                 item.add_marker(pytest.mark.flaky(reruns=1))
+    items.sort(
+        key=lambda item: item.get_closest_marker("graph") is None
+    )  # the longest: at the end no core waits for one
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -91,8 +99,27 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.01)
 
 
+class Answer(NamedTuple):
+    """What a command returned and said."""
+
+    status: int
+    out: str
+    err: str
+
+
+def answer(*arguments: str) -> Answer:
+    """Of `haptics ARGUMENTS` in this process, which spares the start of another."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            status = command_line.main(arguments)
+        except SystemExit as exit_:  # argparse
+            status = int(exit_.code or 0)
+    return Answer(status, out.getvalue(), err.getvalue())
+
+
 class Haptics:
-    """The command line as a process."""
+    """The command line as a process, for what a process is needed for: `answer` is quicker."""
 
     def __init__(self, *arguments: str, cwd: Path):
         self.process = subprocess.Popen(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import rclpy
-from conftest import processes_of, wait_until
+from conftest import Haptics, answer, processes_of, wait_until
 from lifecycle_msgs.srv import GetState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters
@@ -164,6 +164,16 @@ def kill(out: Path, node: str) -> None:
     """Kill a node of the trial in `out`."""
     (victim,) = [pid for pid in processes_of(str(out)) if pid in processes_of(f"__node:={node} ")]
     os.kill(victim, signal.SIGKILL)
+
+
+def check_lockstep_is_offline(haptics: Callable[..., Haptics], folder: Path, *arguments: str) -> None:
+    """A run in lockstep, in `folder`/lockstep, leaves what the same run does offline."""
+    lockstep, offline = folder / "lockstep", folder / "offline"
+    run = haptics("run", *arguments, "--mode", "lockstep", "--out", str(lockstep))
+    done = answer("run", *arguments, "--mode", "offline", "--out", str(offline))
+    assert done.status == 0, done.err
+    assert run.wait() == 0, run.err
+    check_same_bits(lockstep, offline)
 
 
 def check_same_bits(out: Path, offline: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Haptics, processes_of, wait_until
+from conftest import Haptics, answer, processes_of, wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -16,6 +16,7 @@ pytest.register_assert_rewrite("graph_checks")
 import graph_checks as graph  # noqa: E402
 from graph_checks import started, topics  # noqa: E402
 
+LONG = ("--duration", "3000", "--set", "analysis=trial")
 DOOR = """
 duration: 0.4
 rate: 500
@@ -59,9 +60,10 @@ def test_the_graph_gives_the_bits_of_an_offline_run(
     if which != "incline":
         name = str(tmp_path / "door.yaml")
         Path(name).write_text(DOOR, encoding="utf-8")
-    for one in (mode, "offline"):
-        run = haptics("run", name, "--mode", one, "--duration", "0.4", "--out", str(tmp_path / one))
-        assert run.wait() == 0, run.err
+    arguments = ("run", name, "--duration", "0.4", "--set", "analysis=trial")
+    run = haptics(*arguments, "--mode", mode, "--out", str(tmp_path / mode))
+    done = answer(*arguments, "--mode", "offline", "--out", str(tmp_path / "offline"))
+    assert (run.wait(), done.status) == (0, 0), run.err + done.err
     assert nodes_of(tmp_path / mode) == ["environment", "recorder"]
     if mode == "lockstep":
         graph.check_same_bits(tmp_path / mode, tmp_path / "offline")
@@ -78,19 +80,19 @@ def test_the_graph_gives_the_bits_of_an_offline_run(
         "trial_events",
         "world_state",
     }
-    verify = haptics("replay", str(tmp_path / mode), "--verify")
-    assert verify.wait() == 0, verify.out + verify.err
+    verify = answer("replay", str(tmp_path / mode), "--verify")
+    assert verify.status == 0, verify.out + verify.err
 
 
-def test_offline_is_the_default(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    run = haptics("run", "incline", "--duration", "0.05", "--out", str(tmp_path / "out"))
-    assert run.wait() == 0, run.err
+def test_offline_is_the_default(tmp_path: Path) -> None:
+    run = answer("run", "incline", "--duration", "0.05", "--out", str(tmp_path / "out"))
+    assert run.status == 0, run.err
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["mode"] == "offline"
 
 
 def test_ctrl_c_closes_the_bag(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run = haptics("run", "incline", "--mode", "lockstep", "--duration", "3000", "--out", str(out))
+    run = haptics("run", "incline", "--mode", "lockstep", *LONG, "--out", str(out))
     wait_until(started(out), "the first chunk")
     run.interrupt()
     assert run.wait() == 130, run.err
@@ -103,7 +105,7 @@ def test_ctrl_c_closes_the_bag(haptics: Callable[..., Haptics], tmp_path: Path) 
 @pytest.mark.parametrize("node", ["environment", "recorder"])
 def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path: Path, node: str) -> None:
     out = tmp_path / "out"
-    run = haptics("run", "incline", "--mode", "lockstep", "--duration", "3000", "--out", str(out))
+    run = haptics("run", "incline", "--mode", "lockstep", *LONG, "--out", str(out))
     wait_until(started(out), "the first chunk")
     graph.kill(out, node)
     assert run.wait() == 1

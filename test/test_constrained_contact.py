@@ -8,7 +8,7 @@ from pathlib import Path
 import graph_checks as graph
 import numpy as np
 import pytest
-from conftest import Haptics
+from conftest import Haptics, answer
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
@@ -90,18 +90,17 @@ def test_a_scene_without_constraints_is_refused() -> None:
 
 
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    for mode in ("lockstep", "offline"):
-        done = haptics("run", "constrained_contact", "--mode", mode, "--duration", "1.8", "--out", str(tmp_path / mode))
-        assert done.wait() == 0, done.err
-    graph.check_same_bits(tmp_path / "lockstep", tmp_path / "offline")
+    graph.check_lockstep_is_offline(
+        haptics, tmp_path, "constrained_contact", "--duration", "1.8", "--set", "analysis=trial"
+    )
 
 
-def test_constraints_that_cannot_be_met_end_with_2_and_their_name(haptics: Callable[..., Haptics]) -> None:
+def test_constraints_that_cannot_be_met_end_with_2_and_their_name() -> None:
     circle = "scene.constraints.circle"
     settings = ["--set", f"{circle}.active=null", "--set", f"{circle}.radius=0.05"]
-    run = haptics("run", "constrained_contact", "--mode", "offline", *settings)
-    assert run.wait() == 2
+    run = answer("run", "constrained_contact", "--mode", "offline", *settings)
+    assert run.status == 2
     assert "scene.constraints.circle: is not met at the start: residual" in run.err
-    run = haptics("run", "constrained_contact", "--mode", "offline", "--set", "scene.constraints.circle.body=pog")
-    assert run.wait() == 2
+    run = answer("run", "constrained_contact", "--mode", "offline", "--set", "scene.constraints.circle.body=pog")
+    assert run.status == 2
     assert "scene.constraints.circle.body = pog: unknown body (known: " in run.err

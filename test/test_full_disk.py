@@ -20,6 +20,7 @@ from haptic_bench.recording import bag
 from haptic_bench.recording.bag import BagWriter, Topic
 
 LIMIT = 400_000  # [B]
+PLAIN = ("--set", "analysis=trial")  # without the references of a study
 
 
 def limited() -> None:
@@ -96,6 +97,7 @@ def test_a_limit_on_the_size_of_files_is_one_line(tmp_path: Path, mode: str) -> 
     out = tmp_path / "out"
     arguments = ("run", "corner_peg", "--mode", mode, "--duration", "2", "--out", str(out))
     shares = ("--set", "health.missed_share=1", "--set", "health.undecided_share=1")  # of ticks that are not recorded
+    shares += PLAIN
     status, _, said = run(*arguments, *shares, cwd=tmp_path, before=limited)
     assert status == 1
     assert f"cannot be recorded: {out}/bag: File too large" in one_line(said)
@@ -119,7 +121,7 @@ def test_results_of_a_trial_on_a_full_disk_are_elsewhere_and_it_is_said_where(tm
     full, kept = tmp_path / "full", tmp_path / "kept"
     full.mkdir()
     script = f'mount -t tmpfs -o size=300k none {full}; "$@"; status=$?; cp -r {full} {kept}; exit $status'
-    arguments = ("run", "corner_peg", "--mode", mode, "--duration", "2", "--out", f"{full}/out")
+    arguments = ("run", "corner_peg", "--mode", mode, "--duration", "2", *PLAIN, "--out", f"{full}/out")
     status, output, said = run(*arguments, cwd=tmp_path, prefix=("unshare", "-rm", "sh", "-c", script, "sh"))
     assert status == 1
     found = re.search(r"bag: No space left on device; its results are in (\S+)$", one_line(said))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Haptics, processes_of, wait_until
+from conftest import Haptics, answer, processes_of, wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -20,7 +20,8 @@ from graph_checks import ASYNCHRONOUS, started, topics  # noqa: E402
 
 from haptic_bench.recording import bag  # noqa: E402
 
-LONG = ("--duration", "3000")
+SHORT = ("--duration", "0.05", "--set", "analysis=trial")
+LONG = ("--duration", "3000", "--set", "analysis=trial")
 
 
 def settings(*pairs: str) -> list[str]:
@@ -33,11 +34,7 @@ def settings(*pairs: str) -> list[str]:
 def test_lockstep_and_offline_give_the_same_bits(
     haptics: Callable[..., Haptics], tmp_path: Path, changes: tuple[str, ...]
 ) -> None:
-    for mode in ("lockstep", "offline"):
-        arguments = ["--mode", mode, "--duration", "1.5", "--out", str(tmp_path / mode), *settings(*changes)]
-        run = haptics("run", "corner_peg", *arguments)
-        assert run.wait() == 0, run.err
-    graph.check_same_bits(tmp_path / "lockstep", tmp_path / "offline")
+    graph.check_lockstep_is_offline(haptics, tmp_path, "corner_peg", "--duration", "1.5", *settings(*changes))
     summary = json.loads((tmp_path / "lockstep" / "summary.json").read_text())
     assert (summary["mode"], summary["ticks"]) == ("lockstep", 769)
 
@@ -58,9 +55,7 @@ def test_a_trial_leaves_nothing_in_shared_memory(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
 ) -> None:
     before = shared_memory()
-    run = haptics(
-        "run", "corner_peg", "--mode", "lockstep", "--duration", "0.05", *flags, "--out", str(tmp_path / "out")
-    )
+    run = haptics("run", "corner_peg", "--mode", "lockstep", *SHORT, *flags, "--out", str(tmp_path / "out"))
     assert run.wait() == 0, run.err
     wait_until(lambda: shared_memory() <= before, "the segments to go")  # others may be starting meanwhile
 
@@ -135,20 +130,20 @@ def test_two_trials_side_by_side_do_not_meet(haptics: Callable[..., Haptics], tm
             "1",
             "--out",
             str(tmp_path / name),
-            *settings(f"contact.stiffness={k}"),
+            *settings(f"contact.stiffness={k}", "analysis=trial"),
         )
         for name, k in (("one", 4000), ("two", 2000))
     ]
     for run in runs:
         assert run.wait() == 0, run.err
     for name in ("one", "two"):
-        verify = haptics("replay", str(tmp_path / name), "--verify")
-        assert verify.wait() == 0, verify.out + verify.err
+        verify = answer("replay", str(tmp_path / name), "--verify")
+        assert verify.status == 0, verify.out + verify.err
 
 
 def test_a_recorded_trial_is_played_back(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert haptics("run", "corner_peg", "--mode", "offline", "--duration", "0.2", "--out", str(out)).wait() == 0
+    assert answer("run", "corner_peg", "--mode", "offline", *SHORT, "--out", str(out)).status == 0
     play = haptics("replay", str(out))
     assert play.wait() == 0, play.err
     count = sum(len(topic.messages) for topic in topics(out).values())
@@ -159,9 +154,8 @@ def test_a_part_is_played_to_a_subscriber_in_the_namespace_of_the_trial(
     haptics: Callable[..., Haptics], tmp_path: Path
 ) -> None:
     out, name = tmp_path / "out", "lab/of_this_test"
-    run = haptics(
-        "run", "corner_peg", "--mode", "lockstep", "--duration", "0.5", "--namespace", name, "--out", str(out)
-    )
+    arguments = ("--mode", "lockstep", "--duration", "0.5", "--namespace", name, *settings("analysis=trial"))
+    run = haptics("run", "corner_peg", *arguments, "--out", str(out))
     assert run.wait() == 0, run.err
     assert set(bag.read(out / "bag")) >= {f"/{name}/device_state", f"/{name}/tool_state"}
     assert json.loads((out / "summary.json").read_text())["namespace"] == f"/{name}"

@@ -84,8 +84,5 @@ def test_local_geometry_comes_at_the_environments_rate() -> None:
 
 
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    for mode in ("lockstep", "offline"):
-        settings = ["--set", "tool.hold=middle", "--duration", "0.8", "--out", str(tmp_path / mode)]
-        done = haptics("run", "linkage_controlled", "--mode", mode, *settings)
-        assert done.wait() == 0, done.err
-    graph.check_same_bits(tmp_path / "lockstep", tmp_path / "offline")
+    settings = ("--set", "tool.hold=middle", "--duration", "0.8", "--set", "analysis=trial")
+    graph.check_lockstep_is_offline(haptics, tmp_path, "linkage_controlled", *settings)

@@ -96,7 +96,15 @@ def test_what_the_driver_says_is_recorded_whatever_else_is_published(
     observer: Any,  # noqa: F811
 ) -> None:
     out = tmp_path / "out"
-    arguments = ("--mode", "realtime", "--duration", "8", *settings("rate=200"), "--namespace", "flooded")
+    arguments = (
+        "--mode",
+        "realtime",
+        "--duration",
+        "8",
+        *settings("rate=200", "analysis=trial"),
+        "--namespace",
+        "flooded",
+    )
     run = haptics("run", "corner_peg", *arguments, "--out", str(out))
     wait_until(started(out), "the first chunk")
     with flooding(observer, "/flooded", device_state=msg.DeviceState, device_command=msg.DeviceCommand):
@@ -115,7 +123,15 @@ def test_a_foreign_publisher_before_the_start_is_said_and_waited_for(
     observer: Any,  # noqa: F811
 ) -> None:
     out = tmp_path / "out"
-    arguments = ("--mode", "realtime", "--duration", "0.5", *settings("rate=200"), "--namespace", "taken")
+    arguments = (
+        "--mode",
+        "realtime",
+        "--duration",
+        "0.5",
+        *settings("rate=200", "analysis=trial"),
+        "--namespace",
+        "taken",
+    )
     with flooding(observer, "/taken", device_command=msg.DeviceCommand):
         run = haptics("run", "corner_peg", *arguments, "--out", str(out))
         assert run.wait() == 1, run.out
@@ -129,7 +145,15 @@ def test_a_foreign_publisher_in_the_course_of_a_trial_is_said_at_once(
     observer: Any,  # noqa: F811
 ) -> None:
     out = tmp_path / "out"
-    arguments = ("--mode", "realtime", "--duration", "3000", *settings("rate=200"), "--namespace", "late")
+    arguments = (
+        "--mode",
+        "realtime",
+        "--duration",
+        "3000",
+        *settings("rate=200", "analysis=trial"),
+        "--namespace",
+        "late",
+    )
     run = haptics("run", "corner_peg", *arguments, "--out", str(out))
     wait_until(started(out), "the first chunk")
     said = "device_command has a foreign publisher (/observer): while it is there, messages of this topic are refused"
@@ -150,7 +174,15 @@ def test_events_that_another_publishes_are_no_events_of_the_trial(
 ) -> None:
     """They can neither end it nor its recording, nor change what the bag says."""
     out = tmp_path / "out"
-    arguments = ("--mode", *flags, "--duration", "3000", *settings("rate=200"), "--namespace", "forged")
+    arguments = (
+        "--mode",
+        *flags,
+        "--duration",
+        "3000",
+        *settings("rate=200", "analysis=trial"),
+        "--namespace",
+        "forged",
+    )
     run = haptics("run", "corner_peg", *arguments, "--out", str(out))
     wait_until(started(out), "the first chunk")
     publisher = observer.create_publisher(msg.TrialEvent, "/forged/trial_events", EVENT_QOS)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Haptics, wait_until
+from conftest import Haptics, answer, wait_until
 
 from haptic_bench import experiment
 from haptic_bench.commands import command_line
@@ -208,8 +208,8 @@ def test_workers_give_the_same_bits_also_when_one_is_killed(haptics: Callable[..
     os.kill(pids[0], signal.SIGKILL)
     assert run.wait() == 0, run.err
     assert run.err == ""
-    alone = haptics(*orders(tmp_path / "alone", "1.5"))
-    assert alone.wait() == 0, alone.err
+    alone = answer(*orders(tmp_path / "alone", "1.5"))
+    assert alone.status == 0, alone.err
     assert (out / "sweep.csv").read_bytes() == (tmp_path / "alone" / "sweep.csv").read_bytes()
     for one in experiment.load("corner_peg", [f"{KEY}=[1000,2000,4000]"]):
         for name in ("samples.csv", "bag/bag_0.mcap", "bag/metadata.yaml", "experiment.yaml"):
@@ -232,7 +232,7 @@ def test_ctrl_c_keeps_what_is_finished_and_it_is_resumed(haptics: Callable[..., 
     assert summary["status"] == "interrupted" and 1 <= len(kept) < 3
     assert {path.parent.name for path in out.glob("*/experiment.yaml")} == kept
     times = {name: (out / name / "summary.json").stat().st_mtime_ns for name in kept}
-    again = haptics(*orders(out, "1.5"), "--resume")
-    assert again.wait() == 0, again.err
+    again = answer(*orders(out, "1.5"), "--resume")
+    assert again.status == 0, again.err
     assert {name: (out / name / "summary.json").stat().st_mtime_ns for name in kept} == times
     assert len(read_summary(out)["sweep"]["runs"]) == 3
