@@ -83,12 +83,12 @@ class CompliantArrays(NamedTuple):
 
     impulsive: bool = value("whether there are impulses")
     limited: bool = value("whether impulses beyond wrench_limit are scaled")
-    spread: bool = value("whether what they lack is given in the following steps")
+    spread: bool = value("whether what impulses lack by scaling is given in the following steps")
     consistent: bool = value("whether springs act beside impulses, and restitution is remembered")
     wrench_limit: np.ndarray = shared("what the device can render", 6, unit="N, N m")
 
     old_id: np.ndarray = array("contacts that overlapped in the step before", "contacts", dtype=np.int64)
-    old_owed: np.ndarray = array("velocity that these owe, see owed", "contacts", unit="m/s")
+    old_owed: np.ndarray = array("velocity that these contacts owe, see owed", "contacts", unit="m/s")
     account: np.ndarray = array("energy that impulses of a spread have taken, and the whole ones take", 2, unit="J")
     bonds: tuple[Bonds, Bonds] = part(Bonds, "bonds of this step and of the one before, in turn", copies=2)
 
@@ -100,7 +100,7 @@ class CompliantArrays(NamedTuple):
     v_n: np.ndarray = array("normal velocity", "contacts", unit="m/s")
     collides: np.ndarray = array("whether the contact collides", "contacts", dtype=np.bool_)
     penalty_sharers: np.ndarray = array("contacts that share the stiffness of one with a penalty, else 0", "contacts")
-    spring_sharers: np.ndarray = array("the same of a contact whose group collides", "contacts")
+    spring_sharers: np.ndarray = array("the same where springs act beside impulses", "contacts")
     owed: np.ndarray = array(
         "velocity of separation that impulses of a spread still owe; negative: it is not of one", "contacts", unit="m/s"
     )
@@ -111,23 +111,21 @@ class CompliantArrays(NamedTuple):
     energy: np.ndarray = array("energy of the bonds before the step", "contacts", unit="J")
     table: np.ndarray = array("memory of `carry_over`", "table", dtype=np.int64)
 
-    chosen: np.ndarray = array(
-        "contacts that are resolved together; the next arrays are in this order", "contacts", dtype=np.int64
-    )
-    chosen_v_n: np.ndarray = array("normal velocity", "contacts", unit="m/s")
-    chosen_restitution: np.ndarray = array("coefficient of restitution", "contacts")
-    chosen_friction: np.ndarray = array("kinetic coefficient of friction", "contacts")
-    chosen_p: np.ndarray = array("normal impulse", "contacts", unit="N s")
+    chosen: np.ndarray = array("contacts that are resolved together", "contacts", dtype=np.int64)
+    chosen_v_n: np.ndarray = array("normal velocity of the chosen contacts", "contacts", unit="m/s")
+    chosen_restitution: np.ndarray = array("coefficient of restitution of the chosen contacts", "contacts")
+    chosen_friction: np.ndarray = array("kinetic coefficient of friction of the chosen contacts", "contacts")
+    chosen_p: np.ndarray = array("normal impulse of the chosen contacts", "contacts", unit="N s")
     W: np.ndarray = array("normal rows, with the columns of their group", "contacts * nv", unit="kg^-1/2")
     column: np.ndarray = array("first column of each tree in W", "trees", dtype=np.int64)
     impulse: ImpulseMemory = part(ImpulseMemory, "memory of `resolve_freely` and `resolve_non_pulling`")
     implicit: ImplicitPenalties = part(ImplicitPenalties, "penalties that act after the impulses")
     impacts: Impacts = value("impulses with friction; of no contacts where there are none")
-    sweeps: Sweeps = value("impulses without friction of many contacts; likewise")
+    sweeps: Sweeps = value("impulses without friction of many contacts; of no contacts where there are none")
 
     u: np.ndarray = array("a scaled velocity", "nv", unit="kg^1/2 m/s")
     wrench: np.ndarray = array("wrench of the impulses at the hand", 6, unit="N, N m")
-    gross: np.ndarray = array("sums of the magnitudes of its terms", 6, unit="N, N m")
+    gross: np.ndarray = array("sums of the magnitudes of the terms of that wrench", 6, unit="N, N m")
     pushed: np.ndarray = array("wrench of the springs beside impulses at the hand", 6, unit="N, N m")
     force: np.ndarray = array("force of one impulse", 3, unit="N")
 

@@ -246,7 +246,9 @@ class ResponseArrays(NamedTuple):
     tangent: np.ndarray = array("first tangents in world axes", "contacts", 3)
     du: np.ndarray = array("change of the scaled velocity by the contacts", "nv", unit="kg^1/2 m/s")
     wrench: np.ndarray = array("wrench of the contacts at the hand, force and torque in world axes", 6, unit="N, N m")
-    u: np.ndarray = array("scaled velocity: at first without contacts, in the end after the step", "nv")
+    u: np.ndarray = array(
+        "scaled velocity: at first without contacts, in the end after the step", "nv", unit="kg^1/2 m/s"
+    )
     external: np.ndarray = array("change of u in the step by forces other than contacts", "nv", unit="kg^1/2 m/s")
     counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 8, dtype=np.int64)
     amounts: np.ndarray = array("energies, see STORED", 3, unit="J")

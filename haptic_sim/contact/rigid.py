@@ -69,9 +69,9 @@ _SLIDES = 1e-7  # [m/s] slip of a contact that slides
 class Remembered(NamedTuple):
     """What a step leaves to the next, for kernels."""
 
-    id: np.ndarray = array("contacts", "contacts", dtype=np.int64)
-    world: np.ndarray = array("their impulses in world axes", "contacts", 3, unit="N s")
-    slides: np.ndarray = array("whether they slide", "contacts", dtype=np.bool_)
+    id: np.ndarray = array("identity of the contact", "contacts", dtype=np.int64)
+    world: np.ndarray = array("impulse in world axes", "contacts", 3, unit="N s")
+    slides: np.ndarray = array("whether the contact slides", "contacts", dtype=np.bool_)
 
 
 @record
@@ -83,11 +83,11 @@ class RigidArrays(NamedTuple):
     after: np.ndarray = array("scaled velocity after the step", "nv", unit="kg^1/2 m/s")
 
     impacts: Impacts = value("contacts that take part in an impact, and their impulses")
-    chosen: np.ndarray = array("numbers of these contacts", "contacts", dtype=np.int64)
-    e: np.ndarray = array("coefficient of restitution of these contacts", "contacts")
+    chosen: np.ndarray = array("numbers of the contacts in an impact", "contacts", dtype=np.int64)
+    e: np.ndarray = array("coefficient of restitution of the contacts in an impact", "contacts")
     mirtich: MirtichMemory = part(MirtichMemory, "memory of `resolve_one_at_a_time`")
 
-    mu: np.ndarray = array("coefficient of friction, of these contacts and then of all", "contacts")
+    mu: np.ndarray = array("coefficient of friction of the contacts in an impact, then of all", "contacts")
     bias: np.ndarray = array("what is added to the normal velocity that must not be negative", "contacts", unit="m/s")
     start: np.ndarray = array("impulses to start from", "contacts", 3, unit="N s")
     p: np.ndarray = array("impulses of the complementarity problem", "contacts", 3, unit="N s")

@@ -51,8 +51,8 @@ class MirtichMemory(NamedTuple):
     """Memory of `resolve_one_at_a_time`."""
 
     A: np.ndarray = array("mobility of the contact that collides", 3, 3, unit="1/kg")
-    c: np.ndarray = array("its velocity before", 3, unit="m/s")
-    q: np.ndarray = array("its impulse", 3, unit="N s")
+    c: np.ndarray = array("velocity of that contact before", 3, unit="m/s")
+    q: np.ndarray = array("impulse of that contact", 3, unit="N s")
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

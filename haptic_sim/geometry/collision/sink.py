@@ -19,7 +19,7 @@ class Pairs(NamedTuple):
     """The pairs of shapes that may touch."""
 
     objects: np.ndarray = shared("first (A) and second (B) geometry object", "pairs", 2, dtype=np.int64)
-    body: np.ndarray = shared("their joints", "pairs", 2, dtype=np.int64)
+    body: np.ndarray = shared("joints of the two objects", "pairs", 2, dtype=np.int64)
     restitution: np.ndarray = shared("coefficient of restitution", "pairs")
     friction: np.ndarray = shared("static and kinetic coefficient of friction", "pairs", 2)
 
