@@ -16,7 +16,7 @@ from haptic_sim.dynamics.multibody import BodyArrays, Multibody
 from haptic_sim.messages import ToolCommand
 from haptic_sim.packed import Packed
 from haptic_sim.tool.environment import Environment
-from haptic_sim.tool.local_model import LocalModel
+from haptic_sim.tool.local_model import Proxy as LocalModel
 from haptic_sim.tool.surroundings import WorldSurroundings
 from haptic_sim.worlds.building import World, build
 from haptic_sim.worlds.parameters import WorldParameters

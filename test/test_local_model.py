@@ -17,7 +17,8 @@ from offline_runs import run_unrecorded
 from haptic_bench import experiment
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import COLLIDING, FREE, RESTING, LocalGeometry, MessageError, ToolCommand
-from haptic_sim.tool.local_model import LocalModel, LocalModelParameters
+from haptic_sim.tool.local_model import LocalModelParameters
+from haptic_sim.tool.local_model import Proxy as LocalModel
 from haptic_sim.worlds.scenes import (
     EmptyParameters,
     EnclosureParameters,

@@ -340,6 +340,31 @@ class Multibody:
         self.evaluate()
 
 
+class SurveyedMultibody(Multibody):
+    """Bodies with the inertia and gravity of a survey, and without Coriolis forces, THESIS (6.15, 6.16).
+
+    Kinematics are those of the present configuration. Inertia and gravity are those of the start until `survey`.
+    """
+
+    _has_inertia = False
+
+    def evaluate(self) -> None:
+        """See Multibody."""
+        model, data = self.model, self.data
+        if not self._has_inertia:
+            super().evaluate()
+            data.nle[:] = data.g
+            self._has_inertia = True
+        pin.forwardKinematics(model, data, self.q, self.v, np.zeros(model.nv))
+        pin.computeJointJacobians(model, data)
+        pin.updateFramePlacement(model, data, self.hand)
+
+    def survey(self, inertia: np.ndarray, gravity: np.ndarray) -> None:
+        """Take the inertia (nv, nv) and the gravity terms (nv,) of a survey."""
+        self.arrays.M[:], self.arrays.nle[:] = inertia, gravity
+        refresh_bodies(self.packed)
+
+
 @numba.njit(cache=True, nogil=True)
 def push_scaled(L, start, size, J_H, bias, wrench, period, du):
     """See `Multibody.push`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numba
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.dynamics.multibody import BodyArrays, Multibody, SurveyedMultibody
 from haptic_sim.hand.mobility import (
     Mobility,
     RankRule,
@@ -19,9 +20,6 @@ from haptic_sim.hand.mobility import (
 )
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
-
-if TYPE_CHECKING:
-    from haptic_sim.dynamics.multibody import BodyArrays, Multibody
 
 _SLENDER = 1e-9  # a link whose moments of inertia differ by more counts as one with none about an axis
 
@@ -53,6 +51,8 @@ class HandArrays(NamedTuple):
     inertia: np.ndarray = shared("inertia of the held link about it, axes of the joint", 3, 3, unit="kg m^2")
     link_metric: bool = value("whether M is that of the held link; otherwise it is not changed")
     free: bool = value("whether the hand can move in every direction, see `Hand`")
+    surveyed: np.ndarray = array("whether directions and H stay as they are", 1, dtype=np.bool_)
+    W_S: np.ndarray = shared("J_H L^-T by which impulses act at the hand: W_H, or that of a survey", 6, "nv")
     rule: RankRule = value("when a direction is one of topological constraint")
     mobility: Mobility = part(Mobility, "directions in which the hand can move")
     M: np.ndarray = shared("metric of twists", 6, 6)
@@ -131,7 +131,9 @@ class Hand:
             free=free,
             rule=rule,
             M=np.diag([1.0, 1.0, 1.0, *(3 * [length**2])]),
+            W_S=a.W_H.copy() if isinstance(body, SurveyedMultibody) else a.W_H,
         )
+        self._arrays = arrays
         self.mobility, self.M, self.convective, self.drift = arrays.mobility, arrays.M, arrays.convective, arrays.drift
         self.packed = Packed(arrays)
         self.dimension = len(rule.axes)
@@ -172,6 +174,15 @@ class Hand:
         """Bring everything up to date with the body."""
         refresh_hand(self.packed)
 
+    def survey(self) -> None:
+        """Keep directions, H and what impulses do at the hand as they are now, THESIS (6.18 to 6.22)."""
+        a = self._arrays
+        a.surveyed[0] = False
+        self.refresh()
+        _complete(self.packed)
+        a.W_S[:] = a.body.W_H
+        a.surveyed[0] = True
+
     def wrench(self, du: np.ndarray, period: float, wrench: np.ndarray) -> None:
         """Fill `wrench` (6,) with what acts at the hand as `du` does to u in `period` [s] (THESIS 5.12, errata 8).
 
@@ -191,7 +202,7 @@ class Hand:
 def find_wrench(packed, du, period, wrench):
     """As `Hand.wrench`."""
     a = packed.arrays
-    wrench_at_hand(a.rule, a.mobility, a.body.W_H, a.first, a.end, du, period, wrench)
+    wrench_at_hand(a.rule, a.mobility, a.W_S, a.first, a.end, du, period, wrench)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -213,7 +224,7 @@ def refresh_hand(packed):
     """As `Hand.refresh`."""
     a = packed.arrays
     body = a.body
-    if not a.free:
+    if not a.free and not a.surveyed[0]:
         if a.link_metric:
             _link_metric(a)
         find_mobility(a.rule, body.J_H, body.inverse_inertia, a.first, a.end, a.M, a.mobility)

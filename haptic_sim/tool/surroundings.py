@@ -111,7 +111,7 @@ class WorldSurroundings:
         held = held_joints(world)
         # number of a joint in the model of the tool alone, 0 for a joint that is not of the tool
         self._link = np.array([j - held[0] + 1 if j in held else 0 for j in range(world.model.njoints)])
-        self._radius = _radius(world, held)
+        self._radius = _radius(world)
         self._others = other_bodies(world)
 
     def local_geometry(self) -> LocalGeometry:
@@ -145,8 +145,8 @@ class WorldSurroundings:
         geometry.gravity[:] = body.data.g[self._v]
         pin.updateFramePlacements(body.model, body.data)
         fill_bodies(body.model, body.data, self._others, geometry.poses, geometry.twists)
-        speed = np.linalg.norm(body.twist[:3]) + self._radius * np.linalg.norm(body.twist[3:])
-        self._detector.detect(body.data, self._epsilon + self._horizon * float(speed), self._rows)
+        reach = self._horizon * (self._speed(body.twist[None]) + self._speed(geometry.twists))
+        self._detector.detect(body.data, self._epsilon + reach, self._rows)
         self._measure()
         if self._world is None:
             self._response.respond(self._rows, body, self._no_force, self._period)
@@ -182,6 +182,11 @@ class WorldSurroundings:
                 "unstable: the environment's bodies are nowhere; choose a higher rate or softer contacts"
             )
 
+    def _speed(self, twists: np.ndarray) -> float:
+        """An upper bound of the speed of points of bodies with these twists (N, 6) [m/s]."""
+        speeds = np.linalg.norm(twists[:, :3], axis=1) + self._radius * np.linalg.norm(twists[:, 3:], axis=1)
+        return float(speeds.max(initial=0.0))
+
     def _measure(self) -> None:
         """Find how fast each contact closes, and the velocity and mobility of what the tool touches there."""
         body, rows = self._body.arrays, self._rows
@@ -209,15 +214,15 @@ class WorldSurroundings:
         constraints["mobility"] = self._mobility[listed]
 
 
-def _radius(world: World, held: list[int]) -> float:
-    """An upper bound of how far the tool reaches from its hand point [m]."""
+def _radius(world: World) -> float:
+    """An upper bound of how far a body that moves reaches from the origin of its axes, or a tool from its hand [m]."""
     radius = 0.0
     for shape in world.geometry.geometryObjects:
-        if shape.parentJoint in held:
+        if shape.parentJoint:
             shape.geometry.computeLocalAABB()
-            reach = np.linalg.norm(shape.placement.act(shape.geometry.aabb_center)) + shape.geometry.aabb_radius
-            radius = max(radius, float(reach))
-    links = sum(float(np.linalg.norm(world.model.jointPlacements[joint].translation)) for joint in held[1:])
+            centre = shape.placement.act(shape.geometry.aabb_center)
+            radius = max(radius, float(np.linalg.norm(centre)) + shape.geometry.aabb_radius)
+    links = sum(float(np.linalg.norm(placement.translation)) for placement in list(world.model.jointPlacements)[1:])
     return radius + links
 
 

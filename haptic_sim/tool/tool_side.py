@@ -12,7 +12,7 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment, EnvironmentParameters
-from haptic_sim.tool.local_model import LocalModel, LocalModelParameters
+from haptic_sim.tool.local_model import HeldWrench, LocalModel, LocalModelParameters, Proxy, ResolvedContacts
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.tool.world_state import Observer
 from haptic_sim.worlds.building import World
@@ -193,17 +193,19 @@ def build_environment(
 
 
 def build_local_model(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModel:
-    """A local model at the servo rate [Hz], with the environment's contact method."""
-    return LocalModel(
-        world,
-        sections.contact,
-        sections.environment.method,
-        device.rendering,
-        device.limit(),
-        rate,
-        sections.local_model,
-        sections.environment.schedule(rate).period / rate,
-    )
+    """A local model at the servo rate [Hz], with the environment's contact method.
+
+    Raises:
+        ParameterError: it is not made for the tool.
+    """
+    parameters, contact = sections.local_model, sections.contact
+    period = sections.environment.schedule(rate).period / rate
+    if parameters.type == "held":
+        return HeldWrench(world, contact, rate, parameters, period)
+    if parameters.type == "resolve":
+        return ResolvedContacts(world, contact, rate, parameters, period)
+    method = sections.environment.method
+    return Proxy(world, contact, method, device.rendering, device.limit(), rate, parameters, period)
 
 
 def build_surroundings(world: World, sections: LocalSections, rate: float) -> Surroundings:

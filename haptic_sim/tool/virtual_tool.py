@@ -14,10 +14,10 @@ from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, Contact
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
-from haptic_sim.dynamics.multibody import refresh_bodies
+from haptic_sim.dynamics.multibody import SurveyedMultibody, refresh_bodies
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
-from haptic_sim.messages import FREE, ToolCommand, ToolState, ToolStateArrays, time_between
+from haptic_sim.messages import FREE, LocalGeometry, ToolCommand, ToolState, ToolStateArrays, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.tool.world_state import WorldObserver
@@ -50,8 +50,9 @@ class VirtualTool:
         rendering: Rendering,
         wrench_limit: np.ndarray,
         rate: float,
+        surveyed: bool = False,
     ):
-        self.body = world.bodies(1.0 / rate)
+        self.body = world.bodies(1.0 / rate, surveyed=surveyed)
         self.hand = Hand(
             self.body,
             planar=world.planar,
@@ -70,7 +71,8 @@ class VirtualTool:
         self._halves = Packed(self.rows.arrays) if halves else None
         self.energy = self.contact.balance
         self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
-        self.pushed = False  # whether forces act that the energy balance does not know, so that it says nothing
+        # whether forces act, or the inertia changes, without the energy balance knowing: then it judges nothing
+        self.pushed = surveyed
         self._excess = ""  # why discrete time has added more energy than was supplied
         self.configure(contact)
         self._external = np.zeros(self.body.nv)
@@ -83,6 +85,20 @@ class VirtualTool:
         self.contact.parameters = contact
         self.rows.restitution[:] = contact.restitution
         self.rows.friction[:] = contact.friction.static, contact.friction.kinetic
+
+    def survey(self, geometry: LocalGeometry) -> None:
+        """Take inertia, gravity and the singular directions of a survey, if the tool has those of surveys."""
+        body = self.body
+        if not isinstance(body, SurveyedMultibody):
+            return
+        q = body.q.copy()
+        body.q[:] = geometry.q
+        body.evaluate()
+        body.survey(geometry.inertia.reshape(body.nv, body.nv), geometry.gravity)
+        self.hand.survey()
+        body.q[:] = q
+        body.refresh()
+        self.hand.refresh()
 
     def tool_state(self) -> ToolState:
         """A message for this tool, holding the initial state (tick -1)."""

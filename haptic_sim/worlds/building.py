@@ -31,7 +31,7 @@ from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
 from haptic_sim.dynamics.joints import JointLaw
-from haptic_sim.dynamics.multibody import Multibody, coordinate_names, free_joint, planar_joint
+from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.geometry.meshes import MeshError
 from haptic_sim.geometry.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
 from haptic_sim.hand.held import unholdable
@@ -104,12 +104,19 @@ class World:
         """Of the tool's state."""
         return ToolSizes(self.model.nq, self.model.nv, sum(constraint.rows for constraint in self.constraints))
 
-    def bodies(self, period: float) -> Multibody:
-        """The bodies at their start, to be advanced by steps of `period` [s].
+    def bodies(self, period: float, *, surveyed: bool = False) -> Multibody:
+        """The bodies at their start, to be advanced by steps of `period` [s]; `surveyed`: see `SurveyedMultibody`.
 
         Raises:
             ConstraintError: q or v does not meet the constraints.
+            ParameterError: they are to be surveyed, and have constraints.
         """
+        if surveyed and self.constraints:
+            raise ParameterError(
+                ["local_model.dynamics = surveyed: is made for a tool without exact constraints; use current"]
+            )
+        if surveyed:
+            return SurveyedMultibody(self.model, self.hand, self.q, self.v, laws=self.laws, period=period)
         if self.constraints:
             return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period, self.laws)
         return Multibody(self.model, self.hand, self.q, self.v, laws=self.laws, period=period)

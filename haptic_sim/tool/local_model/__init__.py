@@ -1,6 +1,13 @@
-"""The local model of interaction: a proxy of the tool among the constraints that an environment last reported."""
+"""Local models of interaction: what answers at the servo rate between two updates of a slower environment (THESIS 6).
 
+- `Proxy`: the tool among the constraints of the last update, with impulses, penalties and friction; or with penalties
+  at constraints that are interpolated (intermediate representation).
+- `HeldWrench`, `ResolvedContacts`: what others do, for comparison.
+"""
+
+from haptic_sim.tool.local_model.baselines import HeldWrench, ResolvedContacts
 from haptic_sim.tool.local_model.model import LocalModel
 from haptic_sim.tool.local_model.parameters import LocalModelParameters
+from haptic_sim.tool.local_model.proxy import Proxy
 
-__all__ = ["LocalModel", "LocalModelParameters"]
+__all__ = ["HeldWrench", "LocalModel", "LocalModelParameters", "Proxy", "ResolvedContacts"]

@@ -1,49 +1,22 @@
-"""The proxy of the tool at the servo rate, among the constraints of the last update (THESIS 6)."""
+"""What all local models have: a tool at the servo rate, updates that are checked, and a view of the world."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.contact.response import ContactParameters, Method, Rendering
-from haptic_sim.contact_rows import CAPACITY, RowArrays
+from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry, MessageError, ToolCommand, ToolState, WorldState
-from haptic_sim.packed import Packed
-from haptic_sim.records import allocate, array, part, record, shared
-from haptic_sim.tool.local_model.constraints import (
-    INTERPOLATE,
-    KEEP,
-    RELEASE,
-    Planes,
-    Rules,
-    coherence,
-    hand_over,
-    locate,
-    recover,
-)
 from haptic_sim.tool.local_model.parameters import LocalModelParameters
+from haptic_sim.tool.local_model.transients import ImpactTransients
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.tool.world_state import WorldObserver
-from haptic_sim.worlds.alone import fill_bodies, held_joints, other_bodies, tool_alone
+from haptic_sim.worlds.alone import fill_bodies, held_joints, other_bodies
 from haptic_sim.worlds.building import World
 
 AVERAGED = 5  # periods of which the mean is taken, THESIS (6.13)
-LONGEST_MOTION = 2.0  # periods after which a plane of which nothing new is known stands still
-FULL = LocalModelParameters(type="full")
-
-
-@record
-class Neighbourhood(NamedTuple):
-    """What a step reads to put the constraints where they are now; C: capacity, L: links."""
-
-    planes: Planes = part(Planes, "constraints in use")
-    rows: RowArrays = shared("the same as contact rows")
-    R_WL: np.ndarray = array("orientation of the tool's links", "L", 3, 3)
-    p_WL: np.ndarray = array("position of the tool's links", "L", 3, unit="m")
 
 
 class UpdatePeriod:
@@ -79,6 +52,7 @@ class SeenWorld:
         pin.updateFramePlacements(model, data)
         self._poses, self._twists = np.zeros((self._others.size, 7)), np.zeros((self._others.size, 6))
         fill_bodies(model, data, other_bodies(world), self._poses, self._twists)
+        self.others = self._others.size
         self.world_state, self.observe_contacts = tool.world_state, tool.observe_contacts
 
     def update(self, geometry: LocalGeometry) -> None:
@@ -92,99 +66,69 @@ class SeenWorld:
 
 
 class LocalModel:
-    """The proxy at the servo rate; takes the arguments of a synchronous environment.
+    """Answers the controller at the servo rate, with what updates of an environment say of the surroundings.
 
     Args:
         world: what the tool is part of; what else moves in it is known from updates alone.
-        contact: material of the contacts; friction and restitution are those of the constraints.
-        method: by which the proxy touches them; the intermediate representation has penalties alone.
-        rendering, wrench_limit: of the device, as for an `Environment`.
-        rate: of the servo [Hz].
+        tool: the tool without it.
         parameters: of the local model.
         period: expected of the updates [s].
     """
 
-    def __init__(
-        self,
-        world: World,
-        contact: ContactParameters,
-        method: Method,
-        rendering: Rendering,
-        wrench_limit: np.ndarray,
-        rate: float,
-        parameters: LocalModelParameters = FULL,
-        period: float = 1.0 / 60.0,
-    ):
-        interpolated = parameters.type == "intermediate_representation"
-        if interpolated:
-            method = "penalty"
-        self._tool = VirtualTool(tool_alone(world), contact, method, rendering, wrench_limit, rate)
-        self.tool_state, self.observer = self._tool.tool_state, SeenWorld(self._tool.observer, world)
-        self._parameters = parameters
-        self._law = INTERPOLATE if interpolated else KEEP if parameters.release == "immediate" else RELEASE
-        model, data = self._tool.body.model, self._tool.body.data
-        self._surveyed = model.createData()
-        # Pinocchio's Python arrays are views: they follow its data without being asked for again.
-        self._placements = [(data.oMi[i].rotation, data.oMi[i].translation) for i in range(model.njoints)]
-        self._links: list[int] = []  # of the constraints
-        sizes = {"C": CAPACITY, "L": model.njoints}
-        self._now, self._next = (allocate(Neighbourhood, sizes, rows=self._tool.rows.arrays) for _ in range(2))
-        self._packed, self._packed_next = Packed(self._now), Packed(self._next)
-        self._count = 0
-        self._tracks = np.zeros(1, np.int64)
+    def __init__(self, world: World, tool: VirtualTool, parameters: LocalModelParameters, period: float):
+        self._tool, self._parameters = tool, parameters
+        self.tool_state, self.observer = tool.tool_state, SeenWorld(tool.observer, world)
         self._period = UpdatePeriod(period)
-        self._age = self._still = 0.0  # of the survey, and when planes stop [s]
+        self._transients = ImpactTransients(parameters.transient, tool.rate)
         self._geometry_tick = -1
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
-        state = self.tool_state()
-        geometry = LocalGeometry(q=state.q.size, v=state.v.size, constraints=1)
+        state, others = self.tool_state(), self.observer.others
+        nq, nv = state.q.size, state.v.size
+        geometry = LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, poses=others, twists=others, constraints=1)
         geometry.resize(1)
-        geometry.q[:] = state.q
+        geometry.q[:], geometry.pose[:] = state.q, state.pose
+        geometry.inertia[:] = np.eye(nv).ravel()
         geometry.constraints["link"][0], geometry.constraints["normal"][0] = self._tool.body.hand_joint, (1, 0, 0)
-        self.update(geometry, 0)
-        self.step(ToolCommand(), state)
+        for _ in range(2):
+            self.update(geometry, 0)
+            self.step(ToolCommand(), state)
         self._tool.rehearse()
 
     def configure(self, contact: ContactParameters) -> None:
-        """Take another material, from the next step on; friction and restitution until the next update."""
+        """Take another material, from the next step on."""
         self._tool.configure(contact)
-        for planes in (self._now.planes, self._next.planes):
-            planes.friction[:] = contact.friction.static, contact.friction.kinetic
-            planes.restitution[:] = contact.restitution
 
     def update(self, geometry: LocalGeometry, tick: int) -> None:
         """Take the surroundings of an update; to be called before `step` of `tick`.
 
         Raises:
-            MessageError: a constraint is on no link of the tool, a normal is no unit vector, a number is not finite,
-                or the survey is older than the last one; the surroundings stay as they were.
+            MessageError: a number is not finite, a constraint is on no link of the tool, a normal is no unit vector, or
+                the survey is older than the last one; the surroundings stay as they were.
         """
         self._check(geometry)
-        tool, planes = self._tool, self._next.planes
-        links = self._take(geometry)
-        self._age = (tick - geometry.tick) * tool.period
-        period = self._period.add(geometry.tick, tool.rate)
-        self._still = self._age + LONGEST_MOTION * period
-        n = len(geometry)
-        planes.way[:n] = planes.velocity[:n] * self._age
-        self._place(self._now, self._links)
-        self._place(self._next, links)
-        parameters = self._parameters
-        rules = Rules(
-            self._law,
-            parameters.deformation,
-            parameters.coherence == "identity",
-            *coherence(period, parameters.max_speed, parameters.max_rotation, parameters.max_facet_angle),
-            period,
-        )
-        self._count = go_over(self._packed, self._count, self._packed_next, n, rules, self._tracks)
-        self._now, self._next = self._next, self._now
-        self._packed, self._packed_next = self._packed_next, self._packed
-        self._links = np.unique(planes.link[: self._count]).tolist()
+        self._period.add(geometry.tick, self._tool.rate)
+        self._take(geometry, tick)
         self._geometry_tick = geometry.tick
         self.observer.update(geometry)
+
+    def prepare(self) -> None:
+        """As `Environment.prepare`: an update may come in between, so that nothing is done ahead."""
+
+    def step(self, command: ToolCommand, state: ToolState) -> None:
+        """Answer the command of a tick with the state after it."""
+        approach = self._transients.approach(state)
+        self._step(command, state)
+        self._transients.add(approach, state)
+
+    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+        """Take an update that is sound."""
+        raise NotImplementedError
+
+    def _step(self, command: ToolCommand, state: ToolState) -> None:
+        """As `step`, without transients."""
+        raise NotImplementedError
 
     def _check(self, geometry: LocalGeometry) -> None:
         """Refuse what cannot be used."""
@@ -200,73 +144,3 @@ class LocalModel:
         lengths = np.linalg.norm(constraints["normal"], axis=1)
         if (wrong := lengths[~(np.abs(lengths - 1.0) < 1e-6)]).size:
             raise MessageError(f"{where}: |normal| = {wrong[0]:g}: must be 1")
-
-    def _take(self, geometry: LocalGeometry) -> list[int]:
-        """Fill in the next constraints; returns the links that they are on."""
-        n, constraints, planes = len(geometry), geometry.constraints, self._next.planes
-        for key in ("id", "body", "link", "restitution", "mobility"):
-            getattr(planes, key)[:n] = constraints[key][:n]
-        planes.c[:n], planes.n[:n] = constraints["position"][:n], constraints["normal"][:n]
-        planes.velocity[:n] = constraints["normal_velocity"][:n] if self._parameters.constraints != "static" else 0.0
-        planes.friction[:n, 0], planes.friction[:n, 1] = (
-            constraints["friction_static"][:n],
-            constraints["friction_kinetic"][:n],
-        )
-        planes.offset[:n], planes.leaving[:n] = 0.0, False
-        corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
-        links: list[int] = np.unique(planes.link[:n]).tolist()
-        pin.forwardKinematics(self._tool.body.model, self._surveyed, geometry.q)
-        for link in links:  # THESIS (6.1), in the surveyed configuration
-            placement, its = self._surveyed.oMi[link], planes.link[:n] == link
-            planes.p[:n][its] = (corner[its] - placement.translation) @ placement.rotation
-        return links
-
-    def prepare(self) -> None:
-        """As `Environment.prepare`: an update may come in between, so that nothing is done ahead."""
-
-    def step(self, command: ToolCommand, state: ToolState) -> None:
-        """Answer the command of a tick with the state after it."""
-        tool = self._tool
-        self._place(self._now, self._links)
-        self._count = tool.rows.count = put(self._packed, self._count, tool.period, self._age < self._still)
-        tool.step(command, state, self._geometry_tick)
-        self._age += tool.period
-
-    def _place(self, side: Neighbourhood, links: list[int]) -> None:
-        """Say where the links are."""
-        for link in links:
-            side.R_WL[link], side.p_WL[link] = self._placements[link]
-
-
-@numba.njit(cache=True, nogil=True)
-def go_over(packed, count, packed_next, count_next, rules, tracks):
-    """Go over to the constraints of an update, see `hand_over`; returns how many there are."""
-    old, new = packed.arrays, packed_next.arrays
-    locate(count, old.planes, old.R_WL, old.p_WL)
-    locate(count_next, new.planes, new.R_WL, new.p_WL)
-    return hand_over(old.planes, count, new.planes, count_next, rules, tracks)
-
-
-@numba.njit(cache=True, nogil=True)
-def put(packed, count, period, moving):
-    """Put the constraints where they are in a tick, as contact rows; returns how many are left.
-
-    Args:
-        packed: of `Neighbourhood`.
-        moving: whether planes move on after this tick.
-    """
-    a = packed.arrays
-    planes, rows = a.planes, a.rows
-    locate(count, planes, a.R_WL, a.p_WL)
-    count = recover(count, planes, period)
-    for m in range(count):
-        velocity = planes.velocity[m] if moving else 0.0
-        rows.id[m], rows.wall[m], rows.coordinate[m] = planes.track[m], planes.body[m], -1
-        rows.body[m, 0], rows.body[m, 1] = 0, planes.link[m]
-        for j in range(3):
-            rows.point[m, j], rows.normal[m, j] = planes.point[m, j], planes.n[m, j]
-        rows.separation[m], rows.velocity[m] = planes.separation[m], velocity
-        rows.friction[m, 0], rows.friction[m, 1] = planes.friction[m, 0], planes.friction[m, 1]
-        rows.restitution[m] = planes.restitution[m]
-        planes.way[m] += velocity * period
-    return count

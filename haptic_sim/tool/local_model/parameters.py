@@ -6,7 +6,19 @@ from typing import Literal
 
 from haptic_sim.parameters import Parameters, quantity
 
-Kind = Literal["none", "full", "intermediate_representation"]
+Kind = Literal["none", "full", "intermediate_representation", "resolve", "held"]
+
+
+class TransientParameters(Parameters):
+    """A decaying sinusoid along the normal that an impact adds to the rendered force (THESIS 7.2)."""
+
+    amplitude: float = quantity(
+        0.0, unit="N s/m", description="Amplitude for each m/s of the approach; 0: none", ge=0.0, le=1e4
+    )
+    frequency: float = quantity(
+        150.0, unit="Hz", description="Frequency: wood about 100, metal about 300 Hz", gt=0.0, le=1e4
+    )
+    decay: float = quantity(60.0, unit="1/s", description="Rate at which it decays", gt=0.0, le=1e4)
 
 
 class LocalModelParameters(Parameters):
@@ -16,7 +28,8 @@ class LocalModelParameters(Parameters):
         "none",
         description="What answers between two updates of the environment. none: nothing, the environment runs at the "
         "servo rate; full: a proxy with impulses, penalties and friction at the constraints (THESIS 6); "
-        "intermediate_representation: penalties at the constraints of the update, which are interpolated",
+        "intermediate_representation: penalties at the constraints of the update, which are interpolated; resolve: the "
+        "environment's last contact problem, solved again for the displaced tool; held: the environment's last wrench",
     )
     epsilon: float = quantity(
         0.005, unit="m", description="Distance below which a constraint is in the local model", ge=0.0, le=1.0
@@ -35,6 +48,11 @@ class LocalModelParameters(Parameters):
         "kinematic",
         description="How constraints move between updates. static: not at all; kinematic: with the normal velocity "
         "that they had (THESIS 6.2)",
+    )
+    dynamics: Literal["surveyed", "current"] = quantity(
+        "current",
+        description="Inertia, gravity and singular directions of a linkage. surveyed: as of the last update, without "
+        "Coriolis forces (THESIS 6.15 to 6.22); current: of its present configuration",
     )
     prediction: Literal["none", "velocity"] = quantity(
         "none",
@@ -58,4 +76,10 @@ class LocalModelParameters(Parameters):
         description="Largest angle between neighbouring facets that approximate one round surface (THESIS 6.14)",
         ge=0.0,
         le=1.5,
+    )
+    force_coefficient: float = quantity(
+        0.03, description="Share of the force that resolve renders (SOFA's forceCoef)", gt=0.0, le=1.0
+    )
+    transient: TransientParameters = quantity(
+        TransientParameters(), description="What an impact adds to the rendered force, by material"
     )

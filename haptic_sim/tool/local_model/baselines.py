@@ -1,0 +1,150 @@
+"""What others do between the updates of a slow environment: baselines to compare the local model with.
+
+- `HeldWrench` applies the wrench that the environment's contacts made, until the next one comes (zero-order hold).
+- `ResolvedContacts` solves the environment's last contact problem again in each tick, as SOFA's LCPForceFeedback does:
+  the violations of the constraints are those of the update, shifted by J dx for the displacement dx of the tool since,
+  and A = h^2 J M^-1 J^T over a step h of the environment says what forces undo,
+
+      A f + d + J dx >= 0, f >= 0, complementary; friction within mu f_n.
+
+  The force is J^T f times `force_coefficient`. Constraints are not interpolated between updates.
+
+The tool moves freely otherwise: impulses, and contacts at the servo rate, it does not know.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.contact.response import UNLIMITED, ContactParameters
+from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.messages import FREE, RESTING, LocalGeometry, ToolCommand, ToolState
+from haptic_sim.parameters import ParameterError
+from haptic_sim.tool.local_model.model import LocalModel
+from haptic_sim.tool.local_model.parameters import LocalModelParameters
+from haptic_sim.tool.virtual_tool import VirtualTool
+from haptic_sim.worlds.alone import tool_alone
+from haptic_sim.worlds.building import World
+
+SWEEPS = 50  # of projected Gauss-Seidel; each begins with the forces of the tick before
+REGULAR = 1e-9  # of the largest diagonal entry, added to it: rows that depend on each other share their force
+
+
+class HeldWrench(LocalModel):
+    """The type `held`.
+
+    Args:
+        world, contact, rate, parameters, period: as of a `Proxy`.
+    """
+
+    def __init__(
+        self, world: World, contact: ContactParameters, rate: float, parameters: LocalModelParameters, period: float
+    ):
+        tool = VirtualTool(tool_alone(world), contact, "penalty", UNLIMITED.rendering, UNLIMITED.limit(), rate)
+        super().__init__(world, tool, parameters, period)
+        tool.pushed = True  # by a wrench that no contact at the servo rate explains
+        self._contacts = 0
+        self._wrench = np.zeros(6)
+        self._command = ToolCommand()
+
+    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+        """See LocalModel."""
+        self._contacts = int(np.count_nonzero(geometry.constraints["separation"][: len(geometry)] < 0.0))
+        self._wrench[:] = geometry.wrench
+
+    def _step(self, command: ToolCommand, state: ToolState) -> None:
+        """See LocalModel."""
+        total = self._command
+        total.stamp(command.tick, command.nanoseconds)
+        total.wrench[:] = command.wrench + self._wrench
+        self._tool.step(total, state, self._geometry_tick)
+        state.wrench[:] = self._wrench
+        state.contacts, state.contact_state = self._contacts, RESTING if self._contacts else FREE
+
+
+class ResolvedContacts(HeldWrench):
+    """The type `resolve`.
+
+    Raises:
+        ParameterError: the tool is a linkage, whose contacts do not act on the hand alone.
+    """
+
+    def __init__(
+        self, world: World, contact: ContactParameters, rate: float, parameters: LocalModelParameters, period: float
+    ):
+        super().__init__(world, contact, rate, parameters, period)
+        if not self._tool.body.held_alone:
+            raise ParameterError(["local_model.type = resolve: is made for a tool of one body; a linkage needs full"])
+        body = self._tool.body
+        self._surveyed = Multibody(body.model, body.hand, body.q, body.v)
+        self._rotation = np.zeros((3, 3))
+        self._rows = np.zeros((0, 6))  # a normal and two tangents of each constraint
+        self._A, self._violation = np.zeros((0, 0)), np.zeros(0)
+        self._friction, self._force = np.zeros(0), np.zeros(0)
+
+    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+        """See LocalModel."""
+        n, constraints, body = len(geometry), geometry.constraints[: len(geometry)], self._surveyed
+        body.q[:] = geometry.q
+        body.refresh()
+        self._rotation[:] = body.R_WH
+        normals = constraints["normal"]
+        corners = constraints["position"] + constraints["separation"][:, None] * normals
+        arms = corners - body.p_WH
+        axes = np.stack([normals, *_tangents(normals)], axis=1)  # (n, 3, 3)
+        rows = np.concatenate([axes, np.cross(arms[:, None, :], axes)], axis=2).reshape(3 * n, 6)
+        h = self._period.mean
+        self._rows, self._violation = rows, np.zeros(3 * n)
+        self._violation[::3] = constraints["separation"]
+        self._A = h * h * rows @ body.inverse_inertia.reshape(6, 6) @ rows.T
+        self._A[np.diag_indices(3 * n)] += REGULAR * max(float(np.diag(self._A).max(initial=0.0)), 1e-12)
+        self._friction = constraints["friction_kinetic"].copy()
+        self._force = np.zeros(3 * n)
+
+    def _step(self, command: ToolCommand, state: ToolState) -> None:
+        """See LocalModel."""
+        body, moved = self._tool.body, np.zeros(6)
+        moved[:3] = body.p_WH - self._surveyed.p_WH
+        moved[3:] = pin.log3(body.R_WH @ self._rotation.T)
+        solve_again(self._A, self._violation + self._rows @ moved, self._friction, self._force)
+        self._wrench[:] = self._parameters.force_coefficient * (self._force @ self._rows)
+        self._contacts = int(np.count_nonzero(self._force[::3] > 0.0))
+        super()._step(command, state)
+
+
+def _tangents(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two unit vectors (n, 3) that complete each normal to a right-handed frame."""
+    level = np.where(np.abs(normals[:, 2:]) < 0.9, [0.0, 0.0, 1.0], [1.0, 0.0, 0.0])
+    first = np.cross(level, normals)
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    return first, np.cross(normals, first)
+
+
+@numba.njit(cache=True, nogil=True)
+def solve_again(A, violation, friction, force):
+    """Projected Gauss-Seidel for A f + d >= 0, f >= 0 along the normals, |f_t| <= mu f_n along the tangents.
+
+    Args:
+        A: (3n, 3n), of each contact a normal and two tangents [m/N].
+        violation: d (3n,) [m].
+        friction: mu (n,).
+        force: f (3n,) [N], where the sweeps begin and what they end with.
+    """
+    for _ in range(SWEEPS):
+        for i in range(friction.shape[0]):
+            for d in range(3):
+                k = 3 * i + d
+                s = violation[k]
+                for j in range(force.shape[0]):
+                    s += A[k, j] * force[j]
+                force[k] -= s / A[k, k]
+                if d == 0:
+                    force[k] = max(force[k], 0.0)
+            bound = friction[i] * force[3 * i]
+            size = np.hypot(force[3 * i + 1], force[3 * i + 2])
+            if size > bound:
+                part = bound / size
+                force[3 * i + 1] *= part
+                force[3 * i + 2] *= part

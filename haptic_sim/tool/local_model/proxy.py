@@ -1,0 +1,184 @@
+"""The proxy of the tool among the constraints of the last update (THESIS 6)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.contact.response import ContactParameters, Method, Rendering
+from haptic_sim.contact_rows import CAPACITY, RowArrays
+from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, part, record, shared
+from haptic_sim.tool.local_model.constraints import (
+    INTERPOLATE,
+    KEEP,
+    RELEASE,
+    Planes,
+    Rules,
+    coherence,
+    hand_over,
+    locate,
+    recover,
+)
+from haptic_sim.tool.local_model.model import LocalModel
+from haptic_sim.tool.local_model.parameters import LocalModelParameters
+from haptic_sim.tool.virtual_tool import VirtualTool
+from haptic_sim.worlds.alone import tool_alone
+from haptic_sim.worlds.building import World
+
+LONGEST_MOTION = 2.0  # periods after which a plane of which nothing new is known stands still
+FULL = LocalModelParameters(type="full")
+
+
+@record
+class Neighbourhood(NamedTuple):
+    """What a step reads to put the constraints where they are now; C: capacity, L: links."""
+
+    planes: Planes = part(Planes, "constraints in use")
+    rows: RowArrays = shared("the same as contact rows")
+    R_WL: np.ndarray = array("orientation of the tool's links", "L", 3, 3)
+    p_WL: np.ndarray = array("position of the tool's links", "L", 3, unit="m")
+
+
+class Proxy(LocalModel):
+    """The types `full` and `intermediate_representation`; takes the arguments of a synchronous environment.
+
+    Args:
+        world: what the tool is part of; what else moves in it is known from updates alone.
+        contact: material of the contacts; friction and restitution are those of the constraints.
+        method: by which the proxy touches them; the intermediate representation has penalties alone.
+        rendering, wrench_limit: of the device, as for an `Environment`.
+        rate: of the servo [Hz].
+        parameters: of the local model.
+        period: expected of the updates [s].
+    """
+
+    def __init__(
+        self,
+        world: World,
+        contact: ContactParameters,
+        method: Method,
+        rendering: Rendering,
+        wrench_limit: np.ndarray,
+        rate: float,
+        parameters: LocalModelParameters = FULL,
+        period: float = 1.0 / 60.0,
+    ):
+        interpolated = parameters.type == "intermediate_representation"
+        if interpolated:
+            method = "penalty"
+        surveyed = parameters.dynamics == "surveyed"
+        tool = VirtualTool(tool_alone(world), contact, method, rendering, wrench_limit, rate, surveyed=surveyed)
+        super().__init__(world, tool, parameters, period)
+        # Updates that move constraints under a proxy in contact do work on it.
+        tool.pushed |= interpolated or not parameters.deformation
+        self._law = INTERPOLATE if interpolated else KEEP if parameters.release == "immediate" else RELEASE
+        model, data = tool.body.model, tool.body.data
+        self._surveyed = model.createData()
+        # Pinocchio's Python arrays are views: they follow its data without being asked for again.
+        self._placements = [(data.oMi[i].rotation, data.oMi[i].translation) for i in range(model.njoints)]
+        self._links: list[int] = []  # of the constraints
+        sizes = {"C": CAPACITY, "L": model.njoints}
+        self._now, self._next = (allocate(Neighbourhood, sizes, rows=tool.rows.arrays) for _ in range(2))
+        self._packed, self._packed_next = Packed(self._now), Packed(self._next)
+        self._count = 0
+        self._tracks = np.zeros(1, np.int64)
+        self._age = self._still = 0.0  # of the survey, and when planes stop [s]
+
+    def configure(self, contact: ContactParameters) -> None:
+        """See LocalModel; friction and restitution are those of the constraints from the next update on."""
+        super().configure(contact)
+        for planes in (self._now.planes, self._next.planes):
+            planes.friction[:] = contact.friction.static, contact.friction.kinetic
+            planes.restitution[:] = contact.restitution
+
+    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+        """See LocalModel."""
+        tool, planes, parameters, n = self._tool, self._next.planes, self._parameters, len(geometry)
+        tool.survey(geometry)
+        links = self._fill(geometry)
+        self._age, period = (tick - geometry.tick) * tool.period, self._period.mean
+        self._still = self._age + LONGEST_MOTION * period
+        planes.way[:n] = planes.velocity[:n] * self._age
+        self._place(self._now, self._links)
+        self._place(self._next, links)
+        rules = Rules(
+            self._law,
+            parameters.deformation,
+            parameters.coherence == "identity",
+            *coherence(period, parameters.max_speed, parameters.max_rotation, parameters.max_facet_angle),
+            period,
+        )
+        self._count = go_over(self._packed, self._count, self._packed_next, n, rules, self._tracks)
+        self._now, self._next = self._next, self._now
+        self._packed, self._packed_next = self._packed_next, self._packed
+        self._links = np.unique(planes.link[: self._count]).tolist()
+
+    def _fill(self, geometry: LocalGeometry) -> list[int]:
+        """Fill in the next constraints; returns the links that they are on."""
+        n, constraints, planes = len(geometry), geometry.constraints, self._next.planes
+        for key in ("id", "body", "link", "restitution", "mobility"):
+            getattr(planes, key)[:n] = constraints[key][:n]
+        planes.c[:n], planes.n[:n] = constraints["position"][:n], constraints["normal"][:n]
+        planes.velocity[:n] = constraints["normal_velocity"][:n] if self._parameters.constraints != "static" else 0.0
+        planes.friction[:n, 0] = constraints["friction_static"][:n]
+        planes.friction[:n, 1] = constraints["friction_kinetic"][:n]
+        planes.offset[:n], planes.leaving[:n] = 0.0, False
+        corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
+        links: list[int] = np.unique(planes.link[:n]).tolist()
+        pin.forwardKinematics(self._tool.body.model, self._surveyed, geometry.q)
+        for link in links:  # THESIS (6.1), in the surveyed configuration
+            placement, its = self._surveyed.oMi[link], planes.link[:n] == link
+            planes.p[:n][its] = (corner[its] - placement.translation) @ placement.rotation
+        return links
+
+    def _step(self, command: ToolCommand, state: ToolState) -> None:
+        """See LocalModel."""
+        tool = self._tool
+        self._place(self._now, self._links)
+        self._count = tool.rows.count = put(self._packed, self._count, tool.period, self._age < self._still)
+        tool.step(command, state, self._geometry_tick)
+        self._age += tool.period
+
+    def _place(self, side: Neighbourhood, links: list[int]) -> None:
+        """Say where the links are."""
+        for link in links:
+            side.R_WL[link], side.p_WL[link] = self._placements[link]
+
+
+@numba.njit(cache=True, nogil=True)
+def go_over(packed, count, packed_next, count_next, rules, tracks):
+    """Go over to the constraints of an update, see `hand_over`; returns how many there are."""
+    old, new = packed.arrays, packed_next.arrays
+    locate(count, old.planes, old.R_WL, old.p_WL)
+    locate(count_next, new.planes, new.R_WL, new.p_WL)
+    return hand_over(old.planes, count, new.planes, count_next, rules, tracks)
+
+
+@numba.njit(cache=True, nogil=True)
+def put(packed, count, period, moving):
+    """Put the constraints where they are in a tick, as contact rows; returns how many are left.
+
+    Args:
+        packed: of `Neighbourhood`.
+        moving: whether planes move on after this tick.
+    """
+    a = packed.arrays
+    planes, rows = a.planes, a.rows
+    locate(count, planes, a.R_WL, a.p_WL)
+    count = recover(count, planes, period)
+    for m in range(count):
+        velocity = planes.velocity[m] if moving else 0.0
+        rows.id[m], rows.wall[m], rows.coordinate[m] = planes.track[m], planes.body[m], -1
+        rows.body[m, 0], rows.body[m, 1] = 0, planes.link[m]
+        for j in range(3):
+            rows.point[m, j], rows.normal[m, j] = planes.point[m, j], planes.n[m, j]
+        rows.separation[m], rows.velocity[m] = planes.separation[m], velocity
+        rows.friction[m, 0], rows.friction[m, 1] = planes.friction[m, 0], planes.friction[m, 1]
+        rows.restitution[m] = planes.restitution[m]
+        planes.way[m] += velocity * period
+    return count
