@@ -31,6 +31,13 @@ class RowArrays(NamedTuple):
     velocity: np.ndarray = array(
         "velocity of A's point along the normal if A is not a body of the model", "rows", unit="m/s"
     )
+    plane: np.ndarray = array(
+        "number of the plane that moves as a mass along the normal in place of body A, -1: none",
+        "rows",
+        dtype=np.int64,
+        fill=-1,
+    )
+    mobility: np.ndarray = array("inverse mass of that plane", "rows", unit="1/kg")
     wall: np.ndarray = array("number of the pair of shapes that touch", "rows", dtype=np.int64)
     restitution: np.ndarray = array("coefficient of restitution", "rows")
     friction: np.ndarray = array("static and kinetic coefficients of friction", "rows", 2)
@@ -60,5 +67,5 @@ class ContactRows:
         self.capacity, self.count = capacity, 0
         capacity += limits + (2 * capacity if halves else 0)
         self.arrays = allocate(RowArrays, {"rows": capacity})
-        self.id, self.body, self.point, self.normal, self.separation = self.arrays[:5]
-        self.velocity, self.wall, self.restitution, self.friction = self.arrays[5:9]
+        self.id, self.body, self.point, self.normal, self.separation, self.velocity = self.arrays[:6]
+        self.wall, self.restitution, self.friction = self.arrays.wall, self.arrays.restitution, self.arrays.friction

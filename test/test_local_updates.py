@@ -5,6 +5,7 @@ Walls are soft, so that the wrench divided by the stiffness tells the depth; see
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ T = 1.0 / RATE
 PERIOD = 10  # ticks from update to update
 MASS = 2.0  # [kg]
 SOFT = 1e-6  # [N/m]
+BOX: Any = {"type": "box", "size": [0.04, 0.04, 0.04]}
 HALF = 0.021  # [m] of the peg's length
 UNLIMITED = np.full(6, np.inf)
 MATERIAL = ContactParameters(stiffness=SOFT, damping=0.0)
@@ -357,3 +359,73 @@ def test_what_the_velocity_reaches_is_listed_too(horizon: float, listed: int) ->
     )
     surroundings.survey(state.tool_state(), 0, geometry)
     assert len(geometry) == listed
+
+
+# Constraints that move as masses
+
+
+def struck(method: Any, mobility: float, e: float = 0.0, **keys: Any) -> tuple[ToolState, Proxy]:
+    """A peg at 0.1 m/s that has met a plane of a mobility [1/kg] at rest."""
+    world = dataclasses.replace(peg(), v=np.array([0.1, 0.0, 0.0]))
+    parameters = LocalModelParameters.model_validate({"type": "full", "constraints": "dynamic"} | keys)
+    contact = ContactParameters(stiffness=4000.0, damping=0.0)
+    model = Proxy(world, contact, method, "full", UNLIMITED, RATE, parameters, PERIOD * T)
+    state = model.tool_state()
+    model.update(survey(0, {1: 1e-4}, mobility=mobility, restitution=e), 0)
+    run(model, 2, state, 0)
+    return state, model
+
+
+@pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("mobility", [0.0, 0.1, 2.0, 1e3])
+def test_a_collision_with_a_constraint_that_is_a_mass_is_one_of_two_bodies(mobility: float, e: float) -> None:
+    """v' = v - (1 + e) v / (1 + m / M): a heavy one is a wall, a light one hardly felt; momentum is kept."""
+    state, model = struck("impulse_augmented", mobility, e)
+    impulse = (1 + e) * 0.1 / (1 / MASS + mobility)
+    np.testing.assert_allclose(state.v[0], 0.1 - impulse / MASS, rtol=1e-9, atol=1e-15)
+    run(model, 1, state, 2)
+    np.testing.assert_allclose(model._now.planes.velocity[0], -impulse * mobility, rtol=1e-9, atol=1e-15)
+
+
+def test_pushing_a_mass_accelerates_it_and_the_tool_together() -> None:
+    """1 N on 2 kg that push 0.5 kg, after a plastic impact: momentum grows by the force alone, in every tick."""
+    state, model = struck("impulse_augmented", 2.0)
+    for k in range(8):
+        before = state.v[0]
+        run(model, 1, state, 2 + k, (1.0, 0, 0, 0, 0, 0))
+        mass = -model._now.planes.velocity[0]  # as of the beginning of the tick
+        np.testing.assert_allclose(MASS * before + 0.5 * mass, MASS * 0.1 + T * k, rtol=1e-9)
+    assert 0.0 > model._now.planes.separation[0] > -1e-3
+
+
+def test_the_next_update_says_how_the_mass_moves() -> None:
+    _, model = struck("impulse_augmented", 2.0)
+    model.update(survey(PERIOD, {1: -0.1e-3}, velocity=0.03, mobility=2.0), PERIOD)
+    assert model._now.planes.velocity[0] == 0.03
+    static, _ = struck("impulse_augmented", 2.0, constraints="kinematic")
+    np.testing.assert_allclose(static.v[0], 0.0, atol=1e-15)  # a wall, to a model that knows of no masses
+
+
+def test_a_body_against_a_wall_is_one() -> None:
+    """And of two blocks in a row the tool moves both."""
+    from_wall: dict[float, np.ndarray] = {}
+    for gap in (0.0, 0.02):
+        scene: Any = {
+            "planar": True,
+            "gravity": [0, 0, 0],
+            "tool": "peg",
+            "bodies": {
+                "wall": {"joint": "fixed", "shapes": [{"type": "plane", "normal": [-1, 0, 0], "offset": -0.1 - gap}]},
+                "near": {"joint": "planar", "mass": 0.5, "position": [0.04, 0], "shapes": [BOX]},
+                "far": {"joint": "planar", "mass": 1.5, "position": [0.08, 0], "shapes": [BOX]},
+                "peg": {"joint": "planar", "mass": 1.0, "shapes": [BOX]},
+            },
+        }
+        world = build_world(NoToolParameters(), WorldParameters.model_validate(scene), ContactParameters())
+        surroundings = WorldSurroundings(world, ContactParameters(), epsilon=0.005, rate=RATE)
+        geometry = surroundings.local_geometry()
+        tool = Proxy(world, ContactParameters(), "penalty", "full", UNLIMITED, RATE).tool_state()
+        surroundings.survey(tool, 0, geometry)
+        from_wall[gap] = geometry.constraints["mobility"][: len(geometry)].copy()
+    np.testing.assert_allclose(from_wall[0.0], 0.0, atol=1e-6)
+    np.testing.assert_allclose(from_wall[0.02], 2 / (0.5 + 1.5), rtol=1e-3)

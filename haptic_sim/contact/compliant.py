@@ -161,8 +161,8 @@ class CompliantContact(ContactResponse):
             CompliantArrays,
             {
                 "contacts": capacity,
-                "nv": body.nv,
-                "trees": max(body.trees.start.size, 1),
+                "nv": body.nu,
+                "trees": max(body.contact_trees[0].size, 1),
                 "table": table_size(capacity),
             },
             wrench_limit=np.array(wrench_limit, float),

@@ -42,7 +42,7 @@ class Impacts(NamedTuple):
     @classmethod
     def allocate(cls, capacity: int, body: Multibody) -> Impacts:
         """Memory for so many contacts of a model."""
-        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        some = ScaledContacts.allocate(capacity, *body.contact_trees)
         return allocate(cls, some.sizes, some=some, sweeps=SWEEPS)
 
 
@@ -60,7 +60,7 @@ class Sweeps(NamedTuple):
     @classmethod
     def allocate(cls, capacity: int, body: Multibody) -> Sweeps:
         """Memory for so many contacts of a model."""
-        some = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        some = ScaledContacts.allocate(capacity, *body.contact_trees)
         return allocate(cls, some.sizes, some=some)
 
 

@@ -41,7 +41,14 @@ from haptic_sim.dynamics.energy import (
 )
 from haptic_sim.dynamics.joints import BY_DAMPING, BY_FRICTION, BY_LIMITS, begin_joints, end_joints, settle_joints
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity, push_scaled
-from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, constrain_contacts, contact_velocity
+from haptic_sim.dynamics.scaled import (
+    ScaledContacts,
+    append_planes,
+    apply_impulse,
+    assemble,
+    constrain_contacts,
+    contact_velocity,
+)
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
@@ -285,11 +292,11 @@ class ContactResponse:
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
         self.parameters = parameters
         self.capacity = capacity
-        self.scaled = ScaledContacts.allocate(capacity, body.trees.start, body.trees.size)
+        self.scaled = ScaledContacts.allocate(capacity, *body.contact_trees)
         self.balance = balance = EnergyBalance()
         self._arrays = a = allocate(
             ResponseArrays,
-            {"contacts": capacity, "nv": body.nv},
+            {"contacts": capacity, "nv": body.nu},
             **dict.fromkeys(("rows", "body", "material", "method")),  # see `_pack`
             scaled=self.scaled,
             flows=balance.values,
@@ -474,6 +481,8 @@ def set_up(packed, count, period):
         a.u[j] = body.u[j] + a.external[j]
     free = body.ahead if body.rank[1] > body.rank[0] else a.u
     assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, free, a.scaled, a.tangent)
+    if body.planes:
+        append_planes(count, a.rows, body.start.shape[0], a.scaled)
     if body.rank[1] > 0:
         constrain_contacts(count, a.scaled, body.Q, body.part, body.rank, body.reaction)
 

@@ -192,6 +192,7 @@ class BodyArrays(NamedTuple):
     tree_of: np.ndarray = shared("tree of each joint, -1 of the universe", "joints", dtype=np.int64)
     hand: int = value("joint of the hand")
     hand_tree: int = value("tree of the hand")
+    planes: int = value("number of planes that move as masses along their normals")
     free: np.ndarray = shared("first angular coordinate of each free body", "free bodies", dtype=np.int64)
     free_inertia: np.ndarray = shared("inertia of each free body, its axes", "free bodies", 3, 3, unit="kg m^2")
     p_WH: np.ndarray = shared("position of the hand", 3, unit="m")
@@ -199,14 +200,14 @@ class BodyArrays(NamedTuple):
     v: np.ndarray = shared("velocity of the configuration", "nv", unit="m/s, rad/s")
     D: np.ndarray = array("inertia, with what damping and springs of joints add over a step", "nv", "nv")
     L: np.ndarray = array("Cholesky factor of D, lower triangle", "nv", "nv")
-    u: np.ndarray = array("scaled velocity L^T v", "nv")
+    u: np.ndarray = array("scaled velocity L^T v, and of each plane velocity / sqrt(mobility)", "nv + planes")
     bias: np.ndarray = array(
         "Coriolis, centrifugal and gravity terms, damping and springs of joints; without the gyroscopic terms of free "
         "bodies",
         "nv",
     )
     J_H: np.ndarray = array("Jacobian of the hand's [linear, angular] velocity, world axes", 6, "nv")
-    W_H: np.ndarray = array("J_H L^-T", 6, "nv")
+    W_H: np.ndarray = array("J_H L^-T; planes do not move the hand", 6, "nv + planes")
     pose: np.ndarray = array("pose of the hand: position, quaternion x y z w", 7, unit="m")
     twist: np.ndarray = array("twist of the hand, world axes", 6, unit="m/s, rad/s")
     inverse_inertia: np.ndarray = array("J_H D^-1 J_H^T, row major", 36)
@@ -239,7 +240,8 @@ class Multibody:
         arrays, packed: the arrays, for kernels.
 
     `laws` of joints (`haptic_sim.dynamics.joints`) are for steps of `period` [s]. `rows` of exact constraints, between
-    bodies of joints that are `coupled`, are for `haptic_sim.constraints.bodies`.
+    bodies of joints that are `coupled`, are for `haptic_sim.constraints.bodies`. `planes` are what contacts touch that
+    is no body of the model, and moves as a mass along the normal (`RowArrays.plane`); `u` has their coordinates, too.
     """
 
     def __init__(
@@ -253,6 +255,7 @@ class Multibody:
         period: float = 0.0,
         rows: int = 0,
         coupled: Sequence[tuple[int, int]] = (),
+        planes: int = 0,
     ):
         self.model, self.hand = model, hand
         self.data = model.createData()
@@ -275,7 +278,8 @@ class Multibody:
         free, free_inertia = _free_bodies(model)
         self.arrays = a = allocate(
             BodyArrays,
-            {"nv": nv, "rows": rows, "contacts": CAPACITY + 2 * len(laws) if rows else 0},
+            {"nv": nv, "planes": planes, "rows": rows, "contacts": CAPACITY + 2 * len(laws) if rows else 0},
+            planes=planes,
             M=self.data.M.reshape(nv, nv),
             nle=self.data.nle,
             J_W=self.J_W,
@@ -303,6 +307,18 @@ class Multibody:
     def nv(self) -> int:
         """Degrees of freedom."""
         return int(self.model.nv)
+
+    @property
+    def nu(self) -> int:
+        """Scaled coordinates: the degrees of freedom, and one for each plane."""
+        return int(self.arrays.u.size)
+
+    @property
+    def contact_trees(self) -> tuple[np.ndarray, np.ndarray]:
+        """First coordinate and number of coordinates of each tree that contacts know: of the bodies, then planes."""
+        planes = np.arange(self.nv, self.nu)
+        start, size = self.trees.start, self.trees.size
+        return np.concatenate([start, planes]), np.concatenate([size, np.ones(planes.size, np.int64)])
 
     @property
     def potential_energy(self) -> float:

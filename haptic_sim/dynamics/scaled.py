@@ -168,6 +168,17 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
 
 
 @numba.njit(cache=True, nogil=True)
+def append_planes(count, rows, trees, contacts):
+    """Give the rows of planes that move as masses their side: tree number `trees` + plane, of one coordinate."""
+    for i in range(count):
+        if rows.coordinate[i] < 0 and rows.plane[i] >= 0:
+            contacts.tree[i, 0] = trees + rows.plane[i]
+            contacts.W[i, 0, 0, 0] = -math.sqrt(rows.mobility[i])
+            contacts.W[i, 1, 0, 0] = contacts.W[i, 2, 0, 0] = 0.0
+            contacts.offset[i, 0] = 0.0  # their velocity is in u
+
+
+@numba.njit(cache=True, nogil=True)
 def _assemble_limit(i, coordinate, direction, L, contacts, tangent):
     """Make row i that of a limit: direction times L^-1 e_j along the normal, and no tangents."""
     W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size

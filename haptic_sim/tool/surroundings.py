@@ -19,7 +19,7 @@ from haptic_sim.contact.response import UNLIMITED, ContactParameters, Method
 from haptic_sim.contact_rows import CAPACITY, ContactRows
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.dynamics.multibody import Multibody
-from haptic_sim.dynamics.scaled import ScaledContacts, assemble, contact_velocity
+from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, contact_velocity, coupling
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.virtual_tool import VirtualTool
@@ -27,6 +27,7 @@ from haptic_sim.worlds.alone import fill_bodies, held_joints, other_bodies, tool
 from haptic_sim.worlds.building import World
 
 LOADED = 1e-4  # [m] contacts of a body within so much of its deepest one share the load, see `WorldSurroundings`
+SWEEPS = 50  # of Gauss-Seidel, for what other contacts do to a body that is pushed
 
 
 class Surroundings(Protocol):
@@ -56,9 +57,10 @@ class WorldSurroundings:
     critically damped spring in its coordinates, D (w^2 dq + 2 w dv), w = `following`. So the tool pushes other bodies
     by its contacts, and is surveyed where it got.
 
-    A constraint on a body that moves carries the mobility of that body along the normal: the sum of n_i^T J_i D^-1
-    J_k^T n_k over the contacts k of the body that touch about as deep as its deepest (LOADED), because a body that n
-    contacts push together moves as if each pushed a body n times as light.
+    A constraint on a body that moves carries the mobility of that body along the normal: how fast it goes for a unit
+    impulse at each of its contacts that touch about as deep as its deepest (LOADED), because a body that n contacts
+    push together moves as if each pushed a body n times as light. What it rests against, and what it pushes in turn,
+    counts: the mobility of a block at a wall is zero.
 
     Args:
         world: at its start.
@@ -106,7 +108,7 @@ class WorldSurroundings:
         self._wrench = np.zeros(6)
         trees, capacity = self._body.trees, self._rows.capacity
         self._contacts = ScaledContacts.allocate(capacity, trees.start, trees.size)
-        self._tangent = np.zeros((capacity, 3))
+        self._tangent, self._response_u = np.zeros((capacity, 3)), np.zeros(self._body.nv)
         self._closing, self._velocity, self._mobility = np.zeros(capacity), np.zeros(capacity), np.zeros(capacity)
         held = held_joints(world)
         # number of a joint in the model of the tool alone, 0 for a joint that is not of the tool
@@ -193,7 +195,17 @@ class WorldSurroundings:
         assemble(
             rows.count, rows.arrays, body.J_W, body.support, body.tree_of, body.L, body.u, self._contacts, self._tangent
         )
-        _measure(rows.count, rows.separation, self._contacts, body.u, self._closing, self._velocity, self._mobility)
+        measure(
+            rows.count,
+            rows.separation,
+            self._contacts,
+            body.hand_tree,
+            body.u,
+            self._response_u,
+            self._closing,
+            self._velocity,
+            self._mobility,
+        )
 
     def _list(self, geometry: LocalGeometry) -> None:
         """Fill in the constraints on the tool."""
@@ -227,32 +239,64 @@ def _radius(world: World) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def _measure(count, separation, contacts, u, closing, velocity, mobility):
-    """Fill in of each contact its normal velocity, and velocity and mobility of its first body along the normal."""
+def measure(count, separation, contacts, tool, u, response, closing, velocity, mobility):
+    """Fill in of each contact its normal velocity, and velocity and mobility of what the tool touches there.
+
+    The mobility is the normal velocity for a unit impulse at each of the contacts that share the load, on bodies that
+    other contacts do not let pass: of all changes of u that these allow, the nearest to the free one (Gauss-Seidel).
+
+    Args:
+        count, separation, contacts: of the contacts, assembled.
+        tool: tree of the tool.
+        u: scaled velocity (nv,).
+        response: memory, (nv,).
+        closing, velocity, mobility: filled in (C,) [m/s, m/s, 1/kg].
+    """
+    pushes = np.zeros(count)
     for i in range(count):
         closing[i] = contact_velocity(contacts, i, 0, u)
         velocity[i] = mobility[i] = 0.0
         tree = contacts.tree[i, 0]
-        if tree < 0:
+        if contacts.tree[i, 1] != tool or tree < 0:
             continue
-        first = contacts.start[tree]
-        for k in range(contacts.size[tree]):
-            w = contacts.W[i, 0, 0, k]
-            velocity[i] -= w * u[first + k]
-            mobility[i] += w * w
+        velocity[i] = -_side_velocity(contacts, i, 0, u)
         deepest = separation[i]
         for j in range(count):
-            if contacts.tree[j, 0] == tree and contacts.tree[j, 1] == contacts.tree[i, 1]:
+            if contacts.tree[j, 0] == tree and contacts.tree[j, 1] == tool:
                 deepest = min(deepest, separation[j])
-        if separation[i] > deepest + LOADED:
-            continue
+        response[:] = 0.0
         for j in range(count):
-            if (
-                j != i
-                and contacts.tree[j, 0] == tree
-                and contacts.tree[j, 1] == contacts.tree[i, 1]
-                and separation[j] <= deepest + LOADED
-            ):
-                for k in range(contacts.size[tree]):
-                    mobility[i] += contacts.W[i, 0, 0, k] * contacts.W[j, 0, 0, k]
-        mobility[i] = max(mobility[i], 0.0)
+            shares = contacts.tree[j, 0] == tree and contacts.tree[j, 1] == tool and separation[j] <= deepest + LOADED
+            if j == i or (shares and separation[i] <= deepest + LOADED):
+                _push_side(contacts, j, 0, 1.0, response)
+        pushes[:] = 0.0
+        for _ in range(SWEEPS):
+            for j in range(count):
+                if contacts.tree[j, 1] == tool or contacts.tree[j, 0] == tool or separation[j] > LOADED:
+                    continue
+                square = coupling(contacts, j, 0, j, 0)
+                if square > 0.0:
+                    v = _side_velocity(contacts, j, 0, response) + _side_velocity(contacts, j, 1, response)
+                    push = max(0.0, pushes[j] - v / square)
+                    apply_impulse(contacts, j, 0, push - pushes[j], response)
+                    pushes[j] = push
+        mobility[i] = max(0.0, _side_velocity(contacts, i, 0, response))
+
+
+@numba.njit(cache=True, nogil=True)
+def _side_velocity(contacts, i, side, u):
+    """The part of the normal velocity of contact i that one of its sides has."""
+    s, tree = 0.0, contacts.tree[i, side]
+    if tree >= 0:
+        for k in range(contacts.size[tree]):
+            s += contacts.W[i, 0, side, k] * u[contacts.start[tree] + k]
+    return s
+
+
+@numba.njit(cache=True, nogil=True)
+def _push_side(contacts, i, side, p, u):
+    """Change u by a normal impulse of contact i on one of its sides."""
+    tree = contacts.tree[i, side]
+    if tree >= 0:
+        for k in range(contacts.size[tree]):
+            u[contacts.start[tree] + k] += contacts.W[i, 0, side, k] * p

@@ -51,8 +51,9 @@ class VirtualTool:
         wrench_limit: np.ndarray,
         rate: float,
         surveyed: bool = False,
+        planes: int = 0,
     ):
-        self.body = world.bodies(1.0 / rate, surveyed=surveyed)
+        self.body = world.bodies(1.0 / rate, surveyed=surveyed, planes=planes)
         self.hand = Hand(
             self.body,
             planar=world.planar,
@@ -71,8 +72,8 @@ class VirtualTool:
         self._halves = Packed(self.rows.arrays) if halves else None
         self.energy = self.contact.balance
         self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
-        # whether forces act, or the inertia changes, without the energy balance knowing: then it judges nothing
-        self.pushed = surveyed
+        # whether something acts or changes that the energy balance does not know: then it judges nothing
+        self.pushed = surveyed or planes > 0
         self._excess = ""  # why discrete time has added more energy than was supplied
         self.configure(contact)
         self._external = np.zeros(self.body.nv)

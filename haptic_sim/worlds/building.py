@@ -104,22 +104,25 @@ class World:
         """Of the tool's state."""
         return ToolSizes(self.model.nq, self.model.nv, sum(constraint.rows for constraint in self.constraints))
 
-    def bodies(self, period: float, *, surveyed: bool = False) -> Multibody:
-        """The bodies at their start, to be advanced by steps of `period` [s]; `surveyed`: see `SurveyedMultibody`.
+    def bodies(self, period: float, *, surveyed: bool = False, planes: int = 0) -> Multibody:
+        """The bodies at their start, to be advanced by steps of `period` [s].
+
+        Args:
+            period: [s].
+            surveyed: see `SurveyedMultibody`.
+            planes: that move as masses, see `Multibody`.
 
         Raises:
             ConstraintError: q or v does not meet the constraints.
-            ParameterError: they are to be surveyed, and have constraints.
+            ParameterError: they have constraints, and are to be surveyed or to have planes.
         """
-        if surveyed and self.constraints:
-            raise ParameterError(
-                ["local_model.dynamics = surveyed: is made for a tool without exact constraints; use current"]
-            )
-        if surveyed:
-            return SurveyedMultibody(self.model, self.hand, self.q, self.v, laws=self.laws, period=period)
-        if self.constraints:
-            return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period, self.laws)
-        return Multibody(self.model, self.hand, self.q, self.v, laws=self.laws, period=period)
+        if not self.constraints:
+            kind = SurveyedMultibody if surveyed else Multibody
+            return kind(self.model, self.hand, self.q, self.v, laws=self.laws, period=period, planes=planes)
+        problem = "dynamics = surveyed" if surveyed else "constraints = dynamic" if planes else ""
+        if problem:
+            raise ParameterError([f"local_model.{problem}: is made for a tool without exact constraints"])
+        return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period, self.laws)
 
     def hand_pose(self) -> np.ndarray:
         """Position and quaternion x y z w of the hand at the start (7,)."""

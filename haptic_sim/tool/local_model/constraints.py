@@ -52,6 +52,7 @@ class Planes(NamedTuple):
     friction: np.ndarray = array("coefficients of static and kinetic friction", "C", 2)
     restitution: np.ndarray = array("coefficient of restitution", "C")
     mobility: np.ndarray = array("of the environment's point along the normal", "C", unit="1/kg")
+    plane: np.ndarray = array("number among those that move as masses, -1: none", "C", dtype=np.int64, fill=-1)
     leaving: np.ndarray = array("whether the last update left it out", "C", dtype=np.bool_)
     point: np.ndarray = array("contact point now, world axes", "C", 3, unit="m")
     separation: np.ndarray = array("now, with the offset", "C", unit="m")
@@ -187,7 +188,8 @@ def _let_go(old, k, new, i, period):
     _copy(old, k, new, i)
     for j in range(3):
         new.c[i, j] = old.point[k, j]
-    new.velocity[i] = new.way[i] = 0.0
+    new.velocity[i] = new.way[i] = new.mobility[i] = 0.0
+    new.plane[i] = -1
     new.offset[i] = old.separation[k]
     new.fade[i] = -old.separation[k] / period
     new.leaving[i] = True
@@ -205,6 +207,7 @@ def _copy(source, k, target, i):
     target.offset[i], target.fade[i], target.leaving[i] = source.offset[k], source.fade[k], source.leaving[k]
     target.friction[i, 0], target.friction[i, 1] = source.friction[k, 0], source.friction[k, 1]
     target.restitution[i], target.mobility[i] = source.restitution[k], source.mobility[k]
+    target.plane[i] = source.plane[k]
 
 
 @numba.njit(cache=True, nogil=True)

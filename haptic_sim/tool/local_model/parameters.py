@@ -44,10 +44,11 @@ class LocalModelParameters(Parameters):
         description="What becomes of a penetration that an update lessens or ends. gradual: it fades during one period "
         "of the updates; immediate: it ends at once, as the source has it, and the force falls in one tick",
     )
-    constraints: Literal["static", "kinematic"] = quantity(
+    constraints: Literal["static", "kinematic", "dynamic"] = quantity(
         "kinematic",
-        description="How constraints move between updates. static: not at all; kinematic: with the normal velocity "
-        "that they had (THESIS 6.2)",
+        description="Motion of the constraints between updates. static: none; kinematic: the normal velocity of the "
+        "update (THESIS 6.2); dynamic: the same, and contact accelerates a constraint on a body that moves as the mass "
+        "that the environment reports for it (THESIS 7.2)",
     )
     dynamics: Literal["surveyed", "current"] = quantity(
         "current",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numba
@@ -30,6 +31,7 @@ from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
+PLANES = 32  # constraints that move as masses; further ones keep the velocity of the update
 LONGEST_MOTION = 2.0  # periods after which a plane of which nothing new is known stands still
 FULL = LocalModelParameters(type="full")
 
@@ -40,6 +42,8 @@ class Neighbourhood(NamedTuple):
 
     planes: Planes = part(Planes, "constraints in use")
     rows: RowArrays = shared("the same as contact rows")
+    u: np.ndarray = shared("scaled velocity before a step: of bodies, and of planes that move as masses", "nu")
+    u_after: np.ndarray = shared("the same after the last step", "nu")
     R_WL: np.ndarray = array("orientation of the tool's links", "L", 3, 3)
     p_WL: np.ndarray = array("position of the tool's links", "L", 3, unit="m")
 
@@ -72,7 +76,9 @@ class Proxy(LocalModel):
         if interpolated:
             method = "penalty"
         surveyed = parameters.dynamics == "surveyed"
-        tool = VirtualTool(tool_alone(world), contact, method, rendering, wrench_limit, rate, surveyed=surveyed)
+        self._planes = PLANES if parameters.constraints == "dynamic" else 0
+        alone = tool_alone(world)
+        tool = VirtualTool(alone, contact, method, rendering, wrench_limit, rate, surveyed, self._planes)
         super().__init__(world, tool, parameters, period)
         # Updates that move constraints under a proxy in contact do work on it.
         tool.pushed |= interpolated or not parameters.deformation
@@ -83,7 +89,10 @@ class Proxy(LocalModel):
         self._placements = [(data.oMi[i].rotation, data.oMi[i].translation) for i in range(model.njoints)]
         self._links: list[int] = []  # of the constraints
         sizes = {"C": CAPACITY, "L": model.njoints}
-        self._now, self._next = (allocate(Neighbourhood, sizes, rows=tool.rows.arrays) for _ in range(2))
+        self._now, self._next = (
+            allocate(Neighbourhood, sizes, rows=tool.rows.arrays, u=tool.body.u, u_after=tool.contact.u)
+            for _ in range(2)
+        )
         self._packed, self._packed_next = Packed(self._now), Packed(self._next)
         self._count = 0
         self._tracks = np.zeros(1, np.int64)
@@ -127,7 +136,7 @@ class Proxy(LocalModel):
         planes.velocity[:n] = constraints["normal_velocity"][:n] if self._parameters.constraints != "static" else 0.0
         planes.friction[:n, 0] = constraints["friction_static"][:n]
         planes.friction[:n, 1] = constraints["friction_kinetic"][:n]
-        planes.offset[:n], planes.leaving[:n] = 0.0, False
+        planes.offset[:n], planes.leaving[:n], planes.plane[:n] = 0.0, False, -1
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
         links: list[int] = np.unique(planes.link[:n]).tolist()
         pin.forwardKinematics(self._tool.body.model, self._surveyed, geometry.q)
@@ -140,7 +149,8 @@ class Proxy(LocalModel):
         """See LocalModel."""
         tool = self._tool
         self._place(self._now, self._links)
-        self._count = tool.rows.count = put(self._packed, self._count, tool.period, self._age < self._still)
+        moving = self._age < self._still
+        self._count = tool.rows.count = put(self._packed, self._count, tool.period, moving, self._planes)
         tool.step(command, state, self._geometry_tick)
         self._age += tool.period
 
@@ -160,17 +170,27 @@ def go_over(packed, count, packed_next, count_next, rules, tracks):
 
 
 @numba.njit(cache=True, nogil=True)
-def put(packed, count, period, moving):
+def put(packed, count, period, moving, masses):
     """Put the constraints where they are in a tick, as contact rows; returns how many are left.
 
     Args:
         packed: of `Neighbourhood`.
+        count: constraints.
+        period: of the servo [s].
         moving: whether planes move on after this tick.
+        masses: how many constraints may move as masses.
     """
     a = packed.arrays
     planes, rows = a.planes, a.rows
+    first = a.u.shape[0] - masses
+    for m in range(count):
+        if planes.plane[m] >= 0:  # it was accelerated in the tick before, at the end of which it is
+            velocity = a.u_after[first + planes.plane[m]] * math.sqrt(planes.mobility[m])
+            planes.way[m] += (velocity - planes.velocity[m]) * period
+            planes.velocity[m] = velocity
     locate(count, planes, a.R_WL, a.p_WL)
     count = recover(count, planes, period)
+    used = 0
     for m in range(count):
         velocity = planes.velocity[m] if moving else 0.0
         rows.id[m], rows.wall[m], rows.coordinate[m] = planes.track[m], planes.body[m], -1
@@ -180,5 +200,13 @@ def put(packed, count, period, moving):
         rows.separation[m], rows.velocity[m] = planes.separation[m], velocity
         rows.friction[m, 0], rows.friction[m, 1] = planes.friction[m, 0], planes.friction[m, 1]
         rows.restitution[m] = planes.restitution[m]
+        planes.plane[m] = -1
+        if moving and used < masses and planes.mobility[m] > 0.0:
+            planes.plane[m] = used
+            a.u[first + used] = velocity / math.sqrt(planes.mobility[m])
+            used += 1
+        rows.plane[m], rows.mobility[m] = planes.plane[m], planes.mobility[m]
         planes.way[m] += velocity * period
+    for k in range(used, masses):
+        a.u[first + k] = 0.0
     return count
