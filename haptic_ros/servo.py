@@ -213,8 +213,12 @@ class ServoNode(LifecycleNode):
         try:
             self.receive(topic, data)
         except MessageError as error:
-            self.refused += 1
-            self.get_logger().warning(f"refused: {error}", throttle_duration_sec=1.0)
+            self.refuse(error)
+
+    def refuse(self, error: MessageError) -> None:
+        """Count and say that a message cannot be used."""
+        self.refused += 1
+        self.get_logger().warning(f"refused: {error}", throttle_duration_sec=1.0)
 
     def apply_changes(self) -> None:
         """Take parameters that were changed; called between two messages, or two ticks."""

@@ -429,3 +429,25 @@ def test_a_body_against_a_wall_is_one() -> None:
         from_wall[gap] = geometry.constraints["mobility"][: len(geometry)].copy()
     np.testing.assert_allclose(from_wall[0.0], 0.0, atol=1e-6)
     np.testing.assert_allclose(from_wall[0.02], 2 / (0.5 + 1.5), rtol=1e-3)
+
+
+@pytest.mark.parametrize("offset", [-1e-3, 0.0, 1e-3])
+def test_corner_to_corner_there_is_one_normal(offset: float) -> None:
+    """Two corners near each other (THESIS figure 6.9): one constraint, along the line between them."""
+    scene: Any = {
+        "planar": True,
+        "gravity": [0, 0, 0],
+        "tool": "peg",
+        "bodies": {
+            "wall": {"joint": "fixed", "position": [0.042, 0.042 + offset, 0], "shapes": [BOX]},
+            "peg": {"joint": "planar", "mass": 1.0, "shapes": [BOX]},
+        },
+    }
+    world = build_world(NoToolParameters(), WorldParameters.model_validate(scene), ContactParameters())
+    surroundings = WorldSurroundings(world, ContactParameters(), epsilon=0.005, rate=RATE)
+    geometry = surroundings.local_geometry()
+    surroundings.survey(Proxy(world, MATERIAL, "penalty", "full", UNLIMITED, RATE).tool_state(), 0, geometry)
+    assert len(geometry) == 1
+    gap = np.array([0.002, 0.002 + offset, 0.0])
+    np.testing.assert_allclose(geometry.constraints["normal"][0], -gap / np.linalg.norm(gap), atol=1e-9)
+    np.testing.assert_allclose(geometry.constraints["separation"][0], np.linalg.norm(gap), rtol=1e-9)

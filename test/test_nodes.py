@@ -387,3 +387,33 @@ def test_a_node_that_is_closed_does_not_report_compilation(bench: Bench) -> None
     assert kernel_cache.report is not None
     bench.close()
     assert kernel_cache.report is None
+
+
+def test_surroundings_that_cannot_be_used_do_not_stop_the_servo(bench: Bench) -> None:
+    """A constraint on no link of the tool: the tick is answered, the survey refused, and the next good one taken."""
+    environment = configured(bench.node("environment", *ASYNCHRONOUS))
+    surveys = []
+    for tick in (-1, 8, 17):
+        environment.take("tool_state", tool_state(tick))
+        geometry = LocalGeometry(q=3, v=3, inertia=9, gravity=3, constraints=256)
+        geometry.load(bench.sent.pop()[1])
+        surveys.append(geometry)
+    surveys[1].resize(1)
+    surveys[1].constraints["normal"][0], surveys[1].constraints["link"][0] = (1, 0, 0), 7
+    rclpy.try_shutdown()
+    node = configured(bench.node("local_model", *ASYNCHRONOUS, change={"mode": "realtime"}))
+    node.take("local_geometry", surveys[0])
+    node.take("tool_command", tool_command(0))
+    node.take("local_geometry", surveys[1])
+    for tick in range(1, 40):
+        node.take("tool_command", tool_command(tick))
+    assert node.refused == 1
+    assert len([topic for topic, _ in bench.sent if topic == "tool_state"]) == 40
+    trouble, values = node.health()
+    assert values["age of surroundings [s]"] == round(40 / 512, 4)
+    assert "1 messages were refused" in trouble
+    node.refused = 0
+    assert "the surroundings are 78 ms old" in node.health()[0]
+    node.take("local_geometry", surveys[2])
+    node.take("tool_command", tool_command(40))
+    assert node.health()[0] == ""

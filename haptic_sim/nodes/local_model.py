@@ -10,6 +10,8 @@ from haptic_sim.nodes.tool import ToolNode
 from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.tool.tool_side import build_local_model, build_surroundings
 
+LATE = 3.0  # periods without an update after which the surroundings are old
+
 
 class LocalModelNode(ToolNode):
     """The proxy as a node. In lockstep a tick waits for the survey that is due at it."""
@@ -60,17 +62,34 @@ class LocalModelNode(ToolNode):
                     self._held = data
                     return
                 self._geometry.load(self._known.pop(due))
-                self.core.update(self._geometry, tick)
+                self._update(tick)
         self.command(data)
         if self._schedule.surveys(tick + 1):
             self._surveyed_states[tick + 1] = self._state.to_bytes()
+
+    def _update(self, tick: int) -> None:
+        """Take the survey in hand from a tick on; one that cannot be used leaves the surroundings as they were."""
+        try:
+            self.core.update(self._geometry, tick)
+        except MessageError as error:
+            self.refuse(error)
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        """See ServoNode: also how old the surroundings are that the proxy feels."""
+        trouble, values = super().health()
+        age, period = self.core.age, self.core.update_period
+        if age > LATE * period + self.config.environment.schedule(self.config.rate).delay / self.config.rate:
+            trouble = (
+                trouble or f"the surroundings are {1e3 * age:.0f} ms old, with updates every {1e3 * period:.0f} ms"
+            )
+        return trouble, values | {"age of surroundings [s]": round(age, 4), "update period [s]": round(period, 4)}
 
     def _receive_latest(self, topic: str, data: bytes | Message) -> None:
         """In realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
             if self._updated > self._used:
                 self._used = self._updated
-                self.core.update(self._geometry, self._state.tick + 1)
+                self._update(self._state.tick + 1)
             self.command(data)
             return
         received = self._received

@@ -80,7 +80,7 @@ class LocalModel:
         self.tool_state, self.observer = tool.tool_state, SeenWorld(tool.observer, world)
         self._period = UpdatePeriod(period)
         self._transients = ImpactTransients(parameters.transient, tool.rate)
-        self._geometry_tick = -1
+        self._geometry_tick, self._tick = -1, 0  # of the last survey, and of the next step
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
@@ -110,8 +110,18 @@ class LocalModel:
         self._check(geometry)
         self._period.add(geometry.tick, self._tool.rate)
         self._take(geometry, tick)
-        self._geometry_tick = geometry.tick
+        self._geometry_tick, self._tick = geometry.tick, tick
         self.observer.update(geometry)
+
+    @property
+    def age(self) -> float:
+        """How old the surroundings are [s]."""
+        return (self._tick - max(self._geometry_tick, 0)) * self._tool.period
+
+    @property
+    def update_period(self) -> float:
+        """Mean period of the last updates [s]."""
+        return self._period.mean
 
     def prepare(self) -> None:
         """As `Environment.prepare`: an update may come in between, so that nothing is done ahead."""
@@ -120,6 +130,7 @@ class LocalModel:
         """Answer the command of a tick with the state after it."""
         approach = self._transients.approach(state)
         self._step(command, state)
+        self._tick = state.tick + 1
         self._transients.add(approach, state)
 
     def _take(self, geometry: LocalGeometry, tick: int) -> None:
