@@ -52,11 +52,12 @@ setup(
     entry_points={"console_scripts": ["haptics = haptic_bench:main"]},
     extras_require={
         "dask": ["distributed>=2024.8"],
+        "mujoco": ["mujoco>=3.5"],  # worlds that MuJoCo simulates
         "pandas": ["pandas>=2.0"],  # samples as a DataFrame
         "test": [
             "example-robot-data>=4",
             "hypothesis>=6.90",
-            "mujoco>=3.1",
+            "mujoco>=3.5",
             "mypy>=1.8",
             "pytest>=7.4",
             "pytest-xdist>=3.5",

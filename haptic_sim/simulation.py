@@ -22,7 +22,7 @@ from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
-from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
@@ -131,6 +131,9 @@ class World:
         if sections.tool.type not in tools_of(sections.scene):
             allowed = " or ".join(tools_of(sections.scene))
             raise ParameterError([f"tool.type = {sections.tool.type}: the scene {sections.scene.type} takes {allowed}"])
+        if isinstance(sections.scene, MujocoParameters):
+            reason = "MuJoCo simulates it; take haptic_sim.tool.mujoco_tool"
+            raise ParameterError([f"scene.type = mujoco: {reason}"])
         if isinstance(sections.scene, WorldParameters):
             scene = with_absolute_paths(sections.scene, folder)
             sections = sections.model_copy(update={"scene": scene})

@@ -22,7 +22,7 @@ from haptic_drivers.operators import FileParameters, read_table
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.worlds.building import with_absolute_paths
-from haptic_sim.worlds.parameters import WorldParameters
+from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
 
 def find(name: str) -> Path:
@@ -95,7 +95,7 @@ def _validate(
     problems = broken_rules(experiment)
     if problems:
         raise ParameterError(problems)
-    if isinstance(experiment.scene, WorldParameters):
+    if isinstance(experiment.scene, (WorldParameters, MujocoParameters)):
         scene = with_absolute_paths(experiment.scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
     experiment, start = resolve(experiment, again=resolved)

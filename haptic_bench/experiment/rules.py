@@ -45,6 +45,7 @@ def broken_rules(experiment: Experiment) -> list[str]:
     else:
         problems += _admittance_rules(experiment)
     problems += _constraint_rules(experiment)
+    problems += _engine_rules(experiment)
     if not experiment.asynchronous:
         for key in ("rate", "delay"):
             value = getattr(environment, key)
@@ -55,6 +56,26 @@ def broken_rules(experiment: Experiment) -> list[str]:
                 )
     elif environment.rate is not None and environment.rate > rate:
         problems.append(f"environment.rate = {environment.rate:g} Hz: must be at most the servo rate ({rate:g} Hz)")
+    return problems
+
+
+def _engine_rules(experiment: Experiment) -> list[str]:
+    engine, kind = experiment.environment.engine, experiment.scene.type
+    if (engine == "mujoco") != (kind == "mujoco"):
+        wanted = "mujoco" if kind == "mujoco" else "haptics"
+        return [
+            f"environment.engine = {engine}: the scene {kind} is simulated by {wanted}; set environment.engine={wanted}"
+        ]
+    if engine == "haptics":
+        return []
+    problems = []
+    if not experiment.asynchronous:
+        problems.append(
+            f"local_model.type = {experiment.local_model.type}: what MuJoCo simulates is felt through a local model; "
+            "set local_model.type=full"
+        )
+    elif experiment.environment.rate is None:
+        problems.append("environment.rate = null: MuJoCo's world needs one; set environment.rate=60")
     return problems
 
 

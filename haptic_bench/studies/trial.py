@@ -16,6 +16,7 @@ from haptic_bench.studies.common import tracking
 from haptic_bench.studies.study import Study
 from haptic_sim.tool.environment import DepthGauge
 from haptic_sim.tool.tool_side import is_constrained
+from haptic_sim.worlds.alone import other_bodies
 
 DEPTH = "max_depth"
 METRICS = {
@@ -107,7 +108,8 @@ def _depths(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]
     """Largest overlap of all, and of each pair of bodies that overlap at some time, in the ticks with contacts."""
     experiment = trial.experiment
     # A local model's samples have the tool's coordinates alone: where others move, they do not say how deep it is.
-    if is_constrained(experiment) or (experiment.asynchronous and len(trial.world.tree_start) > 1):
+    unknown = experiment.asynchronous and (other_bodies(trial.world) or trial.world.pairs is not None)
+    if is_constrained(experiment) or unknown:
         yield DEPTH, None
         return
     world = trial.world

@@ -28,7 +28,11 @@ from haptic_sim.worlds.building import World
 class EnvironmentParameters(Parameters):
     """How the world is simulated."""
 
-    engine: Literal["haptics"] = quantity("haptics", description="Engine that simulates the world")
+    engine: Literal["haptics", "mujoco"] = quantity(
+        "haptics",
+        description="Engine that simulates the world. haptics: ours; mujoco: MuJoCo, for the scene of that type, felt "
+        "through a local model",
+    )
     method: Method = quantity("impulse_augmented", description="Method that computes contact forces and impulses")
     rate: float | None = quantity(
         None,
@@ -218,8 +222,7 @@ class DepthGauge:
         self._body = Multibody(world.model, world.hand, world.q, world.v)
         self._detector = detector(world, contact)
         self._rows = ContactRows()
-        pairs = world.geometry.collisionPairs
-        self._names = [(world.shape_bodies[pair.first], world.shape_bodies[pair.second]) for pair in pairs]
+        self._names = world.touching
 
     def overlaps(self, q: np.ndarray) -> dict[tuple[str, str], float]:
         """Largest depth [m] of each two bodies that overlap."""

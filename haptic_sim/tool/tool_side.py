@@ -13,9 +13,12 @@ from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment, EnvironmentParameters
 from haptic_sim.tool.local_model import HeldWrench, LocalModel, LocalModelParameters, Proxy, ResolvedContacts
+from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.tool.world_state import Observer
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.mujoco_files import find_tool, load
+from haptic_sim.worlds.parameters import MujocoParameters
 from haptic_sim.worlds.scenes import build_world
 
 Start = World | ConstrainedSetup
@@ -214,6 +217,18 @@ def build_surroundings(world: World, sections: LocalSections, rate: float) -> Su
     schedule = environment.schedule(rate)
     # what is surveyed now acts until the update after it is known
     ahead = (schedule.period + schedule.delay) / rate if local_model.prediction == "velocity" else 0.0
+    if isinstance(sections.scene, MujocoParameters):
+        model, data = load(sections.scene)
+        return MujocoSurroundings(
+            model,
+            data,
+            find_tool(model, data, sections.scene),
+            epsilon=local_model.epsilon,
+            horizon=ahead,
+            rate=rate,
+            following=environment.following,
+            restitution=sections.contact.restitution,
+        )
     return WorldSurroundings(
         world,
         sections.contact,

@@ -149,8 +149,7 @@ class WorldObserver:
         self._R, self._p = bodies.R, bodies.p
         self._bodies = Packed(bodies)
         number = {name: i for i, name in enumerate(names)}
-        shapes = [number[name] for name in world.shape_bodies]
-        pairs = [(shapes[pair.first], shapes[pair.second]) for pair in world.geometry.collisionPairs]
+        pairs = [(number[a], number[b]) for a, b in world.touching]
         of_pair = np.array(pairs, np.int64).reshape(-1, 2)
         self._contacts = Packed(
             allocate(_Contacts, rows=rows.arrays, tangent=response.tangent, p=response.impulses.p, bodies=of_pair)

@@ -65,11 +65,12 @@ def held_joints(world: World) -> list[int]:
 
 def other_bodies(world: World) -> list[int]:
     """The frames of the bodies that move and are not of the tool, in the order of `LocalGeometry.poses`."""
-    held = held_joints(world)
+    held, elsewhere = held_joints(world), set(world.elsewhere)
     return [
         i
         for i, frame in enumerate(world.model.frames)
-        if frame.type == pin.FrameType.BODY and frame.parentJoint and frame.parentJoint not in held
+        if frame.type == pin.FrameType.BODY
+        and (frame.name in elsewhere or (frame.parentJoint and frame.parentJoint not in held))
     ]
 
 

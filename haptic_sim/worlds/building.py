@@ -47,6 +47,7 @@ from haptic_sim.worlds.parameters import (
     FixedBodyParameters,
     FreeBodyParameters,
     Material,
+    MujocoParameters,
     PlanarBodyParameters,
     PrismaticBodyParameters,
     RevoluteBodyParameters,
@@ -79,6 +80,9 @@ class World:
         constraints: exact ones, which q and v meet.
         laws: limits, damping, friction and springs of joints, which q meets.
         notes: what files say that is not simulated, and what was changed to use them; one line a file.
+        elsewhere: names of bodies that move and that surroundings alone simulate; their frames are on joint 0.
+        pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
+            out: the collision pairs of `geometry`.
     """
 
     model: pin.Model
@@ -99,6 +103,16 @@ class World:
     constraints: tuple[WorldConstraint, ...] = ()
     laws: tuple[JointLaw, ...] = ()
     notes: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def touching(self) -> tuple[tuple[str, str], ...]:
+        """Names of the two bodies of each pair of shapes that may touch."""
+        if self.pairs is not None:
+            return self.pairs
+        names = self.shape_bodies
+        return tuple((names[pair.first], names[pair.second]) for pair in self.geometry.collisionPairs)
 
     def tool_sizes(self) -> ToolSizes:
         """Of the tool's state."""
@@ -381,12 +395,16 @@ def find_overlaps(world: World, allowed: float = 0.0) -> list[tuple[float, str, 
     return sorted(((depth, *names) for names, depth in deepest.items()), key=lambda overlap: -overlap[0])
 
 
-def with_absolute_paths(parameters: WorldParameters, folder: Path) -> WorldParameters:
+def with_absolute_paths(
+    parameters: WorldParameters | MujocoParameters, folder: Path
+) -> WorldParameters | MujocoParameters:
     """The same parameters, with paths that hold everywhere."""
 
     def absolute(path: str) -> str:
         return str(locate(path, folder).resolve())
 
+    if isinstance(parameters, MujocoParameters):
+        return parameters.model_copy(update={"file": absolute(parameters.file)})
     bodies = {}
     for name, body in parameters.bodies.items():
         shapes = tuple(

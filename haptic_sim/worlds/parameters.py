@@ -262,6 +262,22 @@ def rank_fade_quantity() -> Any:
     )
 
 
+class MujocoParameters(Parameters):
+    """A world that MuJoCo simulates, from its own file."""
+
+    type: Literal["mujoco"] = "mujoco"
+    file: str = quantity(description=".xml (MJCF) or .urdf, here or in the experiment's folder, as MuJoCo loads it")
+    tool: str = quantity(description="The held body: one that moves freely, or a link")
+    hold: Vector | str | None = quantity(
+        None,
+        unit="m",
+        description="Hold point in the body's axes, or the name of a site of the body; left out: its centre of mass",
+    )
+    keyframe: str | None = quantity(None, description="Keyframe of the file to start from; null: its reference pose")
+    rank_tolerance: float = rank_tolerance_quantity()
+    rank_fade: float = rank_fade_quantity()
+
+
 class WorldParameters(Parameters):
     """Bodies by name, files by name, and what of them is held and collides."""
 

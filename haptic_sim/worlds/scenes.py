@@ -26,7 +26,8 @@ from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
 from haptic_sim.worlds.building import World, build
 from haptic_sim.worlds.linkages import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
-from haptic_sim.worlds.parameters import WorldParameters, rank_fade_quantity, rank_tolerance_quantity
+from haptic_sim.worlds.mujoco_files import build_mujoco_world
+from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters, rank_fade_quantity, rank_tolerance_quantity
 
 GRAVITY = 9.81  # [m/s^2]
 
@@ -431,6 +432,7 @@ AnySceneParameters = Annotated[
     | TwoLinkCircleParameters
     | RollingSpheresParameters
     | TwoLinkClosedLoopParameters
+    | MujocoParameters
     | WorldParameters,
     Field(discriminator="type"),
 ]
@@ -463,6 +465,8 @@ def build_world(
     Raises:
         ParameterError: what cannot be built, one line for each problem.
     """
+    if isinstance(scene, MujocoParameters):
+        return build_mujoco_world(scene, folder)
     try:
         parameters = (
             scene

@@ -13,7 +13,7 @@ from haptic_sim.tool.local_model.parameters import LocalModelParameters
 from haptic_sim.tool.local_model.transients import ImpactTransients
 from haptic_sim.tool.virtual_tool import VirtualTool
 from haptic_sim.tool.world_state import WorldObserver
-from haptic_sim.worlds.alone import fill_bodies, held_joints, other_bodies
+from haptic_sim.worlds.alone import fill_bodies, other_bodies
 from haptic_sim.worlds.building import World
 
 AVERAGED = 5  # periods of which the mean is taken, THESIS (6.13)
@@ -44,14 +44,14 @@ class SeenWorld:
 
     def __init__(self, tool: WorldObserver, world: World):
         self._tool = tool
-        model, held = world.model, held_joints(world)
-        frames = [frame for frame in model.frames if frame.type == pin.FrameType.BODY]
-        self._others = np.array([i for i, f in enumerate(frames) if f.parentJoint and f.parentJoint not in held], int)
+        model, others = world.model, other_bodies(world)
+        bodies = [i for i, frame in enumerate(model.frames) if frame.type == pin.FrameType.BODY]
+        self._others = np.array([k for k, i in enumerate(bodies) if i in set(others)], int)
         data = model.createData()
         pin.forwardKinematics(model, data, world.q, world.v)
         pin.updateFramePlacements(model, data)
         self._poses, self._twists = np.zeros((self._others.size, 7)), np.zeros((self._others.size, 6))
-        fill_bodies(model, data, other_bodies(world), self._poses, self._twists)
+        fill_bodies(model, data, others, self._poses, self._twists)
         self.others = self._others.size
         self.world_state, self.observe_contacts = tool.world_state, tool.observe_contacts
 
