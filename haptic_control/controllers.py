@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from haptic_control.admittance import Admittance, AdmittanceParameters, admittance_problem
+from haptic_control.direct import DirectParameters
 from haptic_control.four_channel import FourChannel, FourChannelParameters, coupling_problem
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
 from haptic_control.stability import CoupledInertias
@@ -21,7 +22,12 @@ class NoControllerParameters(Parameters):
 
 
 AnyControllerParameters = Annotated[
-    FourChannelParameters | UnilateralParameters | ShapingParameters | AdmittanceParameters | NoControllerParameters,
+    FourChannelParameters
+    | UnilateralParameters
+    | DirectParameters
+    | ShapingParameters
+    | AdmittanceParameters
+    | NoControllerParameters,
     Field(discriminator="type"),
 ]
 
@@ -29,6 +35,7 @@ AnyControllerParameters = Annotated[
 def build_controller(
     parameters: FourChannelParameters
     | UnilateralParameters
+    | DirectParameters
     | ShapingParameters
     | AdmittanceParameters
     | NoControllerParameters,
@@ -36,7 +43,7 @@ def build_controller(
 ) -> FourChannel | Admittance:
     """The controller of some parameters, at the servo rate [Hz]."""
     match parameters:
-        case FourChannelParameters():
+        case FourChannelParameters() | DirectParameters():
             return FourChannel(parameters)
         case UnilateralParameters():
             return UnilateralCoupling(parameters)
@@ -50,6 +57,7 @@ def build_controller(
 def stability_problem(
     parameters: FourChannelParameters
     | UnilateralParameters
+    | DirectParameters
     | ShapingParameters
     | AdmittanceParameters
     | NoControllerParameters,

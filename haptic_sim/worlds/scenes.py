@@ -191,6 +191,83 @@ def enclosure_walls(tool: PlanarTool, scene: EnclosureParameters) -> tuple[Wall,
     )
 
 
+def _from_to(values: tuple[float, float]) -> tuple[float, float]:
+    if not values[0] < values[1]:
+        raise ValueError(f"= [{values[0]:g}, {values[1]:g}] m: the first wall must be before the second")
+    return values
+
+
+Walls = Annotated[tuple[float, float], AfterValidator(_from_to)]
+
+
+class SlottedEnclosureParameters(Parameters):
+    """Four fixed walls, the lower one with a slot in it, and possibly an arm of three links (THESIS figure 3.3)."""
+
+    TOOLS: ClassVar[Any] = PlanarTool
+    type: Literal["slotted_enclosure"] = "slotted_enclosure"
+    x: Walls = quantity((-0.1, 0.1), unit="m", description="Positions of the left and of the right wall")
+    y: Walls = quantity((0.1055, 0.1915), unit="m", description="Positions of the lower and of the upper wall")
+    slot_centre: float = quantity(0.05, unit="m", description="Position of the middle of the slot along x")
+    slot_width: float = quantity(0.021, unit="m", description="Width of the slot", gt=0.0, le=10.0)
+    slot_depth: float = quantity(0.042, unit="m", description="Depth of the slot; 0: there is none", ge=0.0, le=10.0)
+    start: tuple[float, float] = quantity(
+        (-0.04, 0.15), unit="m", description="Position of a peg's centre of mass at the start"
+    )
+    start_angle: float = quantity(0.0, unit="rad", description="Angle of a peg at the start")
+    arm: ThreeLinksParameters | None = quantity(
+        None, description="An arm that moves in the enclosure beside the tool; null: none"
+    )
+
+    @model_validator(mode="after")
+    def _slot_is_between_the_walls(self) -> SlottedEnclosureParameters:
+        left, right = self.slot
+        if self.slot_depth > 0.0 and not (self.x[0] <= left and right <= self.x[1]):
+            raise ValueError(
+                f".slot_centre = {self.slot_centre:g} m: the slot is from {left:g} to {right:g} m, and must be between "
+                f"the walls at {self.x[0]:g} and {self.x[1]:g} m"
+            )
+        return self
+
+    @property
+    def slot(self) -> tuple[float, float]:
+        """Left and right side of the slot along x [m]."""
+        return self.slot_centre - 0.5 * self.slot_width, self.slot_centre + 0.5 * self.slot_width
+
+    def world(self, tool: PlanarTool, contact: ContactParameters, method: Method) -> dict[str, Any]:
+        """See `build_world`; a slotted wall is three boxes, so thick that a tool is pushed out of them upwards."""
+        (left, right), (lower, upper) = self.x, self.y
+        bodies: dict[str, Any] = {
+            "left_wall": _plane((1, 0, 0), left),
+            "right_wall": _plane((-1, 0, 0), -right),
+            "upper_wall": _plane((0, -1, 0), -upper),
+        }
+        if self.slot_depth == 0.0:
+            bodies["lower_wall"] = _plane((0, 1, 0), lower)
+        else:
+            thick = 2.0 * max(right - left, upper - lower, self.slot_depth)
+            first, last = self.slot
+            bodies["lower_wall_left"] = _block(first - thick, first, lower, thick)
+            bodies["lower_wall_right"] = _block(last, last + thick, lower, thick)
+            bodies["slot_bottom"] = _block(first, last, lower - self.slot_depth, thick)
+        parts = tool.parts()
+        ignore = list(parts.get("ignore", ()))
+        if isinstance(tool, PegParameters):
+            parts["bodies"]["tool"] |= {"position": list(self.start), "angle": self.start_angle}
+        if self.arm is not None:
+            arm = self.arm.parts()
+            name = {link: f"arm_{link}" for link in arm["bodies"]}
+            ignore += [[name[a], name[b]] for a, b in arm["ignore"]]
+            for link, body in arm["bodies"].items():
+                bodies[name[link]] = body | {"parent": name.get(body["parent"], body["parent"])}
+        return {
+            "planar": True,
+            "gravity": [0, 0, 0],
+            **parts,
+            "bodies": {**bodies, **parts["bodies"]},
+            "ignore": ignore,
+        }
+
+
 class SlotParameters(Parameters):
     """A peg in a slot along x that squeezes it: one contact at each wall, in the middle of the peg's rounded side."""
 
@@ -416,6 +493,7 @@ class StrikeParameters(Parameters):
 
 AnySceneParameters = Annotated[
     EnclosureParameters
+    | SlottedEnclosureParameters
     | EmptyParameters
     | SlotParameters
     | TwoLinksParameters
@@ -485,6 +563,12 @@ def _direction(angle: float) -> np.ndarray:
 
 def _plane(normal: tuple[float, float, float], offset: float) -> dict[str, Any]:
     return {"joint": "fixed", "shapes": [{"type": "plane", "normal": list(normal), "offset": offset}]}
+
+
+def _block(left: float, right: float, top: float, thick: float) -> dict[str, Any]:
+    """A fixed box in the plane, from its upper side downwards [m]."""
+    where = [0.5 * (left + right), top - 0.5 * thick, 0.0]
+    return {"joint": "fixed", "shapes": [{"type": "box", "size": [right - left, thick, thick], "position": where}]}
 
 
 def _planar(tool: PegParameters, shape: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""A peg shaken between two walls that it fits exactly (THESIS 6.2.3, figures 6.10 and 6.11).
+
+Active geometry (LM0) tells of a wall when the tool is in it already, and the proxy is deformed so that no force jumps:
+the walls recede. Geometry within 5 mm (LM5) is known before the tool is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from haptic_bench.analysis.claims import Claim, Statement
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples
+from haptic_bench.studies.common.local_models import (
+    CLEARANCE,
+    SYNCHRONOUS,
+    LocalModelStudy,
+    Variant,
+    compared,
+    declared,
+    felt_clearance,
+    local_model,
+)
+
+AT_MOST = 0.5  # of the clearance with active geometry: what narrower means
+SIGNIFICANT = 2.0  # times the motion that the stiffness of the walls allows: what significant drift means
+EXACT = 0.01  # of that motion: what no drift means
+
+NARROWER = Statement(
+    "narrower",
+    f"With constraints within 5 mm the hand feels at most {100 * AT_MOST:g} % of the clearance with active ones",
+    "THESIS 6.2.3, figure 6.11",
+    CLEARANCE,
+)
+DRIFTS = Statement(
+    "drifts",
+    "With active constraints the drift is significant: the hand moves at least twice as far as in an environment at "
+    "the servo rate",
+    "THESIS 6.2.3, figure 6.11(a)",
+    CLEARANCE,
+)
+NO_DRIFT = Statement(
+    "no_drift",
+    "With constraints within 5 mm the hand moves only as far as their stiffness allows: as in an environment at the "
+    f"servo rate, within {100 * EXACT:g} %",
+    "THESIS 6.2.3, figure 6.11(b)",
+    CLEARANCE,
+)
+
+
+class TightHole(LocalModelStudy):
+    """See the module."""
+
+    METRICS = declared("felt_clearance", "max_force_step")
+    CLAIMS = (NARROWER, DRIFTS, NO_DRIFT)
+    VARIANTS = {  # noqa: RUF012
+        "LM0": Variant(local_model(epsilon=0.0)),
+        "LM5": Variant(local_model(epsilon=0.005)),
+        "synchronous": Variant(SYNCHRONOUS),
+    }
+    FIGURE = "figure 6.11"
+    OVER_TIME = ("x",)
+    PATH = False
+
+    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
+        """See LocalModelStudy."""
+        felt = {name: felt_clearance(runs[name], "x") if name in runs else None for name in self.VARIANTS}
+        return [
+            compared(NARROWER, felt, lambda m: m["LM5"] <= AT_MOST * m["LM0"]),
+            compared(DRIFTS, felt, lambda m: m["LM0"] >= SIGNIFICANT * m["synchronous"]),
+            compared(NO_DRIFT, felt, lambda m: abs(m["LM5"] - m["synchronous"]) <= EXACT * m["synchronous"]),
+        ]
+
+
+STUDY = TightHole()

@@ -1,0 +1,38 @@
+"""Direct coupling (THESIS figure 6.10b): forces are exchanged, and nothing coordinates the positions.
+
+    ToolCommand(k) = s F_operator(k)
+    DeviceCommand(k) = F_environment(k)
+
+This is the four-channel controller without its position channels. The device is where the tool is only as long as both
+have the same dynamics and start together: an inertial device with the tool's inertia, s = 1, and no limit that acts.
+Every other difference is integrated twice and never given back.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from haptic_sim.parameters import Gains, Parameters, quantity
+
+
+class DirectParameters(Parameters):
+    """Direct coupling, a `four_channel.Coupling` without gains."""
+
+    type: Literal["direct"] = "direct"
+    force_scale: float = quantity(
+        1.0,
+        description="Factor of the operator's wrench on the virtual tool",
+        live=True,
+        ge=0.0,
+        le=100.0,
+    )
+
+    @property
+    def stiffness(self) -> Gains:
+        """None [N/m, N m/rad]."""
+        return (0.0, 0.0, 0.0)
+
+    @property
+    def damping(self) -> Gains:
+        """None [N s/m, N m s/rad]."""
+        return (0.0, 0.0, 0.0)
