@@ -103,10 +103,13 @@ def along_push(samples: Samples) -> np.ndarray:
 
 
 def rebounds(samples: Samples) -> float:
-    """How often the hand moves back against the operator's constant force, faster than BACK."""
+    """How often the hand comes back against the operator's constant force, faster than BACK, with nothing touching.
+
+    A tool that is pushed out of a wall by as much as it overlapped when it was stopped does not rebound.
+    """
     count, back = 0, False
-    for speed in along_push(samples):
-        if not back and speed < -BACK:
+    for speed, touching in zip(along_push(samples), samples["contacts"] > 0, strict=True):
+        if not back and speed < -BACK and not touching:
             back, count = True, count + 1
         elif speed > 0.0:
             back = False
@@ -139,7 +142,10 @@ MEASURES: Mapping[str, tuple[Quantity, Callable[[Samples], float | None]]] = {
         perceived_wall,
     ),
     "rebounds": (
-        Quantity(f"How often the hand moves back against the operator's force, faster than {1e3 * BACK:g} mm/s"),
+        Quantity(
+            f"How often the hand moves back against the operator's force, faster than {1e3 * BACK:g} mm/s, and nothing "
+            "touches"
+        ),
         rebounds,
     ),
     "contact_losses": (Quantity("How often the tool loses all its contacts"), contact_losses),

@@ -1,0 +1,124 @@
+"""A peg in a hole that fits it exactly: the free space that is felt, and what decides claims, in both experiments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from claim_checks import changed, names, scaled
+
+from haptic_bench import experiment
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.running.offline import simulate
+from haptic_bench.studies import study_of
+from haptic_bench.studies.common.local_models import LocalModelStudy, felt_clearance
+
+EXPERIMENTS = ("tight_clearance", "clearance_stiff")
+FOUND = {
+    "narrower": True,
+    "exact_hole": True,
+    "turns_more": None,
+    "stable": True,
+    "ir_unstable": False,
+    "two_centimetres": False,
+}
+Compared = dict[str, tuple[Trial, LocalModelStudy, dict[str, Samples]]]
+
+
+def load(name: str, *settings: str) -> Trial:
+    (only,) = experiment.load(name, settings)
+    return only
+
+
+@pytest.fixture(scope="module")
+def compared() -> Compared:
+    found = {}
+    for name in EXPERIMENTS:
+        own = load(name)
+        study = study_of(own.experiment)
+        assert isinstance(study, LocalModelStudy)
+        found[name] = own, study, study.runs(own, study.run_unrecorded(own))
+    return found
+
+
+def verdicts(of: tuple[Trial, LocalModelStudy, dict[str, Samples]], **wrong: Samples) -> dict[str, bool | None]:
+    own, study, runs = of
+    return {claim.name: claim.holds for claim in study.claims(own, runs | wrong)}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_is_published_and_what_is_found(name: str, compared: Compared) -> None:
+    declared = names(compared[name][1].CLAIMS)
+    assert verdicts(compared[name]) == {claim: FOUND[claim] for claim in declared}
+
+
+def test_numbers_are_those_of_the_text(compared: Compared) -> None:
+    for name, stiffness, damping, force in (("tight_clearance", 4e3, 30.0, 1.0), ("clearance_stiff", 15e3, 100.0, 3.0)):
+        of, samples = compared[name][0].experiment, compared[name][2]["LM5"]
+        assert (of.contact.stiffness, of.contact.damping) == (stiffness, damping)
+        np.testing.assert_allclose(samples["operator_fx"], force * np.sin(5 * np.pi * samples["time"]), atol=1e-12)
+        width = of.scene.slot_width  # type: ignore[union-attr]
+        assert width == of.tool.size[1]  # type: ignore[union-attr]
+        # the motion that two points of each wall allow, 2 F / 2 K, with impacts on top
+        assert force / stiffness < felt_clearance(samples, "x") < 1.2 * force / stiffness
+
+
+@pytest.mark.parametrize(
+    ("name", "claim", "run", "wrong"),
+    [
+        ("tight_clearance", "narrower", "LM5", lambda samples: scaled(samples, 6.0, "hand_px")),
+        ("tight_clearance", "exact_hole", "LM5", lambda samples: stretched(samples, 1.02)),
+        ("tight_clearance", "exact_hole", "LM5", lambda samples: stretched(samples, 0.98)),
+        ("clearance_stiff", "stable", "LM0", lambda samples: stretched(samples, 3.0, late=True)),
+        ("clearance_stiff", "stable", "LM5", lambda samples: stretched(samples, 3.0, late=True)),
+    ],
+)
+def test_a_hand_that_moves_otherwise_fails(name: str, claim: str, run: str, wrong, compared: Compared) -> None:  # type: ignore[no-untyped-def]
+    samples = compared[name][2][run]
+    assert verdicts(compared[name], **{run: wrong(samples)})[claim] is False
+
+
+def stretched(samples: Samples, factor: float, late: bool = False) -> Samples:
+    """With the motion along x multiplied, everywhere or in the second half of the time."""
+    x = samples["hand_px"]
+    where = np.arange(x.size) > x.size // 2 if late else True
+    return changed(samples, hand_px=(factor - 1.0) * (x - x[0]) * where)
+
+
+def test_claims_that_are_open_or_fail_can_be_decided_otherwise(compared: Compared) -> None:
+    own, study, runs = compared["clearance_stiff"]
+    tilt = {name: changed(runs[name], hand_qz=0.01 * np.sin(runs[name]["time"])) for name in ("IR", "LM0")}
+    assert verdicts(compared["clearance_stiff"], **tilt)["turns_more"] is True
+    tilt |= {"LM5": changed(runs["LM5"], hand_qz=0.1 * np.sin(runs["LM5"]["time"]))}
+    assert verdicts(compared["clearance_stiff"], **tilt)["turns_more"] is False
+    wrong = {"IR": stretched(runs["IR"], 3.0, late=True), "LM0": stretched(runs["LM0"], 3.0)}
+    found = verdicts((own, study, runs), **wrong)
+    assert found["ir_unstable"] is True and found["two_centimetres"] is True
+
+
+def test_a_hole_that_is_not_as_deep_turns_the_peg() -> None:
+    """Then its end is held and its top is not."""
+    own = load("tight_clearance", "scene.slot_depth=0.03", "scene.start=[0.05,0.0965]", "duration=1.0")
+    study = study_of(own.experiment)
+    analysis = study.analyse(own, study.run_unrecorded(own))
+    (claim,) = [claim for claim in analysis.claims if claim.name == "turns_more"]
+    assert claim.holds is not None and min(value for value in claim.measured.values() if value is not None) > 1e-4
+
+
+def test_stiff_contacts_in_a_world_at_20_hz_are_stable_for_a_minute() -> None:
+    """15,000 N/m at a servo rate of 1 kHz, within 5 mm: the motion of the last second is that of the second one."""
+    settings = ["rate=1000", "environment.rate=20", "environment.publish=null", "analysis=trial"]
+    own = load("clearance_stiff", *settings, "operator.amplitude=[1,0,0,0,0,0]", "duration=60")
+    store = MessageStore()
+
+    def keep(topic: str, tick: int, data: bytes) -> None:
+        if topic in ("device_state", "device_command", "tool_state") and (tick < 2002 or tick > 58998):
+            store(topic, tick, data)
+
+    simulate(own, keep)
+    samples = study_of(own.experiment).samples(own, store.messages)
+    x, time = samples["hand_px"], samples["time"]
+    second, last = x[(time >= 1.2) & (time <= 2.0)], x[time >= 59.2]
+    assert np.ptp(second) > 1e-5
+    np.testing.assert_allclose(np.ptp(last), np.ptp(second), rtol=1e-3)
+    np.testing.assert_allclose(samples["tool_px"], x, atol=1e-9)
