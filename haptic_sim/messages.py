@@ -16,11 +16,13 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numba
 import numpy as np
 
+from haptic_sim.packed import Packed
 from haptic_sim.records import record, shared
 
 _CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
@@ -170,7 +172,7 @@ class Message:
         body[8:12].view("<u4")[0] = len(name)
         body[12 : 12 + len(name)] = np.frombuffer(name, np.uint8)
         self._prefix = len(name) + 16
-        self._views: dict[str, np.ndarray] = {}
+        self._views: dict[str, np.ndarray] = {"sec": body[:4].view("<i4"), "nanosec": body[4:8].view("<u4")}
         self._scalars: dict[str, memoryview] = {}
         self._mixed_tail: np.ndarray | None = None
         runs: list[tuple[int, int]] = []  # begin and end of neighbouring float64 fields, in values
@@ -271,7 +273,7 @@ class Message:
         return self._sec[0] * _NANO + self._nanosec[0]
 
     def view(self, name: str) -> np.ndarray:
-        """The values of a field in the buffer; (1,) where it is a number, for kernels."""
+        """The values of a field, or of `sec` or `nanosec`, in the buffer; (1,) where it is a number, for kernels."""
         return self._views[name]
 
     def stamp(self, tick: int, time: int) -> None:
@@ -478,11 +480,31 @@ class ToolCommand(Message):
     tool_tick: int
     wrench: np.ndarray
 
+    @cached_property
+    def packed(self) -> Packed:
+        """What kernels read."""
+        return Packed(ToolCommandArrays(*map(self.view, ToolCommandArrays._fields)))
+
+
+@record
+class ToolCommandArrays(NamedTuple):
+    """What kernels read of a ToolCommand: the values in its buffer."""
+
+    sec: np.ndarray = shared("stamp", 1, unit="s", dtype=np.int32)
+    nanosec: np.ndarray = shared("the rest of it", 1, unit="ns", dtype=np.uint32)
+    tick: np.ndarray = shared("tick", 1, dtype=np.int64)
+    wrench: np.ndarray = shared("wrench at the hand during the tick", 6, unit="N, N m")
+
 
 @record
 class ToolStateArrays(NamedTuple):
     """What kernels fill of a ToolState: the values in its buffer."""
 
+    sec: np.ndarray = shared("stamp", 1, unit="s", dtype=np.int32)
+    nanosec: np.ndarray = shared("the rest of it", 1, unit="ns", dtype=np.uint32)
+    tick: np.ndarray = shared("tick", 1, dtype=np.int64)
+    command_tick: np.ndarray = shared("tick of the command", 1, dtype=np.int64)
+    geometry_tick: np.ndarray = shared("tick of the update that the contacts are from, -1: none", 1, dtype=np.int64)
     contact_state: np.ndarray = shared("FREE, COLLIDING or RESTING", 1, dtype=np.uint8)
     contacts: np.ndarray = shared("number of contacts", 1, dtype=np.uint32)
     sliding: np.ndarray = shared("number of contacts that slide", 1, dtype=np.uint32)
@@ -545,6 +567,28 @@ class ToolState(Message):
     def arrays(self) -> ToolStateArrays:
         """What kernels fill."""
         return ToolStateArrays(*map(self.view, ToolStateArrays._fields))
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The same as one argument."""
+        return Packed(self.arrays())
+
+
+@numba.njit(cache=True, nogil=True)
+def stamp_next(command, state, rate):
+    """Give a ToolState the tick after its own, and the time of the tick after that; see `Message.stamp`.
+
+    Args:
+        command: the ToolCommand that it answers, packed.
+        state: the ToolState, packed.
+        rate: [Hz].
+    """
+    command, state = command.arrays, state.arrays
+    tick, of_command = state.tick[0] + 1, command.tick[0]
+    time = command.sec[0] * _NANO + command.nanosec[0]
+    time += np.int64(np.rint((tick + 1) * _NANO / rate)) - np.int64(np.rint(of_command * _NANO / rate))
+    state.tick[0], state.command_tick[0] = tick, of_command
+    state.sec[0], state.nanosec[0] = time // _NANO, time % _NANO
 
 
 class ToolSizes(NamedTuple):

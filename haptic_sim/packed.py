@@ -22,6 +22,7 @@ kernels (0.5 us for each access to a tuple of a hundred arrays). A kernel must n
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -40,6 +41,16 @@ from numba.extending import (
     register_model,
     unbox,
 )
+
+
+def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
+    """The compiled code of a kernel for arguments of the types of these.
+
+    A call of it takes 0.13 us, and 0.07 us more for each further Packed: the kernel itself takes 0.35 us more for each,
+    in which Numba finds out what it is. Nothing checks the types of later arguments.
+    """
+    code: Callable[..., Any] = kernel.compile(tuple(map(numba.typeof, arguments)))
+    return code
 
 
 class Packed:

@@ -30,7 +30,9 @@ from haptic_sim.messages import (
     ToolState,
     WorldState,
     columns,
+    stamp_next,
     tick_time,
+    time_between,
 )
 
 TYPES = get_typestore(Stores.ROS2_JAZZY)
@@ -562,3 +564,13 @@ def test_a_layout_is_not_read_from_bytes_that_are_no_message(cls: type[Message])
             assert cls.TYPE in str(error)
         else:
             assert layout.to_bytes()[:16] == bad[:16]
+
+
+@pytest.mark.parametrize("rate", [512.0, 1000.0, 997.3])
+def test_a_tool_state_is_stamped_as_far_ahead_of_its_command_as_ticks_are(rate: float) -> None:
+    command, state = ToolCommand(), ToolState()
+    command.stamp(12_345, 1_700_000_000_999_999_999)
+    state.stamp(12_345, 0)
+    stamp_next(command.packed, state.packed, rate)
+    assert (state.tick, state.command_tick) == (12_346, 12_345)
+    assert state.nanoseconds == command.nanoseconds + time_between(12_345, 12_347, rate)

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.dynamics.multibody import Multibody, free_joint, planar_body
+from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, free_joint, planar_body, planar_joint
 
 T = 1.0 / 512.0  # [s]
 MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]
@@ -176,14 +176,16 @@ def test_free_flight_with_spin_conserves_momentum_and_energy() -> None:
 # free bodies
 
 
-def free_body(inertia: object, v: object, mass: float = 2.0, turn: object = (0.3, -0.5, 0.7)) -> Multibody:
+def free_body(
+    inertia: object, v: object, mass: float = 2.0, turn: object = (0.3, -0.5, 0.7), gravity: float = 0.0
+) -> Multibody:
     """A free body at an orientation in general position; `inertia`: principal moments or a matrix [kg m^2]."""
     model = pin.Model()
     joint = model.addJoint(0, free_joint(), pin.SE3.Identity(), "body")
     tensor = np.array(inertia, float)
     tensor = np.diag(tensor) if tensor.ndim == 1 else tensor
     model.appendBodyToJoint(joint, pin.Inertia(mass, np.zeros(3), tensor), pin.SE3.Identity())
-    model.gravity.linear[:] = 0.0
+    model.gravity.linear[:] = 0.0, 0.0, -gravity
     hand = model.addFrame(pin.Frame("hand", joint, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
     q = np.concatenate([[0.1, -0.2, 0.3], Rotation.from_rotvec(turn).as_quat()])
     return Multibody(model, hand, q, np.array(v, float))
@@ -308,9 +310,7 @@ def q_velocity(q: np.ndarray, body: Multibody, i: int) -> np.ndarray:
 
 def test_free_fall_loses_half_m_g_squared_T_squared_a_step() -> None:
     """Semi-implicit Euler: the new velocity falls, so potential energy is ahead by 1/2 m g^2 T^2 a step."""
-    body = free_body([0.01, 0.02, 0.025], TUMBLING, mass=1.5)
-    body.model.gravity.linear[:] = 0.0, 0.0, -9.81
-    body.refresh()
+    body = free_body([0.01, 0.02, 0.025], TUMBLING, mass=1.5, gravity=9.81)
     start = body.kinetic_energy[0] + body.potential_energy
     for _ in range(100):
         advance(body, np.zeros(6), np.zeros(6), T)
@@ -331,3 +331,53 @@ def test_fast_spins_of_any_body_stay_finite(moments: tuple[float, ...]) -> None:
         np.testing.assert_allclose(angular_momentum(body), momentum, rtol=0, atol=1e-9 * np.linalg.norm(momentum))
         if rate * T < 0.5:
             assert body.kinetic_energy[0] == pytest.approx(energy, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["free", "planar"])
+@pytest.mark.parametrize("surveyed", [False, True])
+def test_a_single_body_is_evaluated_as_by_pinocchio(kind: str, surveyed: bool) -> None:
+    """Also with the hand off the centre of mass, gravity in any direction, and axes that are not the principal ones."""
+    rng = np.random.default_rng(48)
+    model = pin.Model()
+    joint = model.addJoint(0, planar_joint() if kind == "planar" else free_joint(), pin.SE3.Identity(), "body")
+    half = rng.normal(size=(3, 3))
+    model.appendBodyToJoint(joint, pin.Inertia(1.7, np.zeros(3), half @ half.T + 3.0 * np.eye(3)), pin.SE3.Identity())
+    model.gravity.linear[:] = (0.3, -2.0, -9.0)
+    hand = model.addFrame(pin.Frame("hand", joint, pin.SE3.Random(), pin.FrameType.OP_FRAME))
+    q, v = pin.neutral(model), rng.normal(size=model.nv)
+    body = (SurveyedMultibody if surveyed else Multibody)(model, hand, q, v)
+    assert body.single
+    data = model.createData()
+    pin.computeAllTerms(model, data, q, v)
+    gravity = data.g.copy()
+    for _ in range(20):
+        before = body.q.copy()
+        body.v[:] = rng.normal(size=model.nv)
+        body.arrays.step[:] = 0.3 * rng.normal(size=model.nv)
+        body.follow()
+        expected = pin.integrate(model, before, body.arrays.step)
+        np.testing.assert_allclose(body.q, expected, rtol=0.0, atol=1e-15)
+        pin.computeAllTerms(model, data, body.q, body.v)
+        pin.updateFramePlacements(model, data)
+        close = dict(rtol=0.0, atol=1e-14)
+        np.testing.assert_allclose(body.data.oMi[1].homogeneous, data.oMi[1].homogeneous, **close)
+        np.testing.assert_allclose(body.data.oMf[hand].homogeneous, data.oMf[hand].homogeneous, **close)
+        np.testing.assert_allclose(body.J_W, data.J, **close)
+        np.testing.assert_allclose(np.triu(body.arrays.M), np.triu(data.M), **close)
+        np.testing.assert_allclose(body.data.a[1].vector, data.a[1].vector, **close)
+        np.testing.assert_allclose(body.arrays.nle, gravity if surveyed else data.nle, rtol=0.0, atol=1e-13)
+        assert body.potential_energy == pytest.approx(data.potential_energy, abs=1e-13)
+
+
+@pytest.mark.parametrize("change", ["lever", "placement", "second body"])
+def test_other_bodies_are_left_to_pinocchio(change: str) -> None:
+    model = pin.Model()
+    placement = pin.SE3(np.eye(3), np.array([0.1 * (change == "placement"), 0.0, 0.0]))
+    joint = model.addJoint(0, free_joint(), placement, "body")
+    lever = np.array([0.1 * (change == "lever"), 0.0, 0.0])
+    model.appendBodyToJoint(joint, pin.Inertia(1.0, lever, np.eye(3)), pin.SE3.Identity())
+    hand = model.addFrame(pin.Frame("hand", joint, pin.SE3.Identity(), pin.FrameType.OP_FRAME))
+    if change == "second body":
+        other = model.addJoint(0, free_joint(), pin.SE3.Identity(), "other")
+        model.appendBodyToJoint(other, pin.Inertia(1.0, np.zeros(3), np.eye(3)), pin.SE3.Identity())
+    assert not Multibody(model, hand, pin.neutral(model), np.zeros(model.nv)).single

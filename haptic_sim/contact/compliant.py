@@ -149,7 +149,9 @@ class CompliantContact(ContactResponse):
     ):
         super().__init__(body, parameters, capacity)
         frictional, limited = method == "frictional_impulses", rendering in LIMITED
-        self._respond, self._step = (_respond_with_friction, _step_with_friction) if frictional else (_respond, _step)
+        self._respond, self.step_kernel = (
+            (_respond_with_friction, _step_with_friction) if frictional else (_respond, _step)
+        )
         if limited and not body.held_alone:
             raise ParameterError(
                 [

@@ -284,8 +284,8 @@ class ContactResponse:
 
     _respond: Callable[[Packed, int, float], None]
     """Kernel of the method: packed (of `ResponseArrays`), count, period."""
-    _step: Callable[[Packed, int, np.ndarray, float, float], None]
-    """The same within a step, see `build_step`: packed, count, wrench, potential energy, period."""
+    step_kernel: Any
+    """The same within a step, see `build_step`: packed, count, wrench, period."""
     _method: Any
     """Memory of the method, a record."""
 
@@ -297,7 +297,7 @@ class ContactResponse:
         self._arrays = a = allocate(
             ResponseArrays,
             {"contacts": capacity, "nv": body.nu},
-            **dict.fromkeys(("rows", "body", "material", "method")),  # see `_pack`
+            **dict.fromkeys(("rows", "body", "material", "method")),  # see `pack`
             scaled=self.scaled,
             flows=balance.values,
             start=balance.start,
@@ -348,18 +348,18 @@ class ContactResponse:
             period: [s].
         """
         self._arrays.external[:] = external
-        self._respond(self._pack(rows, body), rows.count, period)
+        self._respond(self.pack(rows, body), rows.count, period)
 
     def step(self, rows: ContactRows, body: Multibody, wrench: np.ndarray, period: float) -> None:
         """The same with gravity, bias and a wrench at the hand [N, N m] (6,); books it, and finds how the bodies move.
 
         That is `body.arrays.v` after the step, and `body.arrays.step`, by which the configuration moves.
         """
-        self._step(self._pack(rows, body), rows.count, wrench, body.potential_energy, period)
+        self.step_kernel(self.pack(rows, body), rows.count, wrench, period)
 
     def conclude(self, rows: ContactRows, body: Multibody, wrench: np.ndarray, period: float) -> None:
         """After `respond`: book what was done, and find how the bodies move, as in `step`."""
-        end_step(self._pack(rows, body), rows.count, wrench, body.potential_energy, period)
+        end_step(self.pack(rows, body), rows.count, wrench, period)
 
     def explain_excess(self, rows: ContactRows, period: float) -> str:
         """What added more energy than is left of the supplied one by the beginning of the last step, and what to do.
@@ -423,7 +423,7 @@ class ContactResponse:
                 W[k] /= np.sqrt(sum(rows.wall[j] == rows.wall[i] for j in touching))
         return float(np.linalg.norm(W, 2) ** 2) if touching else 0.0
 
-    def _pack(self, rows: ContactRows, body: Multibody) -> Packed:
+    def pack(self, rows: ContactRows, body: Multibody) -> Packed:
         """What kernels work on."""
         packed, of = self._packed, self._packed_of
         if packed is None or rows is not of[0] or body is not of[1] or self.parameters is not of[2]:
@@ -441,10 +441,10 @@ def build_step(respond: Any) -> Any:
     """The kernel of a whole step, in which the kernel `respond` of a method finds the impulses."""
 
     @numba.njit(cache=True, nogil=True)
-    def step(packed, count, wrench, potential, period):
+    def step(packed, count, wrench, period):
         begin_step(packed, wrench, period)
         respond(packed, count, period)
-        end_step(packed, count, wrench, potential, period)
+        end_step(packed, count, wrench, period)
 
     return step
 
@@ -458,11 +458,12 @@ def begin_step(packed, wrench, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def end_step(packed, count, wrench, potential, period):
+def end_step(packed, count, wrench, period):
     """Enter what was done during the step, in which `wrench` acted at the hand, and find v after it."""
     a = packed.arrays
     body = a.body
-    open_balance(a.flows, a.start, body.kinetic_energy[0], potential, a.amounts[STORED] + body.joints.stored[0])
+    elastic = a.amounts[STORED] + body.joints.stored[0]
+    open_balance(a.flows, a.start, body.kinetic_energy[0], body.potential_energy[0], elastic)
     watch_balance(a.flows, a.watch)
     for i in range(a.energy.shape[0]):
         a.energy[i] = a.flows[i]

@@ -101,7 +101,7 @@ class RigidContact(ContactResponse):
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int, method: Method):
         super().__init__(body, parameters, capacity)
         hybrid = method == "hybrid"
-        self._respond, self._step = (_respond_one_at_a_time, _step_one_at_a_time) if hybrid else (_respond, _step)
+        self._respond, self.step_kernel = (_respond_one_at_a_time, _step_one_at_a_time) if hybrid else (_respond, _step)
         planar = not np.any(body.J_W[2:5])  # nothing moves along z or turns about x or y
         self._method = allocate(
             RigidArrays,

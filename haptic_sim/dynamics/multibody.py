@@ -166,12 +166,46 @@ def _free_bodies(model: pin.Model) -> tuple[np.ndarray, np.ndarray]:
     return np.array(coordinates, np.int64), np.array(inertias).reshape(-1, 3, 3)
 
 
+def _single_kind(model: pin.Model) -> int:
+    """FREE or PLANAR if joint 1 is such a joint at the centre of mass of its body, else SEVERAL."""
+    kind = model.joints[1]
+    if kind.shortname() != "JointModelComposite" or np.any(model.inertias[1].lever):
+        return SEVERAL
+    parts = [part.shortname() for part in kind.extract().joints]
+    if parts == ["JointModelTranslation", "JointModelSpherical"]:
+        return FREE
+    return PLANAR if parts == ["JointModelPX", "JointModelPY", "JointModelRZ"] else SEVERAL
+
+
 def _mobility(model: pin.Model, q: np.ndarray, laws: Sequence[JointLaw]) -> np.ndarray:
     """Diagonal of the inverse inertia (nv,), where a joint has a spring."""
     if not any(law.stiffness > 0.0 for law in laws):
         return np.zeros(model.nv)
     upper = np.triu(pin.crba(model, model.createData(), q).reshape(model.nv, model.nv))
     return np.diag(np.linalg.inv(upper + np.triu(upper, 1).T)).copy()
+
+
+SEVERAL, FREE, PLANAR = range(3)
+"""Kinds of `SingleBody`; SEVERAL: the model is none, and Pinocchio evaluates it."""
+
+
+@record
+class SingleBody(NamedTuple):
+    """The only body of a model, free or planar, whose kinematics kernels evaluate; B is its joint.
+
+    Its inertia is constant and its centre of mass is the origin of B, so that of Pinocchio's terms only those that
+    `evaluate_single` fills in change.
+    """
+
+    kind: int = value("SEVERAL, FREE or PLANAR")
+    gyroscopic: bool = value("whether nle has gyroscopic terms")
+    weight: np.ndarray = shared("mass times gravity, world axes", 3, unit="N")
+    inertia: np.ndarray = shared("inertia, axes of B", 3, 3, unit="kg m^2")
+    p_BH: np.ndarray = shared("position of the hand in B", 3, unit="m")
+    R_BH: np.ndarray = shared("orientation of the hand in B", 3, 3)
+    p_WB: np.ndarray = shared("position", 3, unit="m")
+    R_WB: np.ndarray = shared("orientation", 3, 3)
+    a_B: np.ndarray = shared("linear part of the spatial acceleration at constant v, own axes", 3, unit="m/s^2")
 
 
 @record
@@ -197,7 +231,10 @@ class BodyArrays(NamedTuple):
     free_inertia: np.ndarray = shared("inertia of each free body, its axes", "free bodies", 3, 3, unit="kg m^2")
     p_WH: np.ndarray = shared("position of the hand", 3, unit="m")
     R_WH: np.ndarray = shared("orientation of the hand", 3, 3)
+    q: np.ndarray = shared("configuration", "nq", unit="m, rad")
     v: np.ndarray = shared("velocity of the configuration", "nv", unit="m/s, rad/s")
+    single: SingleBody = value("the body, if it is the only one")
+    potential_energy: np.ndarray = array("potential energy of gravity", 1, unit="J")
     D: np.ndarray = array("inertia, with what damping and springs of joints add over a step", "nv", "nv")
     L: np.ndarray = array("Cholesky factor of D, lower triangle", "nv", "nv")
     u: np.ndarray = array("scaled velocity L^T v, and of each plane velocity / sqrt(mobility)", "nv + planes")
@@ -243,6 +280,8 @@ class Multibody:
     bodies of joints that are `coupled`, are for `haptic_sim.constraints.bodies`. `planes` are what contacts touch that
     is no body of the model, and moves as a mass along the normal (`RowArrays.plane`); `u` has their coordinates, too.
     """
+
+    _gyroscopic = True  # whether Coriolis terms are among the forces
 
     def __init__(
         self,
@@ -293,7 +332,9 @@ class Multibody:
             free_inertia=free_inertia,
             p_WH=self.p_WH,
             R_WH=self.R_WH,
+            q=self.q,
             v=self.v,
+            single=self._find_single(rows > 0),
             joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(model, self.q, laws)),
         )
         self.D, self.L, self.u, self.bias = a.D, a.L, a.u, a.bias
@@ -301,7 +342,29 @@ class Multibody:
         self.inverse_inertia, self.kinetic_energy, self.hand_energy = a.inverse_inertia, a.kinetic_energy, a.hand_energy
         self._step = a.step
         self.packed = Packed(self.arrays)
+        self.single = a.single.kind != SEVERAL
+        pin.computeAllTerms(model, self.data, self.q, self.v)  # what of a single body is constant
         self.refresh()
+
+    def _find_single(self, constrained: bool) -> SingleBody:
+        """What kernels know of the body, if it is the only one."""
+        model, hand = self.model, self.model.frames[self.hand]
+        kind, joint = SEVERAL, self.hand_joint
+        if model.njoints == 2 and joint == 1 and not constrained and model.jointPlacements[1].isIdentity(0.0):
+            kind = _single_kind(model)
+        link = model.inertias[joint]
+        placement = self.data.oMi[joint]
+        return SingleBody(
+            kind=kind,
+            gyroscopic=self._gyroscopic,
+            weight=link.mass * model.gravity.linear,
+            inertia=link.inertia.copy(),
+            p_BH=hand.placement.translation.copy(),
+            R_BH=hand.placement.rotation.copy(),
+            p_WB=placement.translation,
+            R_WB=placement.rotation,
+            a_B=self.data.a[joint].linear,
+        )
 
     @property
     def nv(self) -> int:
@@ -323,7 +386,7 @@ class Multibody:
     @property
     def potential_energy(self) -> float:
         """Of gravity [J]; as of the last `refresh`."""
-        return float(self.data.potential_energy)
+        return float(self.arrays.potential_energy[0])
 
     def refresh(self) -> None:
         """Bring everything that depends on q and v up to date."""
@@ -331,9 +394,13 @@ class Multibody:
         refresh_bodies(self.packed)
 
     def evaluate(self) -> None:
-        """Let Pinocchio find its terms of q and v; all is up to date once `refresh_bodies` has been called, too."""
+        """Find Pinocchio's terms of q and v; all is up to date once `refresh_bodies` has been called, too."""
+        if self.single:
+            evaluate_single(self.packed)
+            return
         pin.computeAllTerms(self.model, self.data, self.q, self.v)
         pin.updateFramePlacement(self.model, self.data, self.hand)
+        self.arrays.potential_energy[0] = self.data.potential_energy
 
     def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
         """Fill `du` (nv,) with the change of u over `period` [s] under gravity, bias and a wrench at the hand.
@@ -352,6 +419,9 @@ class Multibody:
 
     def follow(self) -> None:
         """Move q by `arrays.step`, and `evaluate`."""
+        if self.single:
+            follow_single(self.packed)
+            return
         self.q[:] = pin.integrate(self.model, self.q, self._step)
         self.evaluate()
 
@@ -362,6 +432,7 @@ class SurveyedMultibody(Multibody):
     Kinematics are those of the present configuration. Inertia and gravity are those of the start until `survey`.
     """
 
+    _gyroscopic = False
     _has_inertia = False
 
     def evaluate(self) -> None:
@@ -371,6 +442,9 @@ class SurveyedMultibody(Multibody):
             super().evaluate()
             data.nle[:] = data.g
             self._has_inertia = True
+        if self.single:
+            evaluate_single(self.packed)
+            return
         pin.forwardKinematics(model, data, self.q, self.v, np.zeros(model.nv))
         pin.computeJointJacobians(model, data)
         pin.updateFramePlacement(model, data, self.hand)
@@ -469,6 +543,76 @@ def free_rotation(inertia, period, omega, turn):
     omega[0] = (A * p0 + D * p1 + E * p2) / det
     omega[1] = (D * p0 + B * p1 + F * p2) / det
     omega[2] = (E * p0 + F * p1 + C * p2) / det
+
+
+@numba.njit(cache=True, nogil=True)
+def follow_single(packed):
+    """As `Multibody.follow`, of a single body."""
+    a = packed.arrays
+    q, step = a.q, a.step
+    if a.single.kind == PLANAR:
+        for i in range(3):
+            q[i] += step[i]
+    else:
+        for i in range(3):
+            q[i] += step[i]
+        # q (w + x i + y j + z k) with half the rotation vector; the error of the length is of second order in rounding
+        x, y, z = 0.5 * step[3], 0.5 * step[4], 0.5 * step[5]
+        half = math.sqrt(x * x + y * y + z * z)
+        w = math.cos(half)
+        scale = math.sin(half) / half if half > 0.0 else 1.0
+        x, y, z = scale * x, scale * y, scale * z
+        b, c, d, e = q[3], q[4], q[5], q[6]
+        q3 = w * b + x * e + c * z - d * y
+        q4 = w * c + y * e + d * x - b * z
+        q5 = w * d + z * e + b * y - c * x
+        q6 = w * e - b * x - c * y - d * z
+        scale = 0.5 * (3.0 - (q3 * q3 + q4 * q4 + q5 * q5 + q6 * q6))
+        q[3], q[4], q[5], q[6] = scale * q3, scale * q4, scale * q5, scale * q6
+    evaluate_single(packed)
+
+
+@numba.njit(cache=True, nogil=True)
+def evaluate_single(packed):
+    """As `Multibody.evaluate`, of a single body."""
+    a = packed.arrays
+    one, q, v, J_W, nle = a.single, a.q, a.v, a.J_W, a.nle
+    R, p, p_WH, R_WH = one.R_WB, one.p_WB, a.p_WH, a.R_WH
+    if one.kind == PLANAR:
+        c, s, w = math.cos(q[2]), math.sin(q[2]), v[2]
+        R[0, 0], R[0, 1], R[1, 0], R[1, 1] = c, -s, s, c
+        p[0], p[1] = q[0], q[1]
+        J_W[0, 2], J_W[1, 2] = q[1], -q[0]
+        one.a_B[0], one.a_B[1] = (c * v[1] - s * v[0]) * w, -(c * v[0] + s * v[1]) * w
+    else:
+        x, y, z, w = q[3], q[4], q[5], q[6]
+        R[0, 0], R[0, 1], R[0, 2] = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)
+        R[1, 0], R[1, 1], R[1, 2] = 2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)
+        R[2, 0], R[2, 1], R[2, 2] = 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)
+        p0, p1, p2 = q[0], q[1], q[2]
+        p[0], p[1], p[2] = p0, p1, p2
+        for j in range(3):
+            x, y, z = R[0, j], R[1, j], R[2, j]
+            J_W[3, 3 + j], J_W[4, 3 + j], J_W[5, 3 + j] = x, y, z
+            J_W[0, 3 + j], J_W[1, 3 + j], J_W[2, 3 + j] = p1 * z - p2 * y, p2 * x - p0 * z, p0 * y - p1 * x
+        vx = R[0, 0] * v[0] + R[1, 0] * v[1] + R[2, 0] * v[2]
+        vy = R[0, 1] * v[0] + R[1, 1] * v[1] + R[2, 1] * v[2]
+        vz = R[0, 2] * v[0] + R[1, 2] * v[1] + R[2, 2] * v[2]
+        x, y, z = v[3], v[4], v[5]
+        one.a_B[0], one.a_B[1], one.a_B[2] = vy * z - vz * y, vz * x - vx * z, vx * y - vy * x
+        if one.gyroscopic:
+            inertia = one.inertia
+            hx = inertia[0, 0] * x + inertia[0, 1] * y + inertia[0, 2] * z
+            hy = inertia[1, 0] * x + inertia[1, 1] * y + inertia[1, 2] * z
+            hz = inertia[2, 0] * x + inertia[2, 1] * y + inertia[2, 2] * z
+            nle[3], nle[4], nle[5] = y * hz - z * hy, z * hx - x * hz, x * hy - y * hx
+    potential = 0.0
+    for i in range(3):
+        p_WH[i] = p[i] + (R[i, 0] * one.p_BH[0] + R[i, 1] * one.p_BH[1] + R[i, 2] * one.p_BH[2])
+        for j in range(3):
+            R_WH[i, j] = R[i, 0] * one.R_BH[0, j] + R[i, 1] * one.R_BH[1, j] + R[i, 2] * one.R_BH[2, j]
+        potential -= one.weight[i] * p[i]
+    a.potential_energy[0] = potential
 
 
 @numba.njit(cache=True, nogil=True)

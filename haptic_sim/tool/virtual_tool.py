@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -14,11 +16,11 @@ from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, Contact
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
-from haptic_sim.dynamics.multibody import SurveyedMultibody, refresh_bodies
+from haptic_sim.dynamics.multibody import SurveyedMultibody, follow_single, refresh_bodies
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
-from haptic_sim.messages import FREE, LocalGeometry, ToolCommand, ToolState, ToolStateArrays, time_between
-from haptic_sim.packed import Packed
+from haptic_sim.messages import FREE, LocalGeometry, ToolCommand, ToolState, stamp_next
+from haptic_sim.packed import Packed, bind
 from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.building import World
@@ -36,7 +38,16 @@ class ToolArrays(NamedTuple):
     energy: np.ndarray = shared("energies at the beginning of the step", 8, unit="J")
     alone: bool = value("whether `wrench` is all that contacts do at the hand")
     q: np.ndarray = shared("configuration", "nq")
-    state: ToolStateArrays = value("fields of the ToolState")
+    rate: float = value("steps a second", unit="Hz")
+    period: float = value("of a step", unit="s")
+
+
+@record
+class StepArrays(NamedTuple):
+    """What a whole step reads and writes."""
+
+    tool: Packed = value("`ToolArrays`")
+    response: Packed = value("`ResponseArrays`")
 
 
 class VirtualTool:
@@ -78,8 +89,24 @@ class VirtualTool:
         self.configure(contact)
         self._external = np.zeros(self.body.nv)
         self._sizes = world.tool_sizes()
-        self._packed: Packed | None = None
-        self._packed_state: ToolState | None = None
+        body = self.body
+        self._packed = Packed(
+            allocate(
+                ToolArrays,
+                body=body.packed,
+                hand=self.hand.packed,
+                counts=self.contact.counts,
+                du=self.contact.du,
+                wrench=self.contact.wrench,
+                energy=self.contact.energy,
+                alone=body.held_alone and not body.has_laws,
+                q=body.q,
+                rate=rate,
+                period=self.period,
+            )
+        )
+        self._material: ContactParameters | None = None  # with which the step was bound
+        self._step: Callable[..., int]
 
     def configure(self, contact: ContactParameters) -> None:
         """Take another material, from the next step on."""
@@ -107,7 +134,7 @@ class VirtualTool:
         state.stamp(-1, 0)
         state.contact_state, state.contacts = FREE, 0
         state.command_tick = state.geometry_tick = -1
-        listed = _fill(self._pack(state))
+        listed = _fill(self._packed, state.packed)
         if isinstance(self.body, ConstrainedMultibody):
             _fill_constrained(self.body, state)
         state.resize(6 * listed)
@@ -143,16 +170,18 @@ class VirtualTool:
             self.rows.count = append_limits(self._limits, contacts, self.period, self._rigid)
         if self._halves is not None:
             self.rows.count = append_halves(self._halves, self.rows.count)
-        if isinstance(self.body, ConstrainedMultibody):
+        if self._material is not self.contact.parameters:
+            self._bind(command, state)
+        if self.body.single:
+            listed = self._step(self._both, command.packed, state.packed, self.rows.count, geometry_tick)
+        elif isinstance(self.body, ConstrainedMultibody):
             listed = self._step_constrained(self.body, command, state)
+            _fill_stamp(self._packed, command.packed, state.packed, geometry_tick)
         else:
-            self.contact.step(self.rows, self.body, command.wrench, self.period)
+            self._begin(self._response, self.rows.count, command.wrench, self.period)
             self.body.follow()
-            listed = _refresh_state(self._pack(state), self.period)
+            listed = self._end(self._packed, command.packed, state.packed, geometry_tick)
         self.rows.count = contacts
-        state.command_tick, state.geometry_tick = command.tick, geometry_tick
-        tick = state.tick + 1
-        state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
         if 6 * listed != len(state):
             state.resize(6 * listed)
         if self.energy.exceeded and not self.pushed:
@@ -160,69 +189,90 @@ class VirtualTool:
 
     def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:
         """The same under exact constraints; returns as `_fill`."""
-        rows, contact, packed = self.rows, self.contact, self._pack(state)
+        rows, contact, packed = self.rows, self.contact, self._packed
         body.push(command.wrench, self.period, self._external)
         contact.respond(rows, body, self._external, self.period)
         contact.conclude(rows, body, command.wrench, self.period)
         body.book(contact.impulses.p, rows.count, contact.u, contact.balance.values)
-        _fill_step(packed, self.period)
+        _fill_step(packed, state.packed)
         body.move(contact.u, self.period)
         self.hand.refresh()
-        listed = _fill(packed)
+        listed = _fill(packed, state.packed)
         _fill_constrained(body, state)
         return listed
 
-    def _pack(self, state: ToolState) -> Packed:
-        """What kernels fill `state` with."""
-        packed = self._packed
-        if packed is None or state is not self._packed_state:
-            body, hand, contact = self.body, self.hand, self.contact
-            packed = Packed(
-                allocate(
-                    ToolArrays,
-                    body=body.packed,
-                    hand=hand.packed,
-                    counts=contact.counts,
-                    du=contact.du,
-                    wrench=contact.wrench,
-                    energy=contact.energy,
-                    alone=body.held_alone and not body.has_laws,
-                    q=body.q,
-                    state=state.arrays(),
-                )
-            )
-            self._packed, self._packed_state = packed, state
-        return packed
+    def _bind(self, command: ToolCommand, state: ToolState) -> None:
+        """Find the compiled code of a step, and let it take the material."""
+        contact = self.contact
+        self._response = response = contact.pack(self.rows, self.body)
+        self._both = Packed(allocate(StepArrays, tool=self._packed, response=response))
+        self._material = contact.parameters
+        if self.body.single:
+            self._step = bind(build_step(contact.step_kernel), self._both, command.packed, state.packed, 0, 0)
+        else:
+            self._begin = bind(contact.step_kernel, response, 0, command.wrench, self.period)
+            self._end = bind(_end_step, self._packed, command.packed, state.packed, 0)
+
+
+@cache
+def build_step(respond: Any) -> Any:
+    """The kernel of a step of a single body, in which the kernel `respond` finds how contacts let it move.
+
+    Args:
+        respond: `ContactResponse.step_kernel`.
+
+    Returns:
+        kernel of the packed `StepArrays`, command and state, the number of rows, and the tick of the geometry; it
+        returns as `_fill`.
+    """
+
+    @numba.njit(cache=True, nogil=True)
+    def step(packed, command, state, count, geometry_tick):
+        a = packed.arrays
+        tool = a.tool.arrays
+        respond(a.response, count, command.arrays.wrench, tool.period)
+        follow_single(tool.body)
+        return _end_step(a.tool, command, state, geometry_tick)
+
+    return step
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh_state(packed, period):
+def _end_step(packed, command, state, geometry_tick):
     """Bring bodies and hand up to date after a step and fill the state; returns as `_fill`."""
     a = packed.arrays
-    _fill_step(packed, period)
+    _fill_step(packed, state)
     refresh_bodies(a.body)
     refresh_hand(a.hand)
-    return _fill(packed)
+    _fill_stamp(packed, command, state, geometry_tick)
+    return _fill(packed, state)
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill_step(packed, period):
+def _fill_stamp(packed, command, state, geometry_tick):
+    """Fill in ticks and time."""
+    stamp_next(command, state, packed.arrays.rate)
+    state.arrays.geometry_tick[0] = geometry_tick
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_step(packed, to):
     """Fill in what contacts did in a step, with bodies and hand as they were in it."""
-    a = packed.arrays
-    state, counts = a.state, a.counts
+    a, state = packed.arrays, to.arrays
+    counts = a.counts
     state.contact_state[0], state.contacts[0], state.sliding[0] = counts[STATE], counts[CONTACTS], counts[SLIDING]
     _copy(a.energy, state.energy)
     if a.alone:
         _copy(a.wrench, state.wrench)
     else:
-        find_wrench(a.hand, a.du, period, state.wrench)  # at the hand as it was in the step
+        find_wrench(a.hand, a.du, a.period, state.wrench)  # at the hand as it was in the step
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill(packed):
+def _fill(packed, to):
     """Fill in the state after a step; returns how many directions the hand is constrained in."""
-    a = packed.arrays
-    body, hand, state = a.body.arrays, a.hand.arrays, a.state
+    a, state = packed.arrays, to.arrays
+    body, hand = a.body.arrays, a.hand.arrays
     _copy(body.pose, state.pose)
     _copy(body.twist, state.twist)
     _copy(a.q, state.q)

@@ -79,7 +79,8 @@ class LocalModel:
         self._tool, self._parameters = tool, parameters
         self.tool_state, self.observer = tool.tool_state, SeenWorld(tool.observer, world)
         self._period = UpdatePeriod(period)
-        self._transients = ImpactTransients(parameters.transient, tool.rate)
+        transient = parameters.transient
+        self._transients = ImpactTransients(transient, tool.rate) if transient.amplitude else None
         self._geometry_tick, self._tick = -1, 0  # of the last survey, and of the next step
 
     def rehearse(self) -> None:
@@ -128,9 +129,12 @@ class LocalModel:
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
         """Answer the command of a tick with the state after it."""
+        self._tick += 1
+        if self._transients is None:
+            self._step(command, state)
+            return
         approach = self._transients.approach(state)
         self._step(command, state)
-        self._tick = state.tick + 1
         self._transients.add(approach, state)
 
     def _take(self, geometry: LocalGeometry, tick: int) -> None:

@@ -11,9 +11,10 @@ import pinocchio as pin
 
 from haptic_sim.contact.response import ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import CAPACITY, RowArrays
+from haptic_sim.dynamics.multibody import SEVERAL, SingleBody
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
-from haptic_sim.packed import Packed
-from haptic_sim.records import allocate, array, part, record, shared
+from haptic_sim.packed import Packed, bind
+from haptic_sim.records import allocate, array, part, record, shared, value
 from haptic_sim.tool.local_model.constraints import (
     INTERPOLATE,
     KEEP,
@@ -41,9 +42,10 @@ class Neighbourhood(NamedTuple):
     """What a step reads to put the constraints where they are now; C: capacity, L: links."""
 
     planes: Planes = part(Planes, "constraints in use")
-    rows: RowArrays = shared("the same as contact rows")
+    rows: RowArrays = value("the same as contact rows")
     u: np.ndarray = shared("scaled velocity before a step: of bodies, and of planes that move as masses", "nu")
     u_after: np.ndarray = shared("the same after the last step", "nu")
+    single: SingleBody = value("the body, if it is the only link: it says where link 1 is")
     R_WL: np.ndarray = array("orientation of the tool's links", "L", 3, 3)
     p_WL: np.ndarray = array("position of the tool's links", "L", 3, unit="m")
 
@@ -90,10 +92,18 @@ class Proxy(LocalModel):
         self._links: list[int] = []  # of the constraints
         sizes = {"C": CAPACITY, "L": model.njoints}
         self._now, self._next = (
-            allocate(Neighbourhood, sizes, rows=tool.rows.arrays, u=tool.body.u, u_after=tool.contact.u)
+            allocate(
+                Neighbourhood,
+                sizes,
+                rows=tool.rows.arrays,
+                single=tool.body.arrays.single,
+                u=tool.body.u,
+                u_after=tool.contact.u,
+            )
             for _ in range(2)
         )
         self._packed, self._packed_next = Packed(self._now), Packed(self._next)
+        self._put = bind(put, self._packed, 0, tool.period, True, 0)
         self._count = 0
         self._tracks = np.zeros(1, np.int64)
         self._age = self._still = 0.0  # of the survey, and when planes stop [s]
@@ -148,9 +158,10 @@ class Proxy(LocalModel):
     def _step(self, command: ToolCommand, state: ToolState) -> None:
         """See LocalModel."""
         tool = self._tool
-        self._place(self._now, self._links)
+        if not tool.body.single:
+            self._place(self._now, self._links)
         moving = self._age < self._still
-        self._count = tool.rows.count = put(self._packed, self._count, tool.period, moving, self._planes)
+        self._count = tool.rows.count = self._put(self._packed, self._count, tool.period, moving, self._planes)
         tool.step(command, state, self._geometry_tick)
         self._age += tool.period
 
@@ -182,6 +193,11 @@ def put(packed, count, period, moving, masses):
     """
     a = packed.arrays
     planes, rows = a.planes, a.rows
+    if a.single.kind != SEVERAL:
+        for i in range(3):
+            a.p_WL[1, i] = a.single.p_WB[i]
+            for j in range(3):
+                a.R_WL[1, i, j] = a.single.R_WB[i, j]
     first = a.u.shape[0] - masses
     for m in range(count):
         if planes.plane[m] >= 0:  # it was accelerated in the tick before, at the end of which it is

@@ -41,8 +41,6 @@ class ImpactTransients:
     def add(self, twist: np.ndarray, state: ToolState) -> None:
         """Add the transients to the wrench of a step."""
         p = self._parameters
-        if not p.amplitude:
-            return
         colliding = state.contact_state == COLLIDING
         if colliding and not self._colliding:
             size = math.sqrt(float(state.wrench[:3] @ state.wrench[:3]))
