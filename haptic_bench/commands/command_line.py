@@ -272,6 +272,8 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("directory", help="directory of a trial or a sweep")
     command.set_defaults(command="haptic_bench.commands.cli:repair")
 
+    _add_passivity(commands)
+
     command = commands.add_parser("benchmark", help="run the benchmarks and print a table")
     command.add_argument("name", nargs="?", help="name of one benchmark; default: all")
     command.add_argument("--json", metavar="FILE", help="file to which the results are written")
@@ -288,6 +290,40 @@ def _add_commands(commands: Any) -> None:
         help="run the test suite with arguments of pytest; --fast: without graphs, programs and studies",
         add_help=False,
     )
+
+
+def _add_passivity(commands: Any) -> None:
+    command = commands.add_parser(
+        "passivity", help="analyse whether a device renders a virtual coupling passively (docs/passivity.md)"
+    )
+    kinds = command.add_subparsers(metavar="coupling|map", required=True)
+
+    kind = kinds.add_parser("coupling", help="the damping that a coupling with a wall or a point mass requires")
+    for name, metavar, text in (
+        ("--stiffness", "K", "stiffness of the virtual coupling [N/m]"),
+        ("--damping", "B", "damping of the virtual coupling [N s/m]"),
+        ("--rate", "HZ", "servo rate [Hz]"),
+        ("--device-damping", "b", "viscous damping of the device itself [N s/m]"),
+    ):
+        kind.add_argument(name, metavar=metavar, required=True, help=text)
+    kind.add_argument("--mass", metavar="m", help="point mass behind the coupling [kg]; default: a virtual wall")
+    _add_loop(kind)
+    kind.add_argument("--json", action="store_true", help="print one JSON object")
+    kind.set_defaults(command="haptic_bench.commands.passivity:coupling")
+
+    kind = kinds.add_parser("map", help="required damping of point masses over that of the wall (BROWN figures 6 to 9)")
+    kind.add_argument("--out", metavar="DIR", required=True, help="directory of the results, new or empty")
+    for name, what in (("--alpha", "K T^2/m, from 0.01 to 2 in 200"), ("--beta", "B/(K T), from 0 to 4 in 200")):
+        kind.add_argument(name, nargs=3, metavar=("LOW", "HIGH", "N"), help=f"values of {what} steps by default")
+    _add_loop(kind)
+    kind.set_defaults(command="haptic_bench.commands.passivity:write_map")
+
+
+def _add_loop(kind: argparse.ArgumentParser) -> None:
+    kind.add_argument(
+        "--integrator", metavar="1|2|3", help="integrator of the mass, the method of BROWN Table 1; default: 3"
+    )
+    kind.add_argument("--delay", metavar="N", help="delay of the rendered force [ticks]; default: 0")
 
 
 def _add_experiment(command: argparse.ArgumentParser) -> None:

@@ -1,0 +1,66 @@
+"""The figure of a passivity map: level curves of the required damping, as BROWN figures 6 to 9."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from haptic_bench.analysis.figures import BLACK, SOLID, VERMILION, Axis, Line, Panel, Style, draw, style_of
+
+LEVELS = (1.1, 1.25, 1.5, 2.0, 4.0)  # of the ratio, beside 1
+
+
+def draw_map(
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    ratio: np.ndarray,
+    stable: np.ndarray,
+    unity: np.ndarray,
+    equation_16: np.ndarray,
+    integrator: int,
+) -> Panel:
+    """Level curves of the ratio in the stable region, its border, and the exact unity curve beside BROWN's.
+
+    Args:
+        alpha (n,), beta (m,): the grid; ratio, stable (n, m).
+        unity, equation_16: largest alpha of ratio 1 at each beta, exact and of BROWN (16) (m,); NaN: none.
+        integrator: method of BROWN Table 1.
+    """
+    lines = []
+    if np.isfinite(unity).any():
+        lines.append(Line(beta, unity, "ratio 1, exact", Style(BLACK, SOLID, 2.0)))
+    if integrator == 3:
+        lines.append(Line(beta, 0.5 * unity, "ratio 1, A6 as printed (errata 2)", Style(BLACK, (1.3, 1.3))))
+        lines.append(Line(beta, equation_16, "equation 16 as printed (errata 3)", Style(VERMILION, (5, 1.8), 1.8)))
+    if min(alpha.size, beta.size) > 1:
+        shown = np.where(stable & np.isfinite(ratio), ratio, np.nan)
+        for i, level in enumerate(LEVELS):
+            curve = _contour(beta, alpha, shown, level)
+            if curve[0].size:
+                lines.append(Line(*curve, f"ratio {level:g}", Style(style_of(i).colour)))
+        border = _contour(beta, alpha, stable.astype(float), 0.5)
+        if border[0].size:
+            lines.append(Line(*border, "limit of stability", Style("#8a8f98", (5, 1.6, 1.2, 1.6))))
+    if not lines:  # nothing to be seen: the whole range is on one side of every curve
+        lines.append(Line(beta, np.full(beta.shape, np.nan), "no level curve in this range", Style(BLACK)))
+    title = f"Required damping over that of a virtual wall, integrator {integrator}"
+    span_x, span_y = ((float(values.min()), float(values.max())) for values in (beta, alpha))
+    return draw(
+        f"passivity_map_{integrator}",
+        title,
+        lines,
+        Axis("\N{GREEK SMALL LETTER BETA} = B/(K T)", span=span_x if span_x[0] < span_x[1] else None),
+        Axis("\N{GREEK SMALL LETTER ALPHA} = K T²/m", span=span_y if span_y[0] < span_y[1] else None),
+    )
+
+
+def _contour(x: np.ndarray, y: np.ndarray, values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """The level curve of values (n, m) at y (n,), x (m,), its pieces separated by NaN."""
+    from matplotlib.figure import Figure as Drawing
+
+    finite = values[np.isfinite(values)]
+    if not finite.size or not finite.min() < level < finite.max():
+        return np.empty(0), np.empty(0)
+    pieces = Drawing().add_subplot().contour(x, y, np.ma.masked_invalid(values), levels=[level]).allsegs[0]
+    gap = np.full((1, 2), np.nan)
+    points = np.concatenate([part for piece in pieces for part in (piece, gap)] or [np.empty((0, 2))])
+    return points[:, 0], points[:, 1]

@@ -1,0 +1,248 @@
+"""BROWN's virtual coupling: a spring and damper between the device and a wall, or a point mass that is integrated.
+
+    C(z) = K + B/T (1 - z^-1),   E(z) = T^2/m g(z),   H = C / (1 + C E),
+
+with the integrators g of Table 1 (errata 1): explicit Euler for the velocity throughout, and for the position
+
+    1  x_k = x_(k-1) + T v_(k-1)              g = z^-2 / (1 - z^-1)^2
+    2  x_k = x_(k-1) + T v_k                  g = z^-1 / (1 - z^-1)^2
+    3  x_k = x_(k-1) + T (v_(k-1) + v_k)/2    g = z^-1 (1 + z^-1) / (2 (1 - z^-1)^2)
+
+BROWN's parameters are alpha = K T^2/m (15) and beta = B/(K T) (11). Here the coupling is divided by K + B/T instead, so
+that there may be a damper without a spring: kappa = K T/(K T + B) = 1/(1 + beta) in [0, 1], and
+a = (K T^2 + B T)/m = alpha (1 + beta).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from pydantic import AfterValidator
+
+from haptic_control.passivity.conditions import required_damping
+from haptic_control.passivity.transfer import DELAY, TransferFunction, feedback, is_stable, multiply, poles
+from haptic_sim.parameters import Parameters, quantity
+
+INTEGRATORS = {
+    1: multiply(DELAY, DELAY),
+    2: DELAY,
+    3: 0.5 * multiply(DELAY, np.array([2.0, -1.0])),
+}
+"""Numerators of g in powers of d = 1 - z^-1; the denominator is d^2."""
+
+_AT_MOST = 1.0 + 1e-10  # a ratio that counts as 1: rounding errors are smaller
+_UNBOUNDED = 1e12  # a ratio beyond is at a pole on the unit circle
+_SCAN = np.geomspace(1e-6, 64.0, 160)  # a, of which the smallest stands for all below
+_STEPS = 40  # of a bisection
+
+
+def _ascending(grid: tuple[float, float, int]) -> tuple[float, float, int]:
+    low, high, n = grid
+    if not 0.0 <= low < high:
+        raise ValueError(f"from {low:g} to {high:g}: must ascend from 0 or more")
+    if not 2 <= n <= 2000:
+        raise ValueError(f"has {n} values: must have 2 to 2000")
+    return grid
+
+
+Grid = Annotated[tuple[float, float, int], AfterValidator(_ascending)]
+
+
+class CouplingParameters(Parameters):
+    """A coupling, the mass behind it, and the device that renders it."""
+
+    stiffness: float = quantity(unit="N/m", description="Stiffness K of the virtual coupling", ge=0.0)
+    damping: float = quantity(unit="N s/m", description="Damping B of the virtual coupling", ge=0.0)
+    rate: float = quantity(unit="Hz", description="Servo rate, 1/T", gt=0.0)
+    device_damping: float = quantity(unit="N s/m", description="Viscous damping b of the device itself", ge=0.0)
+    mass: float | None = quantity(
+        None, unit="kg", description="Mass m behind the coupling; without it a virtual wall", gt=0.0
+    )
+    integrator: int = quantity(3, description="Integrator of the mass, the method of BROWN Table 1", ge=1, le=3)
+    delay: int = quantity(
+        0, unit="ticks", description="Delay of the force, beyond the tick for which it is held", ge=0, le=1000
+    )
+
+
+class MapParameters(Parameters):
+    """A grid of alpha and beta: lowest and highest value, and their number."""
+
+    alpha: Grid = quantity((0.01, 2.0, 200), description="Lowest and highest K T^2/m, and the number of values")
+    beta: Grid = quantity((0.0, 4.0, 200), description="Lowest and highest B/(K T), and the number of values")
+    integrator: int = quantity(3, description="Integrator of the mass, the method of BROWN Table 1", ge=1, le=3)
+    delay: int = quantity(0, unit="ticks", description="Delay of the force", ge=0, le=1000)
+
+    def grid(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values of alpha (n,) and beta (m,)."""
+        return np.linspace(*self.alpha), np.linspace(*self.beta)
+
+
+class Analysis(NamedTuple):
+    """What `analyse` finds; None where a value does not exist or has no bound.
+
+    Attributes:
+        alpha: K T^2/m (BROWN 15), 0 for a wall; beta: B/(K T) (BROWN 11), None without a spring.
+        required_damping: least b at all frequencies (BROWN 8) [N s/m].
+        ratio: of that to the wall's, KT/2 + B (BROWN 10).
+        worst_frequency: at which it is needed [Hz].
+        stable: whether the poles of 1 + C E are inside the unit circle, without which (8) means nothing.
+        passive: stable and b > required_damping; margin: b - required_damping [N s/m].
+        minimum_mass: see `minimum_mass`; minimum_mass_equation_17: as of BROWN (17), for B > KT/2 [kg].
+    """
+
+    alpha: float
+    beta: float | None
+    required_damping: float | None
+    ratio: float | None
+    worst_frequency: float
+    stable: bool
+    passive: bool
+    margin: float | None
+    minimum_mass: float | None
+    minimum_mass_equation_17: float | None
+
+    def units(self) -> dict[str, str]:
+        """Units of the fields that have one."""
+        damping, mass = ("required_damping", "margin"), ("minimum_mass", "minimum_mass_equation_17")
+        return {"worst_frequency": "Hz"} | dict.fromkeys(damping, "N s/m") | dict.fromkeys(mass, "kg")
+
+    def refusal(self) -> str:
+        """Why it is not passive."""
+        if not self.stable:
+            return "not passive: the sampled loop 1 + C E is not stable"
+        if self.required_damping is None:
+            return "not passive: no damping of the device is enough"
+        return f"not passive: the device lacks {-(self.margin or 0.0):.4g} N s/m of damping"
+
+
+def analyse(given: CouplingParameters) -> Analysis:
+    """Whether a device renders a spring-damper coupling passively, with a wall or a point mass behind it."""
+    K, B, T, b, m = given.stiffness, given.damping, 1.0 / given.rate, given.device_damping, given.mass
+    wall = wall_damping(K, B, T)
+    if wall == 0.0:  # nothing is rendered
+        ratio, theta, stable = np.array(1.0), np.array(math.pi), np.array(True)
+    else:
+        a, kappa = (0.0 if m is None else (K * T + B) * T / m), K * T / (K * T + B)
+        ratio, theta, stable = ratio_of(np.array(a), np.array(kappa), given.integrator, given.delay)
+    required = float(ratio) * wall
+    bounded = abs(float(ratio)) < _UNBOUNDED
+    return Analysis(
+        alpha=0.0 if m is None else K * T**2 / m,
+        beta=B / (K * T) if K > 0.0 else None,
+        required_damping=required if bounded else None,
+        ratio=float(ratio) if bounded else None,
+        worst_frequency=float(theta) / (2.0 * math.pi) * given.rate,
+        stable=bool(stable),
+        passive=bool(stable) and b > required,
+        margin=b - required if bounded else None,
+        minimum_mass=minimum_mass(K, B, T, given.integrator, given.delay),
+        minimum_mass_equation_17=minimum_mass_equation_17(K, B, T),
+    )
+
+
+def spring_damper(stiffness: float, damping: float, period: float) -> TransferFunction:
+    """C = K + B/T (1 - z^-1) (BROWN 9)."""
+    return TransferFunction(np.array([stiffness, damping / period]), np.array([1.0]))
+
+
+def point_mass(mass: float, period: float, integrator: int) -> TransferFunction:
+    """E, from force [N] to position [m], of an integrator of BROWN Table 1."""
+    return TransferFunction(period**2 / mass * INTEGRATORS[integrator], np.array([0.0, 0.0, 1.0]))
+
+
+def wall_damping(stiffness: float, damping: float, period: float) -> float:
+    """The damping that a virtual wall requires, KT/2 + B (BROWN 10, 13)."""
+    return 0.5 * stiffness * period + damping
+
+
+def minimum_mass_equation_17(stiffness: float, damping: float, period: float) -> float | None:
+    """BROWN (17), for integrator 3; None for B <= KT/2, where it does not hold. Too small near that (errata 3)."""
+    if not damping > 0.5 * stiffness * period:
+        return None
+    return damping * period + 0.732 * stiffness * period**2 + (stiffness * period) ** 2 * period / (4.0 * damping)
+
+
+def minimum_mass(stiffness: float, damping: float, period: float, integrator: int, delay: int = 0) -> float | None:
+    """The least mass that requires no more damping than the wall, and is stable, as is every larger one; None: none.
+
+    Args:
+        stiffness, damping: of the coupling [N/m, N s/m]; period: T [s].
+        integrator: method of BROWN Table 1; delay: of the force [ticks].
+    """
+    most = stiffness * period + damping
+    if not most > 0.0:
+        return None
+    a = float(_largest(np.array([stiffness * period / most]), integrator, delay)[0])
+    return None if math.isnan(a) else most * period / a
+
+
+def unity_curve(beta: np.ndarray, integrator: int, delay: int = 0) -> np.ndarray:
+    """The largest alpha up to which the ratio is at most 1 and the loop stable, at each beta (n,); NaN: none."""
+    kappa = 1.0 / (1.0 + beta)
+    return _largest(kappa, integrator, delay) * kappa
+
+
+def equation_16(beta: np.ndarray) -> np.ndarray:
+    """BROWN's approximation of the unity curve of integrator 3, as printed; NaN up to beta = 1/2 (errata 3)."""
+    return np.where(beta > 0.5, beta / (beta**2 + 0.732 * beta + 0.25), np.nan)
+
+
+def ratio_map(alpha: np.ndarray, beta: np.ndarray, integrator: int, delay: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Required damping over that of the wall, as BROWN figures 6 to 8, and whether the loop is stable.
+
+    Args:
+        alpha, beta: at least 0, of shapes that broadcast.
+
+    Returns:
+        The ratio, not finite where it has no bound, and the stability, both of the common shape.
+    """
+    shape = np.broadcast_shapes(alpha.shape, beta.shape)
+    kappa = np.broadcast_to(1.0 / (1.0 + beta), shape).ravel()
+    a = np.broadcast_to(alpha, shape).ravel() / kappa
+    ratio, stable = np.empty(a.size), np.empty(a.size, bool)
+    for i in range(0, a.size, _CHUNK):
+        part = slice(i, i + _CHUNK)
+        ratio[part], _, stable[part] = ratio_of(a[part], kappa[part], integrator, delay)
+    return ratio.reshape(shape), stable.reshape(shape)
+
+
+_CHUNK = 1000  # systems at a time: their frequencies fit into the cache
+
+
+def ratio_of(a: np.ndarray, kappa: np.ndarray, integrator: int, delay: int = 0) -> tuple[np.ndarray, ...]:
+    """Ratio, worst theta [rad] and stability of loops; a = 0: a wall."""
+    coupling = np.stack([kappa, 1.0 - kappa], axis=-1)
+    wall = a == 0.0
+    square = np.where(wall[..., None], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0])  # 1 or d^2, which both stand over a
+    loop = feedback(
+        TransferFunction(coupling, np.array([1.0])),
+        TransferFunction(a[..., None] * INTEGRATORS[integrator], square),
+        delay,
+    )
+    y = poles(loop.denominator)
+    damping, theta = required_damping(loop, 2.0, y)
+    return damping / (2.0 - kappa), theta, is_stable(y)
+
+
+def _largest(kappa: np.ndarray, integrator: int, delay: int) -> np.ndarray:
+    """The largest a up to which the ratio is at most 1 and the loop stable, at each kappa (n,); NaN: none."""
+
+    def holds(a: np.ndarray) -> np.ndarray:
+        ratio, _, stable = ratio_of(a, kappa, integrator, delay)
+        return stable & (ratio <= _AT_MOST)
+
+    low, high = np.full(kappa.shape, np.nan), np.full(kappa.shape, _SCAN[-1])
+    alive = np.ones(kappa.shape, bool)
+    for a in _SCAN:
+        held = alive & holds(np.full(kappa.shape, a))
+        high = np.where(alive & ~held, a, high)
+        low, alive = np.where(held, a, low), held
+        if not alive.any():
+            break
+    for _ in range(_STEPS):
+        middle = np.sqrt(np.where(np.isnan(low), high, low) * high)
+        held = holds(middle)
+        low, high = np.where(~np.isnan(low) & held, middle, low), np.where(held, high, middle)
+    return low

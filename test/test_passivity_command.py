@@ -1,0 +1,118 @@
+"""`haptics passivity`: its fields and files, as other programs read them, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_cli import call
+
+from haptic_control.passivity.coupling import ratio_map
+
+COUPLING = ("passivity", "coupling", "--stiffness", "1000", "--damping", "2", "--rate", "1000", "--device-damping", "3")
+FIELDS = "alpha beta required_damping ratio worst_frequency stable passive margin minimum_mass minimum_mass_equation_17"
+
+
+def fields(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert call(*arguments, "--json") == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_the_wall_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = fields(capsys, *COUPLING)
+    assert " ".join(found) == FIELDS
+    assert found["required_damping"] == pytest.approx(2.5) and found["ratio"] == pytest.approx(1.0)
+    assert found["margin"] == pytest.approx(0.5) and found["worst_frequency"] == pytest.approx(500.0)
+    assert found["alpha"] == 0.0 and found["beta"] == 2.0
+    assert found["stable"] is True and found["passive"] is True
+    assert fields(capsys, *COUPLING[:-1], "2.4")["passive"] is False
+
+
+def test_a_mass_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = fields(capsys, *COUPLING, "--mass", "0.01", "--integrator", "2")
+    assert found["alpha"] == pytest.approx(0.1)
+    assert found["ratio"] == pytest.approx(4.0 / (4.0 - 0.1 * 5.0))  # at half of the rate
+    assert found["minimum_mass"] is None
+    assert found["minimum_mass_equation_17"] == pytest.approx(0.002857)
+    light = fields(capsys, *COUPLING, "--mass", "0.001", "--integrator", "3")
+    assert light["stable"] is False and light["passive"] is False
+    marginal = fields(capsys, *COUPLING[:5], "0", *COUPLING[6:], "--mass", "0.01", "--integrator", "2")
+    assert marginal["stable"] is False and marginal["required_damping"] is None and marginal["beta"] == 0.0
+
+
+def test_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(*COUPLING) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "required_damping           2.5 N s/m" and lines[-1] == "passive"
+    assert call(*COUPLING[:-1], "2") == 0
+    assert capsys.readouterr().out.endswith("not passive: the device lacks 0.5 N s/m of damping\n")
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        (("--rate", "0"), "--rate = 0 Hz: must be > 0 Hz"),
+        (("--rate", "nan"), "--rate = nan: must be finite"),
+        (("--stiffness", "-1"), "--stiffness = -1 N/m: must be >= 0 N/m"),
+        (("--damping", "-0.5"), "--damping = -0.5 N s/m: must be >= 0 N s/m"),
+        (("--device-damping", "-2"), "--device-damping = -2 N s/m: must be >= 0 N s/m"),
+        (("--mass", "0"), "--mass = 0 kg: must be > 0 kg"),
+        (("--integrator", "4"), "--integrator = 4: must be <= 3"),
+        (("--delay", "1.5"), "--delay = 1.5: must be a whole number"),
+        (("--stiffness", "stiff"), "--stiffness = stiff: must be a number"),
+    ],
+)
+def test_bad_values_are_one_line(changed: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(*COUPLING, *changed) == 2
+    assert capsys.readouterr().err == f"haptics: {said}\n"
+
+
+def test_options_that_are_missing_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("passivity") == 2
+    assert call("passivity", "coupling", "--rate", "100") == 2
+    said = capsys.readouterr().err
+    assert "--stiffness" in said and "--device-damping" in said
+
+
+def test_the_map_writes_what_the_analysis_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "map"
+    grid = ("--alpha", "0", "1", "5", "--beta", "0.1", "3.1", "7")
+    assert call("passivity", "map", "--integrator", "3", "--out", str(out), *grid) == 0
+    with open(out / "map.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["alpha", "beta", "ratio", "stable"] and len(rows) == 35
+    for row in rows:
+        ratio, stable = ratio_map(np.array([float(row["alpha"])]), np.array([float(row["beta"])]), 3)
+        assert float(row["ratio"]) == pytest.approx(float(ratio[0]), rel=1e-9)
+        assert row["stable"] == str(int(stable[0]))
+    assert {row["stable"] for row in rows} == {"0", "1"}
+    svg = (out / "map.svg").read_text()
+    assert svg.lstrip().startswith("<?xml") and "ratio 1, exact" in svg and "equation 16" in svg
+    assert call("passivity", "map", "--out", str(out)) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "grid, said",
+    [
+        (("--alpha", "1", "0", "5"), "--alpha = [1, 0, 5]: from 1 to 0: must ascend from 0 or more"),
+        (("--beta", "0", "1", "1"), "--beta = [0, 1, 1]: has 1 values: must have 2 to 2000"),
+        (("--integrator", "0"), "--integrator = 0: must be >= 1"),
+    ],
+)
+def test_grids_are_checked(
+    grid: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("passivity", "map", "--out", str(tmp_path / "map"), *grid) == 2
+    assert capsys.readouterr().err == f"haptics: {said}\n"
+    assert not (tmp_path / "map").exists()
+
+
+@pytest.mark.parametrize("integrator", ["1", "2", "3"])
+def test_a_range_without_a_curve_is_drawn_too(integrator: str, tmp_path: Path) -> None:
+    grid = ("--alpha", "5", "6", "3", "--beta", "0", "0.1", "3")
+    assert call("passivity", "map", "--integrator", integrator, "--out", str(tmp_path / "map"), *grid) == 0
