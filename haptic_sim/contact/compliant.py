@@ -322,7 +322,7 @@ def _fill_penalties(packed, count, period, collide):
     """Fill in the penalties of the contacts whose group does not collide, and remember which overlap."""
     a = packed.arrays
     rows, material, impulses, m = a.rows, a.material, a.impulses, a.method
-    stored, share, n = 0.0, 1.0, 0
+    stored, n = 0.0, 0
     for i in range(count):
         s = rows.separation[i]
         if not s < 0.0:
@@ -331,11 +331,13 @@ def _fill_penalties(packed, count, period, collide):
         n += 1
         if rows.coordinate[i] >= 0:
             continue  # a limit that rests is a law of its joint, see `haptic_sim.dynamics.joints`
+        share = 1.0
         if material.shared:
             share = 0.0
             for k in range(count):
                 if rows.separation[k] < 0.0 and rows.wall[k] == rows.wall[i]:
-                    share += 1.0
+                    share += rows.weight[k]
+        share /= rows.weight[i]
         stored += 0.5 * material.stiffness / share * s * s
         g = group_of(a.scaled, i, m.group)
         if collide and g >= 0 and m.colliding[g]:

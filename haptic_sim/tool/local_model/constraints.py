@@ -16,8 +16,9 @@ an update reports and s_p that of the proxy just before, both for the same place
 
 where s_p > 0 stands for a constraint that is new. As the proxy leaves, a deformation is given back (6.2.2). In the
 first case the force falls in one tick, which dissipates what the contact has stored. With `release: gradual` the
-penetration fades during one period of the updates instead; a constraint in contact that an update leaves out fades
-likewise. The intermediate representation interpolates constraints: each offset fades during one period.
+penetration fades during one period of the updates instead, and the velocity of a plane in contact goes over to that of
+the update; a constraint in contact that an update leaves out stays where it is, and its stiffness, damping and friction
+fade. The intermediate representation interpolates constraints: each offset fades during one period.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 
 from haptic_sim.records import array, record
 
+FADED = 1e-9  # weight at which a constraint has gone
 KEEP, RELEASE, INTERPOLATE = range(3)
 """Which offsets fade: none; those of penetrations that an update lessens; all."""
 
@@ -46,6 +48,8 @@ class Planes(NamedTuple):
     n: np.ndarray = array("unit normal, from the environment to the tool, world axes", "C", 3)
     p: np.ndarray = array("contact point in the axes of its link", "C", 3, unit="m")
     velocity: np.ndarray = array("of the plane along its normal", "C", unit="m/s")
+    correction: np.ndarray = array("of that velocity which is still to be made", "C", unit="m/s")
+    change: np.ndarray = array("rate at which it is made", "C", unit="m/s^2")
     way: np.ndarray = array("of the plane along its normal since the survey", "C", unit="m")
     offset: np.ndarray = array("deformation of the proxy", "C", unit="m")
     fade: np.ndarray = array("rate at which the offset goes to zero, 0: it does not", "C", unit="m/s")
@@ -53,6 +57,7 @@ class Planes(NamedTuple):
     restitution: np.ndarray = array("coefficient of restitution", "C")
     mobility: np.ndarray = array("of the environment's point along the normal", "C", unit="1/kg")
     plane: np.ndarray = array("number among those that move as masses, -1: none", "C", dtype=np.int64, fill=-1)
+    weight: np.ndarray = array("part of its forces that acts: less than 1 if the last update left it out", "C", fill=1)
     leaving: np.ndarray = array("whether the last update left it out", "C", dtype=np.bool_)
     point: np.ndarray = array("contact point now, world axes", "C", 3, unit="m")
     separation: np.ndarray = array("now, with the offset", "C", unit="m")
@@ -61,13 +66,14 @@ class Planes(NamedTuple):
 class Rules(NamedTuple):
     """How one update follows another.
 
-    Attributes:
-        law: KEEP, RELEASE or INTERPOLATE.
-        deformed: whether there are offsets at all.
-        identity: whether constraints with the same `id` are the same.
-        near: contact points farther from each other than this are of different constraints [m], THESIS (6.13).
-        aligned: so are normals with a smaller product, THESIS (6.14).
-        period: of the updates [s].
+        Attributes:
+            law: FADED = 1e-9  # weight at which a constraint has gone
+    KEEP, RELEASE or INTERPOLATE.
+            deformed: whether there are offsets at all.
+            identity: whether constraints with the same `id` are the same.
+            near: contact points farther from each other than this are of different constraints [m], THESIS (6.13).
+            aligned: so are normals with a smaller product, THESIS (6.14).
+            period: of the updates [s].
     """
 
     law: int
@@ -91,16 +97,14 @@ def locate(count, planes, R_WL, p_WL):
     """Fill in point and separation of each constraint at the present places of the tool's links, THESIS (6.3)."""
     for m in range(count):
         link = planes.link[m]
-        s = -planes.way[m]
+        s = planes.offset[m] - planes.way[m]
         for i in range(3):
             x = p_WL[link, i]
             for j in range(3):
                 x += R_WL[link, i, j] * planes.p[m, j]
             planes.point[m, i] = x
             s += planes.n[m, i] * (x - planes.c[m, i])
-        if planes.leaving[m]:
-            s = max(s, 0.0)  # what fades opposes no further motion
-        planes.separation[m] = s + planes.offset[m]
+        planes.separation[m] = s
 
 
 @numba.njit(cache=True, nogil=True)
@@ -134,14 +138,21 @@ def hand_over(old, old_count, new, count, rules, tracks):
             new.track[i] = tracks[0]
             tracks[0] += 1
             before = 0.0  # it may begin to act, but not with a penetration
+        new.correction[i] = new.change[i] = 0.0
         if rules.deformed:
             _deform(new, i, before, rules)
+            if before < 0.0 and new.separation[i] < 0.0 and rules.law != KEEP:
+                new.correction[i] = new.velocity[i] - old.velocity[same[i]]
+                new.velocity[i] = old.velocity[same[i]]
+                new.change[i] = abs(new.correction[i]) / rules.period
     end = count
     if rules.deformed and rules.law != KEEP:
         for k in range(old_count):
             touches = follows[k] >= 0 and new.separation[follows[k]] < 0.0
             if old.separation[k] < 0.0 and not touches and end < new.id.shape[0]:
-                _let_go(old, k, new, end, rules.period)
+                _copy(old, k, new, end)
+                new.leaving[end] = True
+                new.plane[end] = -1
                 new.track[end] = tracks[0]
                 tracks[0] += 1
                 end += 1
@@ -183,19 +194,6 @@ def _deform(new, i, before, rules):
 
 
 @numba.njit(cache=True, nogil=True)
-def _let_go(old, k, new, i, period):
-    """Make constraint i of the new ones what is left of constraint k: its penetration, which fades."""
-    _copy(old, k, new, i)
-    for j in range(3):
-        new.c[i, j] = old.point[k, j]
-    new.velocity[i] = new.way[i] = new.mobility[i] = 0.0
-    new.plane[i] = -1
-    new.offset[i] = old.separation[k]
-    new.fade[i] = -old.separation[k] / period
-    new.leaving[i] = True
-
-
-@numba.njit(cache=True, nogil=True)
 def _copy(source, k, target, i):
     """Make constraint i of `target` constraint k of `source`."""
     target.id[i], target.track[i] = source.id[k], source.track[k]
@@ -204,19 +202,33 @@ def _copy(source, k, target, i):
         target.c[i, j], target.n[i, j], target.p[i, j] = source.c[k, j], source.n[k, j], source.p[k, j]
         target.point[i, j] = source.point[k, j]
     target.velocity[i], target.way[i], target.separation[i] = source.velocity[k], source.way[k], source.separation[k]
-    target.offset[i], target.fade[i], target.leaving[i] = source.offset[k], source.fade[k], source.leaving[k]
+    target.correction[i], target.change[i] = source.correction[k], source.change[k]
+    target.offset[i], target.fade[i] = source.offset[k], source.fade[k]
+    target.weight[i], target.leaving[i] = source.weight[k], source.leaving[k]
     target.friction[i, 0], target.friction[i, 1] = source.friction[k, 0], source.friction[k, 1]
     target.restitution[i], target.mobility[i] = source.restitution[k], source.mobility[k]
     target.plane[i] = source.plane[k]
 
 
 @numba.njit(cache=True, nogil=True)
-def recover(count, planes, period):
-    """Let offsets fade for a tick, and give back what a constraint that does not touch has; returns how many are left.
-
-    Constraints that an update left out end with their penetration.
-    """
+def recover(count, planes, period, update_period):
+    """Let fade for a tick what does, and give back the offset of what does not touch; returns how many are left."""
+    left = 0
     for m in range(count):
+        if planes.leaving[m]:
+            planes.weight[m] -= period / update_period
+            if not planes.weight[m] > FADED or planes.separation[m] >= 0.0:
+                continue
+        if left != m:
+            _copy(planes, m, planes, left)
+        left += 1
+    for m in range(left):
+        lack = planes.correction[m]
+        if lack != 0.0:
+            step = planes.change[m] * period
+            step = min(step, lack) if lack > 0.0 else max(-step, lack)
+            planes.velocity[m] += step
+            planes.correction[m] -= step
         offset = planes.offset[m]
         if offset == 0.0:
             continue
@@ -229,11 +241,4 @@ def recover(count, planes, period):
             continue
         planes.offset[m] += change
         planes.separation[m] += change
-    left = 0
-    for m in range(count):
-        if planes.leaving[m] and (planes.offset[m] >= 0.0 or planes.separation[m] >= 0.0):
-            continue
-        if left != m:
-            _copy(planes, m, planes, left)
-        left += 1
     return left

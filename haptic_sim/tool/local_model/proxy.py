@@ -103,7 +103,7 @@ class Proxy(LocalModel):
             for _ in range(2)
         )
         self._packed, self._packed_next = Packed(self._now), Packed(self._next)
-        self._put = bind(put, self._packed, 0, tool.period, True, 0)
+        self._put = bind(put, self._packed, 0, tool.period, period, True, 0)
         self._count = 0
         self._tracks = np.zeros(1, np.int64)
         self._age = self._still = 0.0  # of the survey, and when planes stop [s]
@@ -146,7 +146,7 @@ class Proxy(LocalModel):
         planes.velocity[:n] = constraints["normal_velocity"][:n] if self._parameters.constraints != "static" else 0.0
         planes.friction[:n, 0] = constraints["friction_static"][:n]
         planes.friction[:n, 1] = constraints["friction_kinetic"][:n]
-        planes.offset[:n], planes.leaving[:n], planes.plane[:n] = 0.0, False, -1
+        planes.offset[:n], planes.leaving[:n], planes.plane[:n], planes.weight[:n] = 0.0, False, -1, 1.0
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
         links: list[int] = np.unique(planes.link[:n]).tolist()
         pin.forwardKinematics(self._tool.body.model, self._surveyed, geometry.q)
@@ -161,7 +161,9 @@ class Proxy(LocalModel):
         if not tool.body.single:
             self._place(self._now, self._links)
         moving = self._age < self._still
-        self._count = tool.rows.count = self._put(self._packed, self._count, tool.period, moving, self._planes)
+        self._count = tool.rows.count = self._put(
+            self._packed, self._count, tool.period, self._period.mean, moving, self._planes
+        )
         tool.step(command, state, self._geometry_tick)
         self._age += tool.period
 
@@ -181,13 +183,13 @@ def go_over(packed, count, packed_next, count_next, rules, tracks):
 
 
 @numba.njit(cache=True, nogil=True)
-def put(packed, count, period, moving, masses):
+def put(packed, count, period, update_period, moving, masses):
     """Put the constraints where they are in a tick, as contact rows; returns how many are left.
 
     Args:
         packed: of `Neighbourhood`.
         count: constraints.
-        period: of the servo [s].
+        period, update_period: of the servo, and of the updates [s].
         moving: whether planes move on after this tick.
         masses: how many constraints may move as masses.
     """
@@ -205,7 +207,7 @@ def put(packed, count, period, moving, masses):
             planes.way[m] += (velocity - planes.velocity[m]) * period
             planes.velocity[m] = velocity
     locate(count, planes, a.R_WL, a.p_WL)
-    count = recover(count, planes, period)
+    count = recover(count, planes, period, update_period)
     used = 0
     for m in range(count):
         velocity = planes.velocity[m] if moving else 0.0
@@ -215,7 +217,7 @@ def put(packed, count, period, moving, masses):
             rows.point[m, j], rows.normal[m, j] = planes.point[m, j], planes.n[m, j]
         rows.separation[m], rows.velocity[m] = planes.separation[m], velocity
         rows.friction[m, 0], rows.friction[m, 1] = planes.friction[m, 0], planes.friction[m, 1]
-        rows.restitution[m] = planes.restitution[m]
+        rows.restitution[m], rows.weight[m] = planes.restitution[m], planes.weight[m]
         planes.plane[m] = -1
         if moving and used < masses and planes.mobility[m] > 0.0:
             planes.plane[m] = used
