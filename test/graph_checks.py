@@ -140,7 +140,7 @@ def check_parameters(node: rclpy.node.Node, namespace: str) -> None:
         DescribeParameters.Request(names=["contact.stiffness", "tool.mass"]),
     )
     stiffness, mass = described.descriptors
-    assert stiffness.description == "Penalty stiffness [N/m]" and not stiffness.read_only
+    assert stiffness.description == "Stiffness of a penalty contact [N/m]" and not stiffness.read_only
     assert (stiffness.floating_point_range[0].from_value, stiffness.floating_point_range[0].to_value) == (
         0.0,
         1e7,
