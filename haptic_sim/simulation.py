@@ -132,7 +132,7 @@ class World:
             allowed = " or ".join(tools_of(sections.scene))
             raise ParameterError([f"tool.type = {sections.tool.type}: the scene {sections.scene.type} takes {allowed}"])
         if isinstance(sections.scene, MujocoParameters):
-            reason = "MuJoCo simulates it; take haptic_sim.tool.mujoco_tool"
+            reason = "MuJoCo simulates it; in a program, take haptic_sim.tool.haptic_tool.HapticTool"
             raise ParameterError([f"scene.type = mujoco: {reason}"])
         if isinstance(sections.scene, WorldParameters):
             scene = with_absolute_paths(sections.scene, folder)

@@ -137,6 +137,13 @@ def test_own_mesh(tmp_path: Path) -> None:
     assert load == pytest.approx(1200.0 * 0.1**3 / (6 * math.sqrt(2)) * GRAVITY, rel=1e-3)
 
 
+def test_mujoco_loop(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    ((_, (felt, resists)),) = printed("mujoco_loop", tmp_path)
+    assert resists == 40.0 * 0.05
+    assert felt == pytest.approx(resists, rel=0.05)
+
+
 @pytest.mark.graph
 def test_own_node(tmp_path: Path) -> None:
     pytest.importorskip("rclpy", reason="needs ROS 2")

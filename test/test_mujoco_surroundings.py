@@ -47,7 +47,7 @@ FLOOR = '<geom name="floor" type="plane" size="1 1 1"/>'
 def listed(surroundings: Surroundings) -> np.ndarray:
     """The constraints of a survey at the start."""
     geometry = surroundings.local_geometry()
-    surroundings.report(geometry)  # type: ignore[attr-defined]
+    surroundings.report(geometry, np.zeros(6))  # type: ignore[attr-defined]
     return geometry.constraints[: len(geometry)].copy()
 
 
@@ -178,7 +178,7 @@ def test_what_the_tool_touches_moves_with_its_velocity_and_mobility() -> None:
         assert row["normal_velocity"] == pytest.approx(expected, abs=1e-9)
     np.testing.assert_allclose(found["mobility"], 4 / 0.2, rtol=1e-6)
     geometry = surroundings.local_geometry()
-    surroundings.report(geometry)
+    surroundings.report(geometry, np.zeros(6))
     assert tool.world.elsewhere == ("block",)
     np.testing.assert_allclose(geometry.poses, [[0, 0, -0.03, 0, 0, 0, 1]], atol=1e-12)
     np.testing.assert_allclose(geometry.twists, [[*v, *w]], atol=1e-12)

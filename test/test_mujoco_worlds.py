@@ -12,7 +12,7 @@ import pytest
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.alone import other_bodies
 from haptic_sim.worlds.building import World
-from haptic_sim.worlds.mujoco_files import MujocoTool, build_mujoco_world, find_tool
+from haptic_sim.worlds.mujoco_files import MujocoTree, build_mujoco_world, find_tool
 from haptic_sim.worlds.parameters import MujocoParameters
 
 mujoco = pytest.importorskip("mujoco")
@@ -41,7 +41,7 @@ def document(tree: str, extra: str = "", option: str = "") -> str:
         <body name="last" pos="3 0 0"><joint type="slide"/>{GEOM}</body></worldbody>{extra}</mujoco>"""
 
 
-def opened(tree: str, **keys: Any) -> tuple[Any, Any, MujocoTool]:
+def opened(tree: str, **keys: Any) -> tuple[Any, Any, MujocoTree]:
     model = mujoco.MjModel.from_xml_string(document(tree))
     data = mujoco.MjData(model)
     return model, data, find_tool(model, data, MujocoParameters(file="-", **{"tool": "tool", **keys}))
@@ -55,14 +55,14 @@ def shaken(rng: np.random.Generator, model: Any, data: Any) -> None:
     data.qpos[:] = q
 
 
-def states(tool: MujocoTool, data: Any) -> tuple[np.ndarray, np.ndarray]:
+def states(tool: MujocoTree, data: Any) -> tuple[np.ndarray, np.ndarray]:
     q, v = np.zeros(tool.world.model.nq), np.zeros(tool.world.model.nv)
     tool.configuration(data.qpos, q)
     tool.velocity(q, data.qvel, v)
     return q, v
 
 
-def velocity_map(tool: MujocoTool, q: np.ndarray, nv: int) -> np.ndarray:
+def velocity_map(tool: MujocoTree, q: np.ndarray, nv: int) -> np.ndarray:
     """Our velocity for each of MuJoCo's, (nv of the tool, nv of MuJoCo)."""
     columns = []
     for k in range(nv):

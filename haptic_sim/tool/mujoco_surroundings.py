@@ -11,9 +11,9 @@ import pinocchio as pin
 from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.dynamics.multibody import Multibody
-from haptic_sim.messages import LocalGeometry, ToolState
+from haptic_sim.messages import COLLIDING, LocalGeometry, ToolState
 from haptic_sim.tool.surroundings import LOADED
-from haptic_sim.worlds.mujoco_files import MujocoTool, library, version
+from haptic_sim.worlds.mujoco_files import MujocoTree, library, version
 
 SAME = 1e-3  # [m] by which a contact moves at most on one of its two bodies while it keeps its identity
 
@@ -22,10 +22,16 @@ class MujocoSurroundings:
     """What surrounds a tool that MuJoCo simulates with it; see `haptic_sim.tool.surroundings.Surroundings`.
 
     MuJoCo steps with its own time step, as often as fits into the time of the survey. Its tool follows the surveyed
-    states along the line between them under generalised forces, a critically damped spring in the coordinates of the
-    tool's tree, D (w^2 dq + 2 w dv) with w = `following`; so it pushes other bodies by MuJoCo's contacts. (A mocap body
-    would have no velocity in them.) Its weight and Coriolis forces are added, and damping, springs and dry friction of
-    its joints taken away: those of the local model's tool are felt, and not twice.
+    states along the line between them under generalised forces: what accelerates it as them, less the wrench F of the
+    contacts that the hand feels, and a critically damped spring in the coordinates of the tool's tree, w = `following`,
+
+        D (a + w^2 dq + 2 w dv) - J^T F.
+
+    So it pushes other bodies as hard as the hand feels it, by MuJoCo's contacts. (A mocap body would have no velocity
+    in them.) The spring is for drift: it adds D w^2 dq to that force, where the hand's tool is dq deeper than MuJoCo's,
+    so that what yields is felt by less than it resists, the part m w^2 / K for a tool of mass m and contacts of
+    stiffness K. The tool's weight and Coriolis forces are added, and damping, springs and dry friction of its joints
+    taken away: those of the local model's tool are felt, and not twice.
 
     The constraints are MuJoCo's contacts of the tool with other bodies, from the tool's geoms being near others on: the
     geoms get a gap of `epsilon`, in which contacts are listed and without force. A contact is as deep as where MuJoCo's
@@ -46,7 +52,7 @@ class MujocoSurroundings:
         self,
         model: Any,
         data: Any,
-        tool: MujocoTool,
+        tool: MujocoTree,
         *,
         epsilon: float,
         horizon: float = 0.0,
@@ -66,7 +72,8 @@ class MujocoSurroundings:
         joints = np.nonzero(tool.link[model.jnt_bodyid] > 0)[0]
         model.jnt_stiffness[joints] = 0.0
         self._steps, self._last = 0, -1  # that MuJoCo has made, and tick of the last survey's state
-        self._before = world.q.copy()  # the tool as of the last survey
+        # the tool as of the last survey, and what it felt
+        self._before, self._speed, self._felt = world.q.copy(), world.v.copy(), np.zeros(6)
         self._wrench, self._force = np.zeros(6), np.zeros(world.model.nv)
         self._own = tool.link[model.geom_bodyid] > 0
         self._radius = _radius(model, data, self._own, world.hand_pose()[:3])
@@ -89,7 +96,7 @@ class MujocoSurroundings:
     def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
         """See Surroundings; the world is less than one of its steps behind the state."""
         self._advance(tool)
-        self.report(geometry)
+        self.report(geometry, self._wrench)
         geometry.stamp(tool.tick + 1, tool.nanoseconds)
         geometry.step = step
 
@@ -100,12 +107,18 @@ class MujocoSurroundings:
         self._tool.velocity(body.q, data.qvel, body.v)
         body.refresh()
 
-    def push(self, q: np.ndarray, v: np.ndarray, period: float) -> None:
-        """Let MuJoCo's tool follow the configuration q and velocity v, until the next push in `period` [s]."""
+    def push(self, q: np.ndarray, v: np.ndarray, acceleration: np.ndarray, felt: np.ndarray, period: float) -> None:
+        """Let MuJoCo's tool follow another, until the next push.
+
+        Args:
+            q, v, acceleration: of the other.
+            felt: wrench of the contacts on it, at the hand [N, N m] (6,).
+            period: until the next push [s].
+        """
         body, w = self._body, min(self._following, 0.5 / period)
         self.refresh()
         lag = pin.difference(body.model, body.q, q)
-        push = body.D @ (w * w * lag + 2.0 * w * (v - body.v)) + body.data.nle
+        push = body.D @ (acceleration + w * w * lag + 2.0 * w * (v - body.v)) + body.data.nle - body.J_H.T @ felt
         self._tool.push(body.q, push, self._data.qfrc_applied)
 
     def felt(self) -> np.ndarray:
@@ -127,16 +140,21 @@ class MujocoSurroundings:
         steps = int(np.floor((tool.tick + 1) / self._rate / period + 1e-6)) - self._steps
         begin, span = (self._last + 1) / self._rate, ticks / self._rate
         way = pin.difference(body.model, self._before, tool.q)
+        acceleration = (tool.v - self._speed) / span
+        felt = (
+            self._felt if tool.contact_state == COLLIDING else tool.wrench
+        )  # an impulse is of a tick, not of a period
         total = np.zeros(6)
         for _ in range(steps):
             self._steps += 1
             part = (self._steps * period - begin) / span
-            self.push(pin.integrate(body.model, self._before, part * way), way / span, period)
+            goal = pin.integrate(body.model, self._before, part * way)
+            self.push(goal, way / span, acceleration, (1.0 - part) * self._felt + part * felt, period)
             self._mujoco.mj_step(model, data)
             total += self.felt()
         if steps:
             self._wrench[:] = total / steps
-        self._before[:] = tool.q
+        self._before[:], self._speed[:], self._felt[:] = tool.q, tool.v, felt
         self._last = tool.tick
         self._check()
 
@@ -150,8 +168,8 @@ class MujocoSurroundings:
                     "shorter timestep in its file, or a smaller environment.following"
                 )
 
-    def report(self, geometry: LocalGeometry) -> None:
-        """Fill in what surrounds MuJoCo's tool as it is; stamp and step are left to the caller."""
+    def report(self, geometry: LocalGeometry, wrench: np.ndarray) -> None:
+        """Fill in what surrounds MuJoCo's tool as it is, and the wrench of its contacts; not stamp and step."""
         mujoco, model, data, body = self._mujoco, self._model, self._data, self._body
         self.refresh()
         speed = np.linalg.norm(body.twist[:3]) + self._radius * np.linalg.norm(body.twist[3:])
@@ -163,7 +181,7 @@ class MujocoSurroundings:
         geometry.q[:], geometry.v[:] = body.q, body.v
         geometry.inertia[:] = body.D.ravel()
         geometry.gravity[:] = body.data.g
-        geometry.wrench[:] = self._wrench
+        geometry.wrench[:] = wrench
         others = self._tool.others
         geometry.poses[:, :3], geometry.poses[:, 3:] = data.xpos[others], data.xquat[others][:, [1, 2, 3, 0]]
         geometry.twists[:, :3] = self._velocity(others, data.xpos[others])

@@ -61,7 +61,7 @@ def version(mujoco: Any) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class MujocoTool:
+class MujocoTree:
     """The tool of a MuJoCo model, as a world for a local model, and what leads from one to the other.
 
     Attributes (N: bodies of the MuJoCo model, G: its geoms):
@@ -158,7 +158,7 @@ def body_names(model: Any) -> tuple[str, ...]:
     return tuple(model.body(i).name or f"body{i}" for i in range(model.nbody))
 
 
-def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str = "scene.") -> MujocoTool:
+def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str = "scene.") -> MujocoTree:
     """The tool of a model, in the state that `data` has now.
 
     Args:
@@ -222,7 +222,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     link = np.zeros(model.nbody, np.int64)
     for body, (joint, _) in tree.places.items():
         link[body] = joint
-    tool = MujocoTool(
+    tool = MujocoTree(
         world,
         link,
         np.array(others, np.int64),
@@ -245,7 +245,7 @@ class _Tree:
 
     Attributes:
         places: joint of each body, and the body's pose in its axes.
-        centre: as of `MujocoTool`.
+        centre: as of `MujocoTree`.
     """
 
     def __init__(self, model: Any, data: Any, bodies: list[int], names: tuple[str, ...]):
@@ -350,7 +350,7 @@ class _Tree:
         return centre
 
     def q_place(self) -> np.ndarray:
-        """As `MujocoTool.q`."""
+        """As `MujocoTree.q`."""
         return np.array(self._order, np.int64)
 
     def notes(self) -> Iterator[str]:
