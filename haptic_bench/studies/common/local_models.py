@@ -72,6 +72,16 @@ COMPARED = {
 active geometry, and with that within 5 mm."""
 
 
+def with_geometry_tick(trial: Trial, samples: Samples, messages: Mapping[str, Sequence[bytes]]) -> Samples:
+    """The samples with the tick whose survey a local model had, `geometry_tick`, -1: none; as they are without one."""
+    if not trial.experiment.asynchronous:
+        return samples
+    states = columns(trial.tool_sizes.tool_state(), messages.get("tool_state", ()))
+    by_tick = dict(zip(states["tick"].tolist(), states["geometry_tick"].tolist(), strict=True))
+    known = [by_tick[tick] for tick in samples["tick"].tolist()]
+    return samples.with_columns({"geometry_tick": np.array(known, np.int64)})
+
+
 def felt_clearance(samples: Samples, axis: str) -> float:
     """How far the hand moves along an axis, peak to peak [m]."""
     return float(np.ptp(samples[f"hand_p{axis}"]))
@@ -186,14 +196,8 @@ class LocalModelStudy(Study):
         return problems
 
     def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
-        """See Study; `geometry_tick` is the tick whose survey the local model had, -1: none."""
-        samples = super().samples(trial, messages)
-        if not trial.experiment.asynchronous:
-            return samples
-        states = columns(trial.tool_sizes.tool_state(), messages.get("tool_state", ()))
-        by_tick = dict(zip(states["tick"].tolist(), states["geometry_tick"].tolist(), strict=True))
-        known = [by_tick[tick] for tick in samples["tick"].tolist()]
-        return samples.with_columns({"geometry_tick": np.array(known, np.int64)})
+        """See Study, with `geometry_tick`."""
+        return with_geometry_tick(trial, super().samples(trial, messages), messages)
 
     def own(self, trial: Trial) -> str | None:
         """Which of the variants a trial is."""
