@@ -169,6 +169,7 @@ class Ours:
         world = build_world(scene)
         self._environment = Environment(world, contact, method, "full", np.full(6, np.inf), RATE)
         self._body = self._environment._tool.body
+        self._environment._tool.pushed = True  # to be put back is no work that the energy balance knows
         self._command, self._state = ToolCommand(), self._environment.tool_state()
         self._command.wrench[:] = scene.wrench
         self._start = world.q.copy(), world.v.copy()
