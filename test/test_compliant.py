@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import nnls
+from scipy.optimize import minimize, nnls
 from world_builder import G, Response, Simulation, ball, box, copy_rows, plane, some_bodies, some_rows
 
+from haptic_sim.contact.impacts import ACTIVE_SET
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.messages import COLLIDING, FREE, RESTING
@@ -73,6 +74,39 @@ def test_impulses_of_a_group_are_those_of_the_dense_formula(bodies: int) -> None
         assert response.method.unresolved == 0
     assert collided > 40
     assert pulled > 0 or bodies > 1
+
+
+def test_impulses_of_large_groups_are_near_the_dense_formula_and_passive() -> None:
+    """More than ACTIVE_SET contacts and coordinates: a bounded number of sweeps; contact.md states the errors."""
+    errors = []
+    for seed in range(20):
+        rng = np.random.default_rng(20400 + seed)
+        bodies = 10
+        body = some_bodies(rng, bodies)
+        rows = some_rows(rng, bodies, 110)
+        for i in range(bodies - 1):
+            rows.body[i] = i + 1, i + 2  # a chain
+        response = Response(body, "impulse_augmented")
+        du = response.respond(rows, T)
+        W = response.dense(rows)[::3]
+        v_n = W @ body.u
+        approaching = v_n < 0.0
+        assert approaching.sum() > ACTIVE_SET
+        W, v_n, e = W[approaching], v_n[approaching], rows.restitution[: rows.count][approaching]
+        # |W^T p|^2 / 2 + p (1 + e) v_n, by its dual: the least |x| with W x >= -(1 + e) v_n
+        found = minimize(
+            lambda p, W=W, c=(1.0 + e) * v_n: (0.5 * np.sum((W.T @ p) ** 2) + c @ p, W @ (W.T @ p) + c),
+            np.zeros(len(W)),
+            jac=True,
+            bounds=[(0.0, None)] * len(W),
+            method="L-BFGS-B",
+            options={"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-11},
+        )
+        errors.append(np.linalg.norm(du - W.T @ found.x) / np.linalg.norm(body.u))
+        assert (body.u + du) @ (body.u + du) <= body.u @ body.u * (1 + 1e-12)
+        assert (response.impulses(rows)[:, 0] >= 0.0).all()
+    assert np.median(errors) < 5e-3
+    assert max(errors) < 0.05
 
 
 def connected(rows: ContactRows) -> list[set[int]]:
@@ -201,7 +235,9 @@ def test_the_order_of_contacts_does_not_matter(method: str, friction: str) -> No
             du = one.respond(rows, T)
             permuted = other.respond(copy_rows(rows, order), T)
             scale = max(1.0, np.abs(du).max())
-            np.testing.assert_allclose(permuted, du, rtol=0, atol=(1e-4 if k == 0 else 1e-6) * scale)
+            # the sweeps of impacts with friction are few, see `choose_effort`
+            tolerance = 1e-6 if k > 0 else 2e-2 if method == "frictional_impulses" else 1e-4
+            np.testing.assert_allclose(permuted, du, rtol=0, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -281,19 +317,18 @@ def test_a_linkage_at_a_wall_obeys_newtons_law_with_its_own_inertia(method: str,
     np.testing.assert_allclose(np.linalg.solve(body.L.T, du), expected, rtol=0, atol=1e-9)
 
 
-def test_unsolved_impulses_are_counted_and_add_no_energy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sweep is not enough for contacts that hang together: counted, finite, in the cones, and passive."""
-    monkeypatch.setattr("haptic_sim.contact.impacts.SWEEPS", 1)
+def test_unsolved_impulses_are_counted_and_add_no_energy() -> None:
+    """The sweeps are too few for many contacts that hang together: counted, finite, in the cones, and passive."""
     unresolved = 0
     for seed in range(10):
         rng = np.random.default_rng(20320 + seed)
         body = some_bodies(rng, 3)
-        rows = some_rows(rng, 3, 12)
+        rows = some_rows(rng, 3, 24)
         response = Response(body, "frictional_impulses", friction={"model": "coulomb"})
         du = response.respond(rows, T)
         unresolved += response.method.unresolved
         after, p = body.u + du, response.impulses(rows)
         assert np.isfinite(du).all()
         assert after @ after <= body.u @ body.u * (1 + 1e-12)
-        assert (np.hypot(p[:, 1], p[:, 2]) <= rows.friction[:12, 1] * p[:, 0] * (1 + 1e-9) + 1e-15).all()
+        assert (np.hypot(p[:, 1], p[:, 2]) <= rows.friction[:24, 1] * p[:, 0] * (1 + 1e-9) + 1e-15).all()
     assert unresolved > 5

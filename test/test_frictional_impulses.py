@@ -24,8 +24,8 @@ from haptic_sim.contact.solvers.frictional_impulses import (
     SLIDING,
     STEPS,
     STICKING,
-    SWEEPS,
     FrictionalMemory,
+    choose_effort,
     resolve_frictional_impacts,
 )
 from haptic_sim.contact.solvers.mirtich import collide
@@ -80,13 +80,13 @@ class Impact:
     state: list[int]
 
 
-def resolve(world: World, steps: int = STEPS, sweeps: int = SWEEPS) -> Impact:
+def resolve(world: World, steps: int = STEPS, sweeps: int | None = None) -> Impact:
     n = len(world.W)
     contacts, u = world.contacts, world.u.copy()
     work = allocate(FrictionalMemory, contacts.sizes)
     p, state = np.full((n + 1, 3), 7.0), np.full(n + 1, 77, np.int8)
     e, mu = np.append(world.e, np.nan), np.append(world.mu, np.nan)
-    code = resolve_frictional_impacts(n, contacts, u, e, mu, steps, sweeps, work, p, state)
+    code = resolve_frictional_impacts(n, contacts, u, e, mu, steps, sweeps or 25 * steps, work, p, state)
     assert (p[n] == 7.0).all()  # behind the contacts in use
     assert state[n] == 77
     return Impact(int(code), p[:n], u, state[:n].tolist())
@@ -461,6 +461,22 @@ def test_energy_never_increases(make: Callable[..., World], e: str, mu: str) -> 
         check_passive(world, impact)
         if impact.code != NOT_CONVERGED:
             assert (world.W[:, 0] @ impact.u).min() >= -1e-4 * np.abs(world.before).max()
+
+
+@pytest.mark.parametrize(("e", "most", "nine_in_ten"), [("zero", 0.005, 0.02), ("each", 0.015, 0.05)])
+def test_bounded_effort_is_near_to_convergence_and_passive(e: str, most: float, nine_in_ten: float) -> None:
+    """With the steps and sweeps of the methods: the median of the errors, and which 90 % of the worlds keep."""
+    for make in WORLDS:
+        rng = np.random.default_rng(20323)
+        errors = []
+        for _ in range(60):
+            world = make(rng, e, "weak")
+            steps, sweeps = choose_effort(len(world.W))
+            impact = resolve(world, steps, sweeps)
+            check_passive(world, impact)
+            errors.append(np.linalg.norm(impact.u - resolve(world, sweeps=2000).u) / np.linalg.norm(world.u))
+        assert np.median(errors) < most
+        assert np.quantile(errors, 0.9) < nine_in_ten
 
 
 def test_every_code_occurs_and_most_worlds_of_weak_friction_are_resolved() -> None:

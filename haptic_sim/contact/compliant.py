@@ -35,7 +35,6 @@ from haptic_sim.contact.friction import (
 from haptic_sim.contact.groups import find_place, find_root, group_of
 from haptic_sim.contact.impacts import (
     Impacts,
-    Sweeps,
     collide_with_friction,
     collide_without_friction,
     gather,
@@ -121,7 +120,6 @@ class CompliantArrays(NamedTuple):
     impulse: ImpulseMemory = part(ImpulseMemory, "memory of `resolve_freely` and `resolve_non_pulling`")
     implicit: ImplicitPenalties = part(ImplicitPenalties, "penalties that act after the impulses")
     impacts: Impacts = value("impulses with friction; of no contacts where there are none")
-    sweeps: Sweeps = value("impulses without friction of many contacts; of no contacts where there are none")
 
     u: np.ndarray = array("a scaled velocity", "nv", unit="kg^1/2 m/s")
     wrench: np.ndarray = array("wrench of the impulses at the hand", 6, unit="N, N m")
@@ -173,7 +171,6 @@ class CompliantContact(ContactResponse):
             spread=rendering in ("spread", "printed_spread"),
             consistent=method != "penalty" and rendering == "spread",
             impacts=Impacts.allocate(capacity if frictional else 0, body),
-            sweeps=Sweeps.allocate(capacity if method == "impulse_augmented" else 0, body),
         )
 
     @property

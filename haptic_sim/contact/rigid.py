@@ -45,7 +45,7 @@ from haptic_sim.contact.response import (
     build_step,
     set_up,
 )
-from haptic_sim.contact.solvers.frictional_impulses import STEPS, resolve_frictional_impacts
+from haptic_sim.contact.solvers.frictional_impulses import choose_effort, resolve_frictional_impacts
 from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
 from haptic_sim.contact.solvers.mirtich import MirtichMemory, resolve_one_at_a_time
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
@@ -121,7 +121,8 @@ def _resolve_together(packed, n):
     """Resolve the first n contacts of `impacts` at once; returns 1 if that did not converge, else 0."""
     m = packed.arrays.method
     f = m.impacts
-    code = resolve_frictional_impacts(n, f.some, m.u, m.e, m.mu, STEPS, f.sweeps, f.memory, f.p, f.state)
+    steps, sweeps = choose_effort(n)
+    code = resolve_frictional_impacts(n, f.some, m.u, m.e, m.mu, steps, sweeps, f.memory, f.p, f.state)
     return int(code == NOT_CONVERGED)
 
 

@@ -7,8 +7,11 @@ in step k of K contact i must reach the normal velocity tau_i(k), which rises ev
     |dp_t| <= mu dp_n,  dp_t opposite to v_t wherever v_t is not zero,
 so that slip may stop, stay stopped (stick), turn or reverse on the way. For one contact this is the implicit Euler
 method for the equations of Routh and Keller (Mirtich's, see mirtich.py) and tends to their solution as K grows. A
-step is solved by projected Gauss-Seidel over the contacts with the exact solution for a contact alone, in at most 10
-sweeps on the way and `sweeps` at the end: the cost is bounded by (10 K + 3 sweeps) visits of each contact.
+step is solved by projected Gauss-Seidel over the contacts with the solution for a contact alone, from the increments of
+the step before. Each step makes one sweep, and more where that changes much, from a common stock (`choose_effort`).
+
+Cost: it is bounded by the sweeps, each a visit of every contact: 200 visits of up to 10 contacts, 20 of each of more. A
+visit takes 30 to 70 ns. Few sweeps do not affect the guarantees below, only the accuracy (docs/contact.md).
 
 Restitution is Stronge's, with the part of the mobility that is the contact's own: with alpha = dv_n / dp_n of the
 contact alone, friction included, s_i follows from
@@ -26,8 +29,8 @@ of the kinetic energy in the frame of the walls. E is convex in p.
      by contact, from p = 0, where E = 0, with steps that cannot raise E.
   2. If E(p) <= 0, p is taken. Otherwise p_0 + theta (p - p_0) with the largest theta in [0, 1] at which E <= 0:
      E <= 0 on a convex set that contains p_0.
-  3. If the last sweeps were too few, and contacts still approach, the descent goes on from there.
-The friction cones are convex, so that sums with weights, and further increments, stay within.
+The friction cones are convex, so that sums with weights stay within. Contacts still approach where the sweeps were too
+few; their velocity is nearer to the converged one than after further impulses that dissipate.
 Hence p_n >= 0, |p_t| <= mu p_n and E(p) <= 0 (to rounding) whatever the contacts and however few the sweeps.
 
 Limits: where sliding presses a contact deeper (alpha < 0, a jam) the step that contains the jam skips it and counts
@@ -45,14 +48,17 @@ import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
-from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse
 from haptic_sim.records import array, numbers, record
 
 STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
-SWEEPS = 60  # of Gauss-Seidel in a step, at most
+_FEW, _STEPS_OF_MANY = 4, 12  # contacts up to which STEPS are made, and steps for more
+_SWEEPS, _VISITS = 20, 200  # of an impact: sweeps, and visits of contacts; whichever is more
 _TOLERANCE = 1e-8  # of the largest approach velocity: a sweep that changes less ends the last step
 _CONVERGED = 1e-5  # likewise: a last sweep that changed less will do; impulses that share a load converge slowly
-_SWEEPS_ON_THE_WAY, _ON_THE_WAY = 10, 1e3  # sweeps of the steps before, and their tolerance in terms of the last one's
+_ON_THE_WAY = 1e3  # tolerance of the steps before in terms of the last one's
+_SHARE = 4  # a step may make one in so many of the sweeps that are to spare: early errors are made up for by all others
+_EXACT = 3  # sweeps a step, on the average, from which the law of each contact is solved exactly in each visit
 # Of the mobility of the contact: a tangent that can hardly move beside the normal is dealt with as if it were this one,
 # which changes how fast the sweeps converge, not to what, and bounds impulses that wedge the contact in itself.
 _LEAST_MOBILITY = 1e-4
@@ -64,11 +70,15 @@ _NO_SLIP = 1e-6  # of the velocities before: slower slip than that is none
 SEPARATED, STICKING, SLIDING, REVERSED = np.int8(0), np.int8(1), np.int8(2), np.int8(3)
 
 
-MOBILITY = numbers("nn", "n1", "n2", "s_1", "s_2")
-"""Mobility of a contact [1/kg]: A_nn, A_n1, A_n2, and the principal ones of the tangents with v_n held."""
+MOBILITY = numbers(
+    *("nn", "n1", "n2", "s_1", "s_2"),  # A_nn, A_n1, A_n2, and the principal ones of the tangents with v_n held [1/kg]
+    *("inverse_nn", "inverse_1", "inverse_2"),  # of A_nn, s_1 and s_2 [kg]
+    *("a_1", "a_2"),  # A_n1 / A_nn, A_n2 / A_nn
+)
+"""Mobility of a contact, along its normal and the principal axes of its tangents."""
 PATH = numbers(
     *("target", "reached"),  # normal velocity to reach, and reached [m/s]
-    "slope",  # alpha [1/kg]
+    "mass",  # 1 / alpha [kg]
     *("compression", "remaining"),  # integrals of v dv / alpha [J]
     "slide",  # slip per tangential impulse of a step [1/kg]
 )
@@ -79,7 +89,7 @@ PATH = numbers(
 class FrictionalMemory(NamedTuple):
     """Memory of `resolve_frictional_impacts`."""
 
-    W: np.ndarray = array("rows of W with tangents along the principal axes", "contacts", 3, 2, "width")
+    W: np.ndarray = array("rows of W with tangents along the principal axes", "contacts", 2, "width", 3)
     offset: np.ndarray = array("contact velocity that is not due to u, in these axes", "contacts", 3, unit="m/s")
     turn: np.ndarray = array("cosine and sine of the turn of the tangents", "contacts", 2)
     mobility: np.ndarray = array("mobility of each contact", "contacts", dtype=MOBILITY)
@@ -90,7 +100,8 @@ class FrictionalMemory(NamedTuple):
     damped: np.ndarray = array("impulses that dissipate most", "contacts", 3, unit="N s")
     u: np.ndarray = array("scaled velocity during the impact", "nv", unit="kg^1/2 m/s")
     u_damped: np.ndarray = array("scaled velocity under the impulses that dissipate most", "nv", unit="kg^1/2 m/s")
-    change: np.ndarray = array("W^T p", "nv", unit="kg^1/2 m/s")
+    begin: np.ndarray = array("scaled velocity before a step", "nv", unit="kg^1/2 m/s")
+    change: np.ndarray = array("W^T p of impulses, or of the increments of the last step", "nv", unit="kg^1/2 m/s")
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -103,9 +114,9 @@ def _velocity(c, i, u):
             first = c.start[tree]
             for k in range(c.size[tree]):
                 x = u[first + k]
-                v0 += c.W[i, 0, side, k] * x
-                v1 += c.W[i, 1, side, k] * x
-                v2 += c.W[i, 2, side, k] * x
+                v0 += c.W[i, side, k, 0] * x
+                v1 += c.W[i, side, k, 1] * x
+                v2 += c.W[i, side, k, 2] * x
     return v0, v1, v2
 
 
@@ -117,7 +128,7 @@ def _apply(c, i, p0, p1, p2, u):
         if tree >= 0:
             first = c.start[tree]
             for k in range(c.size[tree]):
-                u[first + k] += c.W[i, 0, side, k] * p0 + c.W[i, 1, side, k] * p1 + c.W[i, 2, side, k] * p2
+                u[first + k] += c.W[i, side, k, 0] * p0 + c.W[i, side, k, 1] * p1 + c.W[i, side, k, 2] * p2
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -141,24 +152,31 @@ def _principal_axes(n, contacts, work):
             b11 -= a01 * a01 / a00
             b12 -= a01 * a02 / a00
             b22 -= a02 * a02 / a00
-        angle = 0.5 * math.atan2(2.0 * b12, b11 - b22)
-        cos, sin = math.cos(angle), math.sin(angle)
+        mean, half, cross = 0.5 * (b11 + b22), 0.5 * (b11 - b22), b12
+        radius = math.sqrt(half * half + cross * cross)
+        cos, sin = 1.0, 0.0
+        if radius > 0.0:  # of half the angle of (half, cross)
+            cos = math.sqrt(0.5 * (1.0 + abs(half) / radius))
+            sin = 0.5 * cross / (radius * cos)
+            if half < 0.0:
+                cos, sin = abs(sin), math.copysign(cos, cross)
         least = _LEAST_MOBILITY * (a00 + a11 + a22)
         work.turn[i, 0], work.turn[i, 1] = cos, sin
         m = work.mobility[i]
         m.nn = a00
         m.n1 = cos * a01 + sin * a02
         m.n2 = cos * a02 - sin * a01
-        m.s_1 = max(cos * cos * b11 + 2.0 * cos * sin * b12 + sin * sin * b22, least)
-        m.s_2 = max(sin * sin * b11 - 2.0 * cos * sin * b12 + cos * cos * b22, least)
+        m.s_1, m.s_2 = max(mean + radius, least), max(mean - radius, least)
+        m.inverse_nn, m.inverse_1, m.inverse_2 = 1.0 / m.nn, 1.0 / m.s_1, 1.0 / m.s_2
+        m.a_1, m.a_2 = m.n1 * m.inverse_nn, m.n2 * m.inverse_nn
         for side in range(2):
             tree = contacts.tree[i, side]
             if tree >= 0:
                 for k in range(contacts.size[tree]):
                     y, z = contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
-                    work.W[i, 0, side, k] = contacts.W[i, 0, side, k]
-                    work.W[i, 1, side, k] = cos * y + sin * z
-                    work.W[i, 2, side, k] = cos * z - sin * y
+                    work.W[i, side, k, 0] = contacts.W[i, 0, side, k]
+                    work.W[i, side, k, 1] = cos * y + sin * z
+                    work.W[i, side, k, 2] = cos * z - sin * y
         y, z = contacts.offset[i, 1], contacts.offset[i, 2]
         work.offset[i, 0] = contacts.offset[i, 0]
         work.offset[i, 1] = cos * y + sin * z
@@ -166,7 +184,7 @@ def _principal_axes(n, contacts, work):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _alone(m, mu, g1, g2, push, guess):
+def _alone(m, mu, g1, g2, push, guess, roughly):
     """Impulse (p_n, p_1, p_2) of a contact by itself, and lambda, 0 if it sticks.
 
     Args:
@@ -175,42 +193,38 @@ def _alone(m, mu, g1, g2, push, guess):
         g1, g2: slip that would be left at the target without tangential impulse.
         push: p_n that reaches the target without tangential impulse, > 0.
         guess: lambda, or 0.
+        roughly: make one Newton step from a guess.
 
     With v_n at its target, v_t = g + B p_t, B = diag(s_1, s_2), and p_n = push - a . p_t. Where sticking would
     leave the cone, v_t = -lambda p_t with |p_t(lambda)| = mu p_n(lambda), which has a root: the left side is greater
     at lambda = 0 and less at the bound below. Newton's method on the reciprocals, which are nearly linear in lambda,
     kept within the bracket, from the guess or the upper end: of several roots the one at which sliding goes on.
+    Roughly, the step is for the next visit and p_t is shortened to the cone: lambda converges with the sweeps.
     """
     if mu <= 0.0:
         return push, 0.0, 0.0, 0.0
-    a1, a2 = m.n1 / m.nn, m.n2 / m.nn
-    p1, p2 = -g1 / m.s_1, -g2 / m.s_2
-    p_n = push - a1 * p1 - a2 * p2
+    p1, p2 = -g1 * m.inverse_1, -g2 * m.inverse_2
+    p_n = push - m.a_1 * p1 - m.a_2 * p2
     if p1 * p1 + p2 * p2 <= mu * mu * p_n * p_n and p_n > 0.0:
         return p_n, p1, p2, 0.0
+    if roughly and guess > 0.0:
+        p_n, p1, p2, length, newton = _slide(m, mu, g1, g2, push, guess)
+        if p_n > 0.0:
+            shrink = min(1.0, mu * p_n / length) if length > 0.0 else 0.0
+            return p_n, shrink * p1, shrink * p2, newton if 0.0 < newton < math.inf else 0.0
     low = 0.0
-    high = math.hypot(g1, g2) * (1.0 / mu + math.hypot(a1, a2)) / push
-    x = guess if 0.0 < guess < high else high
+    high = math.sqrt(g1 * g1 + g2 * g2) * (1.0 / mu + math.sqrt(m.a_1 * m.a_1 + m.a_2 * m.a_2)) / push
+    x, length = guess if 0.0 < guess < high else high, 0.0
     for _ in range(60):
-        d1, d2 = m.s_1 + x, m.s_2 + x
-        p1, p2 = -g1 / d1, -g2 / d2
-        p_n = push - a1 * p1 - a2 * p2
-        length = math.hypot(p1, p2)
-        if length > mu * p_n:
+        p_n, p1, p2, length, newton = _slide(m, mu, g1, g2, push, x)
+        excess = length - mu * p_n
+        if excess > 0.0:
             low = x
         else:
             high = x
-        if abs(length - mu * p_n) <= 1e-13 * length or high - low <= 1e-15 * high:
+        if abs(excess) <= 1e-13 * length or high - low <= 1e-15 * high:
             break
-        following = 0.5 * (low + high)
-        if p_n > 0.0 and length > 0.0:
-            # d/dx of 1 / |p_t| and of 1 / (mu p_n)
-            slope = (p1 * p1 / d1 + p2 * p2 / d2) / length**3 + (a1 * p1 / d1 + a2 * p2 / d2) / (mu * p_n * p_n)
-            if slope > 0.0:
-                newton = x - (1.0 / length - 1.0 / (mu * p_n)) / slope
-                if low < newton < high:
-                    following = newton
-        x = following
+        x = newton if low < newton < high else 0.5 * (low + high)
     if not p_n > 0.0:
         return push, 0.0, 0.0, 0.0
     shrink = min(1.0, mu * p_n / length) if length > 0.0 else 0.0
@@ -218,13 +232,37 @@ def _alone(m, mu, g1, g2, push, guess):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _solve_step(n, c, work, friction, sweeps, tolerance, u):
-    """Find the increments that take the contacts to their targets; u is changed by them. Returns the last change."""
+def _slide(m, mu, g1, g2, push, x):
+    """For lambda = x: p_n, p_1, p_2, |p_t|, and lambda after a Newton step on 1 / |p_t| - 1 / (mu p_n), or -1."""
+    e1, e2 = 1.0 / (m.s_1 + x), 1.0 / (m.s_2 + x)
+    p1, p2 = -g1 * e1, -g2 * e2
+    p_n = push - m.a_1 * p1 - m.a_2 * p2
+    square = p1 * p1 + p2 * p2
+    length = math.sqrt(square)
+    newton = -1.0
+    if p_n > 0.0:
+        # the derivative times mu p_n^2 |p_t|^3
+        slope = mu * p_n * p_n * (p1 * p1 * e1 + p2 * p2 * e2) + square * length * (m.a_1 * p1 * e1 + m.a_2 * p2 * e2)
+        if slope > 0.0:
+            newton = x + (length - mu * p_n) * p_n * square / slope
+    return p_n, p1, p2, length, newton
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _solve_step(n, c, work, friction, sweeps, roughly, tolerance, u):
+    """Find the increments that take the contacts to their targets; u is changed by them.
+
+    Returns the change by the last sweep, and how many sweeps were made. `roughly`: see `_alone`.
+    """
     p = work.increment
-    for i in range(n):  # those of the last step are the first guess, as they repeat while no slip changes its state
-        _apply(c, i, p[i, 0], p[i, 1], p[i, 2], u)
-    change = math.inf
-    for _ in range(sweeps):
+    for k in range(u.shape[0]):
+        work.begin[k] = u[k]
+        u[k] += work.change[
+            k
+        ]  # by those of the last step, the first guess: they repeat while no slip changes its state
+    change, made = math.inf, 0
+    while made < sweeps:
+        made += 1
         change = 0.0
         for i in range(n):
             m = work.mobility[i]
@@ -232,12 +270,14 @@ def _solve_step(n, c, work, friction, sweeps, tolerance, u):
                 continue
             v0, v1, v2 = _velocity(c, i, u)
             lack = work.path[i].target - v0
-            push = p[i, 0] + (lack + m.n1 * p[i, 1] + m.n2 * p[i, 2]) / m.nn
+            push = p[i, 0] + lack * m.inverse_nn + m.a_1 * p[i, 1] + m.a_2 * p[i, 2]
             new_n = new_1 = new_2 = 0.0
             if push > 0.0:
-                g1 = v1 - m.s_1 * p[i, 1] + m.n1 * lack / m.nn
-                g2 = v2 - m.s_2 * p[i, 2] + m.n2 * lack / m.nn
-                new_n, new_1, new_2, work.path[i].slide = _alone(m, friction[i], g1, g2, push, work.path[i].slide)
+                g1 = v1 - m.s_1 * p[i, 1] + m.a_1 * lack
+                g2 = v2 - m.s_2 * p[i, 2] + m.a_2 * lack
+                new_n, new_1, new_2, work.path[i].slide = _alone(
+                    m, friction[i], g1, g2, push, work.path[i].slide, roughly
+                )
             d0, d1, d2 = new_n - p[i, 0], new_1 - p[i, 1], new_2 - p[i, 2]
             if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
                 _apply(c, i, d0, d1, d2, u)
@@ -245,7 +285,9 @@ def _solve_step(n, c, work, friction, sweeps, tolerance, u):
                 change = max(change, abs(d0) * m.nn, abs(d1) * m.s_1, abs(d2) * m.s_2)
         if not change > tolerance:
             break
-    return change
+    for k in range(u.shape[0]):
+        work.change[k] = u[k] - work.begin[k]
+    return change, made
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -253,12 +295,12 @@ def _next_target(path, approach, e, now, before):
     """Normal velocity to reach at the part `now` of the way from approach to rebound, after the part `before`."""
     turn = 1.0 / (1.0 + e)  # where compression ends
     if now <= turn:
-        return approach * (now / turn - 1.0)
-    reached, alpha, remaining = path.reached, path.slope, path.remaining
+        return approach * (now * (1.0 + e) - 1.0)
+    reached, mass, remaining = path.reached, path.mass, path.remaining
     if reached < 0.0:  # compression ends within this step
-        remaining = e * e * (path.compression + 0.5 * reached * reached / alpha)
+        remaining = e * e * (path.compression + 0.5 * mass * reached * reached)
         reached = 0.0
-    rebound = math.sqrt(reached * reached + 2.0 * alpha * max(remaining, 0.0))
+    rebound = math.sqrt(reached * reached + 2.0 * max(remaining, 0.0) / mass)
     begin = max(before, turn)
     return reached + (rebound - reached) * (now - begin) / (1.0 - begin)
 
@@ -266,14 +308,14 @@ def _next_target(path, approach, e, now, before):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _account(path, e):
     """Add the step from what was reached to the target to compression and restitution."""
-    begin, end, alpha = path.reached, path.target, path.slope
+    begin, end, mass = path.reached, path.target, path.mass
     if begin < 0.0:
         turn = min(end, 0.0)
-        path.compression += 0.5 * (begin * begin - turn * turn) / alpha
+        path.compression += 0.5 * mass * (begin * begin - turn * turn)
         path.remaining = e * e * path.compression
         begin = turn
     if end > begin:
-        path.remaining -= 0.5 * (end * end - begin * begin) / alpha
+        path.remaining -= 0.5 * mass * (end * end - begin * begin)
     path.reached = end
 
 
@@ -296,7 +338,7 @@ def _dissipate(n, c, mobility, friction, sweeps, tolerance, u, p):
             v0, v1, v2 = _velocity(c, i, u)
             q0, q1, q2 = p[i, 0] - v0 / trace, p[i, 1] - v1 / trace, p[i, 2] - v2 / trace
             mu = friction[i]
-            length = math.hypot(q1, q2)
+            length = math.sqrt(q1 * q1 + q2 * q2)
             if length > mu * q0:
                 along = max(0.0, (q0 + mu * length) / (1.0 + mu * mu))
                 q0 = along
@@ -319,9 +361,12 @@ def _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, u, p):
             p[i, d] = 0.0
             work.increment[i, d] = 0.0
         path.reached = min(0.0, work.before[i, 0])
-        path.slope = max(work.mobility[i].nn, 1e-300)
+        path.mass = min(work.mobility[i].inverse_nn, 1e300)
         path.compression = path.remaining = path.slide = 0.0
     change = math.inf
+    roughly = sweeps < _EXACT * steps
+    for k in range(u.shape[0]):
+        work.change[k] = 0.0
     for k in range(steps):
         for i in range(n):
             approach = max(0.0, -work.before[i, 0])
@@ -330,17 +375,19 @@ def _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, u, p):
             )
         # errors on the way are made up for by later steps, as targets are absolute
         if k < steps - 1:
-            _solve_step(n, c, work, friction, min(sweeps, _SWEEPS_ON_THE_WAY), _ON_THE_WAY * tolerance, u)
+            spare = sweeps - (steps - k)  # each step makes one sweep
+            most = 1 + max(0, spare) // _SHARE
+            _, made = _solve_step(n, c, work, friction, most, roughly, _ON_THE_WAY * tolerance, u)
         else:
-            change = _solve_step(n, c, work, friction, sweeps, tolerance, u)
+            change, made = _solve_step(n, c, work, friction, max(1, sweeps), roughly, tolerance, u)
+        sweeps -= made
         for i in range(n):
             q, m, path = work.increment[i], work.mobility[i], work.path[i]
             for d in range(3):
                 p[i, d] += q[d]
-            if m.nn > 0.0:
-                path.slope = m.nn
-                if q[0] > 0.0:
-                    path.slope = max(m.nn + (m.n1 * q[1] + m.n2 * q[2]) / q[0], _LEAST_SLOPE * m.nn)
+            path.mass = min(m.inverse_nn, 1e300)
+            if q[0] > 0.0:
+                path.mass = q[0] / max(m.nn * q[0] + m.n1 * q[1] + m.n2 * q[2], _LEAST_SLOPE * m.nn * q[0])
             _account(path, restitution[i])
     return change
 
@@ -397,12 +444,18 @@ def _slip_states(n, c, work, u, state):
         _, v1, v2 = _velocity(c, i, u)
         if not work.bouncing[i, 0] > 0.0:
             state[i] = SEPARATED
-        elif not math.hypot(v1, v2) > _NO_SLIP * scale:
+        elif not math.sqrt(v1 * v1 + v2 * v2) > _NO_SLIP * scale:
             state[i] = STICKING
         elif v1 * work.before[i, 1] + v2 * work.before[i, 2] < 0.0:
             state[i] = REVERSED
         else:
             state[i] = SLIDING
+
+
+@numba.njit(cache=True, nogil=True)
+def choose_effort(n):
+    """Steps and sweeps for an impact of n contacts; with these the cost is linear in the contacts."""
+    return (STEPS if n <= _FEW else _STEPS_OF_MANY), max(_SWEEPS, _VISITS // max(n, 1))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -415,14 +468,15 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
         u: scaled velocities, before; after on return, (nv,).
         restitution: Stronge's coefficients in [0, 1], (C,).
         friction: kinetic coefficients, >= 0, (C,).
-        steps, sweeps: see STEPS and SWEEPS. Without friction one step is exact, and taken.
+        steps: from approach to rebound. Without friction one step is exact, and taken.
+        sweeps: of all steps together; each makes at least one.
         work: FrictionalMemory.
         p: impulses [N s] in (normal, tangent 1, tangent 2) to fill, (C, 3).
         state: SEPARATED, STICKING, SLIDING or REVERSED to fill, (C,) int8.
 
     Returns:
         SOLVED; ENERGY_LIMITED: friction with restitution would have added energy, and the rebound was reduced; or
-        NOT_CONVERGED: the sweeps of the last step did not do, contacts may still approach. All add no energy.
+        NOT_CONVERGED: the sweeps did not do, contacts may still approach. All add no energy.
     """
     nv = u.shape[0]
     c = ScaledContacts(work.W, contacts.tree, contacts.start, contacts.size, work.offset)
@@ -463,18 +517,6 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
             _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u_damped, work.damped)
             _limit_energy(n, c, work, work.u_damped)
             code = max(code, ENERGY_LIMITED)
-    if code == NOT_CONVERGED:
-        for k in range(nv):
-            work.u[k] = u[k]
-        for i in range(n):
-            q = work.bouncing[i]
-            _apply(c, i, q[0], q[1], q[2], work.u)
-            for d in range(3):
-                work.damped[i, d] = 0.0
-        _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u, work.damped)
-        for i in range(n):
-            for d in range(3):
-                work.bouncing[i, d] += work.damped[i, d]
     finite = True
     for i in range(n):
         q0, q1, q2 = work.bouncing[i, 0], work.bouncing[i, 1], work.bouncing[i, 2]
@@ -486,6 +528,7 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
     for i in range(n):
         if not finite:
             p[i, 0] = p[i, 1] = p[i, 2] = 0.0
-        _apply(contacts, i, p[i, 0], p[i, 1], p[i, 2], u)
+        for d in range(3):
+            apply_impulse(contacts, i, d, p[i, d], u)
     _slip_states(n, c, work, u, state)
     return code if finite else NOT_CONVERGED

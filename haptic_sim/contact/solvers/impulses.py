@@ -312,16 +312,6 @@ def resolve_collisions(n, W, v_n, restitution, memory, p):
 
 
 @numba.njit(cache=True, nogil=True)
-def take_back(W, n, v_n, u, p):
-    """Scale p to where it adds no energy, p^T v_n + 1/2 |W^T p|^2 <= 0, if it adds some; fills u with W^T p."""
-    work, square = _energy(W, n, v_n, u, p)
-    if work + 0.5 * square > 0.0:
-        scale = max(-2.0 * work / square, 0.0)
-        for i in range(n):
-            p[i] *= scale
-
-
-@numba.njit(cache=True, nogil=True)
 def _energy(W, n, v_n, u, p):
     """p^T v_n and |W^T p|^2; fills u with W^T p."""
     work = 0.0
