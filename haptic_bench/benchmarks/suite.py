@@ -10,6 +10,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from haptic_bench import experiment
 from haptic_bench.benchmarks import constrained as benchmark_constrained
 from haptic_bench.benchmarks import contact as benchmark_contact
 from haptic_bench.benchmarks import graph as benchmark_graph
+from haptic_bench.benchmarks import rates as benchmark_rates
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
 
 EMPTY_CHAIN = Path(__file__).resolve().parents[2] / "benchmarks" / "empty_chain.py"
+RATES_FOLDER = Path("benchmarks", "rates")
 Result = dict[str, Any]
 
 
@@ -130,23 +133,38 @@ def constrained() -> list[Result]:
     return benchmark_constrained.measure(_row)
 
 
+def rates(out: Path = RATES_FOLDER) -> list[Result]:
+    """What a hand feels of a wall by what answers between updates, against the environment's rate; a page in `out`."""
+    return [
+        {"name": "rates", "unit": "", "figures": cell} for cell in benchmark_rates.rows(benchmark_rates.tabulate(out))
+    ]
+
+
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "offline": offline,
     "lockstep": lockstep,
     "graph": graph,
     "contact": contact,
     "constrained": constrained,
+    "rates": rates,
     "start": start,
 }
 
 
-def run(name: str | None, file: str | None) -> int:
-    """Run one benchmark or all; prints a table, writes JSON to `file`; returns 0 (a missed target is said)."""
+def run(name: str | None, file: str | None, out: Path | None = None) -> int:
+    """Run one benchmark or all; prints a table, writes JSON to `file`; returns 0 (a missed target is said).
+
+    Args:
+        name: of the benchmark; None: all.
+        file: for the results; None: they are printed.
+        out: directory of the page of `rates`; None: RATES_FOLDER.
+    """
     if name is not None and name not in BENCHMARKS:
         raise ParameterError([f"benchmark {name!r}: unknown; known are: {', '.join(BENCHMARKS)}"])
     results = []
+    benchmarks = BENCHMARKS | ({} if out is None else {"rates": partial(rates, out)})
     for each in [name] if name is not None else BENCHMARKS:
-        for result in BENCHMARKS[each]():
+        for result in benchmarks[each]():
             results.append(result)
             if "figures" in result:  # of many, said as they were measured
                 continue

@@ -287,7 +287,7 @@ def repair(options: argparse.Namespace) -> int:
 
 def benchmark(options: argparse.Namespace) -> int:
     """`haptics benchmark [NAME]`."""
-    return suite.run(options.name, options.json)
+    return suite.run(options.name, options.json, None if options.out is None else Path(options.out))
 
 
 def test(arguments: Sequence[str]) -> int:

@@ -277,6 +277,7 @@ def _add_commands(commands: Any) -> None:
     command = commands.add_parser("benchmark", help="run the benchmarks and print a table")
     command.add_argument("name", nargs="?", help="name of one benchmark; default: all")
     command.add_argument("--json", metavar="FILE", help="file to which the results are written")
+    command.add_argument("--out", metavar="DIR", help="directory for the page of rates; default: ./benchmarks/rates/")
     command.set_defaults(command="haptic_bench.commands.cli:benchmark")
 
     command = commands.add_parser(

@@ -131,6 +131,17 @@ def shown_of(figures: Iterable[Figure]) -> list[Figure]:
     return [figure for figure in kept if figure.panels or figure.table]
 
 
+def write_page(directory: Path, title: str, figures: Iterable[Figure]) -> Path:
+    """Write a page of figures alone, and each of their panels, into a directory that exists; returns the page."""
+    shown = shown_of(figures)
+    _write_figures(directory / "figures", shown)
+    target = directory / "report.html"
+    target.write_text(
+        _page(title, [f"<header>\n<h1>{escape(title)}</h1>\n</header>", _figures(shown)]), encoding="utf-8"
+    )
+    return target
+
+
 # One trial
 
 

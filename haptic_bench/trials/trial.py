@@ -390,12 +390,12 @@ def _processor() -> str:
 
 
 @contextlib.contextmanager
-def progress_bar(total: int, title: str, quiet: bool) -> Iterator[Callable[[int], object] | None]:
-    """A function that shows the number of ticks done; None unless the error output is a terminal."""
+def progress_bar(total: int, title: str, quiet: bool, unit: str = "ticks") -> Iterator[Callable[[int], object] | None]:
+    """A function that shows how many of `unit` are done; None unless the error output is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from tqdm import tqdm
 
-    with tqdm(total=total, desc=title, unit=" ticks", leave=False, dynamic_ncols=True) as bar:
+    with tqdm(total=total, desc=title, unit=f" {unit}", leave=False, dynamic_ncols=True) as bar:
         yield lambda done: bar.update(min(done, total) - bar.n)
