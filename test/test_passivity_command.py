@@ -71,11 +71,79 @@ def test_bad_values_are_one_line(changed: tuple[str, ...], said: str, capsys: py
     assert capsys.readouterr().err == f"haptics: {said}\n"
 
 
+def test_matrices_have_a_worst_direction(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("passivity", "coupling", "--rate", "1000", "--device-damping", "3", "--damping", "2")
+    found = fields(capsys, *command, "--stiffness", "[[100,0],[0,1000]]", "--mass", "0.01", "--integrator", "2")
+    alone = fields(capsys, *COUPLING, "--mass", "0.01", "--integrator", "2")
+    assert found["scale"] == pytest.approx(alone["required_damping"] / 3.0)
+    assert found["worst_direction"] == pytest.approx([0.0, 1.0]) and found["passive"] is True
+    for bad, said in (
+        ("[[1,2],[0,1]]", "--stiffness: [0][1] = 2 and [1][0] = 0: must be symmetric"),
+        ("[1,-1]", "--stiffness: has the eigenvalue -1: must be positive semidefinite"),
+        ("[[1,2]]", "--stiffness: has the shape (1, 2): must be a square matrix of finite numbers"),
+        ("[a]", "--stiffness: a: must be a finite number up to 1e+12"),
+        ("[", "--stiffness [: must be a list of numbers, or of lists of them"),
+    ):
+        assert call(*command, "--stiffness", bad) == 2
+        assert capsys.readouterr().err == f"haptics: {said}\n"
+
+
+def test_any_transfer_functions(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("passivity", "coupling", "--rate", "1000", "--device-damping", "3")
+    same = fields(capsys, *COUPLING, "--mass", "0.01", "--integrator", "2")
+    found = fields(capsys, *command, "--coupling", "[[3000,-2000],[1]]", "--environment", "[[0,1e-4],[1,-2,1]]")
+    for name in ("required_damping", "worst_frequency", "stable", "passive", "margin"):
+        assert found[name] == pytest.approx(same[name], rel=1e-6)
+    assert found["required_damping_passive_environment"] == pytest.approx(2.5)
+    for bad, said in (
+        ("[[1],[0,1]]", "--environment: denominator [0.0, 1.0]: is not proper (its output precedes its input): the "
+         "coefficient of z^0 must not be 0"),
+        ("[1,2]", "--environment [1,2]: must be [NUM,DEN], two lists of coefficients of z^0, z^-1, ..."),
+    ):  # fmt: skip
+        assert call(*COUPLING, "--environment", bad) == 2
+        assert capsys.readouterr().err == f"haptics: {said}\n"
+    assert call(*COUPLING, "--environment", "[[1],[1]]", "--mass", "1") == 2
+    assert capsys.readouterr().err == "haptics: --environment, --mass: give one of them\n"
+
+
+def test_tuned_gains_are_passive(capsys: pytest.CaptureFixture[str]) -> None:
+    device = ("--device-damping", "3", "--rate", "1000", "--mass", "0.005")
+    found = fields(capsys, "passivity", "tune", *device)
+    gains = ("--stiffness", str(found["stiffness"]), "--damping", str(found["damping"]))
+    assert fields(capsys, "passivity", "coupling", *gains, *device)["passive"] is True
+    assert found["largest_stiffness"] == 6000.0 and found["largest_damping"] == 3.0
+    assert call("passivity", "tune", *device) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("--stiffness 1600 --damping 1.6")
+    assert call("passivity", "tune", "corner_peg", "--device-damping", "3") == 0
+    assert "K = 3072 N/m" in capsys.readouterr().out  # 2 b rate, at the 512 Hz of the experiment
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("corner_peg",), "corner_peg: its device has no damping of its own; give --device-damping"),
+        (("--device-damping", "3"), "--rate: missing (Servo rate, 1/T)"),
+        (("--device-damping", "0", "--rate", "1"), "--device-damping = 0 N s/m: must be > 0 N s/m"),
+        (("--device-damping", "1", "--rate", "1", "--share", "1.5"), "--share = 1.5: must be <= 1"),
+    ],
+)
+def test_a_device_that_cannot_be_tuned(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("passivity", "tune", *arguments) == 2
+    assert capsys.readouterr().err == f"haptics: {said}\n"
+
+
 def test_options_that_are_missing_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("passivity") == 2
+    assert "coupling|tune|map" in capsys.readouterr().err
     assert call("passivity", "coupling", "--rate", "100") == 2
-    said = capsys.readouterr().err
-    assert "--stiffness" in said and "--device-damping" in said
+    assert "required: --device-damping" in capsys.readouterr().err
+    assert call("passivity", "coupling", "--rate", "100", "--device-damping", "1") == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "haptics: --stiffness: missing (Stiffness K of the virtual coupling)",
+        "haptics: --damping: missing (Damping B of the virtual coupling)",
+    ]
 
 
 def test_the_map_writes_what_the_analysis_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

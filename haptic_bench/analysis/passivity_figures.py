@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from haptic_bench.analysis.figures import BLACK, SOLID, VERMILION, Axis, Line, Panel, Style, draw, style_of
+from haptic_bench.analysis.figures import BLACK, SOLID, Axis, Line, Panel, Style, draw, style_of
 
 LEVELS = (1.1, 1.25, 1.5, 2.0, 4.0)  # of the ratio, beside 1
 
@@ -14,32 +14,31 @@ def draw_map(
     beta: np.ndarray,
     ratio: np.ndarray,
     stable: np.ndarray,
-    unity: np.ndarray,
-    equation_16: np.ndarray,
+    curves: tuple[np.ndarray, np.ndarray, np.ndarray],
     integrator: int,
 ) -> Panel:
     """Level curves of the ratio in the stable region, its border, and the exact unity curve beside BROWN's.
 
     Args:
         alpha (n,), beta (m,): the grid; ratio, stable (n, m).
-        unity, equation_16: largest alpha of ratio 1 at each beta, exact and of BROWN (16) (m,); NaN: none.
+        curves: largest alpha at each beta (m,), NaN: none: of ratio 1, exact and of BROWN (16); of stability.
         integrator: method of BROWN Table 1.
     """
+    unity, equation_16, border = curves
     lines = []
     if np.isfinite(unity).any():
         lines.append(Line(beta, unity, "ratio 1, exact", Style(BLACK, SOLID, 2.0)))
     if integrator == 3:
         lines.append(Line(beta, 0.5 * unity, "ratio 1, A6 as printed (errata 2)", Style(BLACK, (1.3, 1.3))))
-        lines.append(Line(beta, equation_16, "equation 16 as printed (errata 3)", Style(VERMILION, (5, 1.8), 1.8)))
+        lines.append(Line(beta, equation_16, "equation 16 as printed (errata 3)", Style(BLACK, (5, 1.8))))
     if min(alpha.size, beta.size) > 1:
         shown = np.where(stable & np.isfinite(ratio), ratio, np.nan)
         for i, level in enumerate(LEVELS):
             curve = _contour(beta, alpha, shown, level)
             if curve[0].size:
                 lines.append(Line(*curve, f"ratio {level:g}", Style(style_of(i).colour)))
-        border = _contour(beta, alpha, stable.astype(float), 0.5)
-        if border[0].size:
-            lines.append(Line(*border, "limit of stability", Style("#8a8f98", (5, 1.6, 1.2, 1.6))))
+    if np.isfinite(border).any():
+        lines.append(Line(beta, border, "limit of stability", Style("#8a8f98", (5, 1.6, 1.2, 1.6))))
     if not lines:  # nothing to be seen: the whole range is on one side of every curve
         lines.append(Line(beta, np.full(beta.shape, np.nan), "no level curve in this range", Style(BLACK)))
     title = f"Required damping over that of a virtual wall, integrator {integrator}"

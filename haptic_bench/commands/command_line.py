@@ -30,6 +30,10 @@ examples:
   haptics run own.yaml --mode lockstep           an experiment of your own
   haptics replay trials/DIRECTORY --verify       simulate again, compare bit by bit
 """
+MATRICES = """\
+In several directions K, B, b and m are diagonals, [1000,1000,5], or symmetric matrices, [[1000,10],[10,500]]; the worst
+direction is then found. NUM and DEN are lists of coefficients of z^0, z^-1, z^-2, ...: a spring is [[1000],[1]].
+"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -297,24 +301,42 @@ def _add_passivity(commands: Any) -> None:
     command = commands.add_parser(
         "passivity", help="analyse whether a device renders a virtual coupling passively (docs/passivity.md)"
     )
-    kinds = command.add_subparsers(metavar="coupling|map", required=True)
+    kinds = command.add_subparsers(metavar="coupling|tune|map", required=True)
 
-    kind = kinds.add_parser("coupling", help="the damping that a coupling with a wall or a point mass requires")
-    for name, metavar, text in (
-        ("--stiffness", "K", "stiffness of the virtual coupling [N/m]"),
-        ("--damping", "B", "damping of the virtual coupling [N s/m]"),
-        ("--rate", "HZ", "servo rate [Hz]"),
-        ("--device-damping", "b", "viscous damping of the device itself [N s/m]"),
-    ):
-        kind.add_argument(name, metavar=metavar, required=True, help=text)
+    kind = kinds.add_parser(
+        "coupling", help="the damping that a coupling with a wall or a mass requires of a device", epilog=MATRICES
+    )
+    kind.add_argument("--stiffness", metavar="K", help="stiffness of the virtual coupling [N/m]")
+    kind.add_argument("--damping", metavar="B", help="damping of the virtual coupling [N s/m]")
+    kind.add_argument("--rate", metavar="HZ", required=True, help="servo rate [Hz]")
+    kind.add_argument(
+        "--device-damping", metavar="b", required=True, help="viscous damping of the device itself [N s/m]"
+    )
     kind.add_argument("--mass", metavar="m", help="point mass behind the coupling [kg]; default: a virtual wall")
+    kind.add_argument(
+        "--coupling", metavar="[NUM,DEN]", help="transfer function of the coupling, in place of K and B [N/m]"
+    )
+    kind.add_argument("--environment", metavar="[NUM,DEN]", help="the same of the environment, in place of m [m/N]")
     _add_loop(kind)
     kind.add_argument("--json", action="store_true", help="print one JSON object")
     kind.set_defaults(command="haptic_bench.commands.passivity:coupling")
 
+    kind = kinds.add_parser("tune", help="the stiffest coupling that a device renders passively (BROWN 4)")
+    kind.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="experiment whose rate is taken")
+    kind.add_argument("--device-damping", metavar="b", help="viscous damping of the device itself [N s/m]")
+    kind.add_argument("--rate", metavar="HZ", help="servo rate [Hz]; default: that of the experiment")
+    kind.add_argument("--mass", metavar="m", help="lightest mass that is simulated [kg]; default: virtual walls only")
+    kind.add_argument("--beta", metavar="BETA", help="damping relative to the stiffness, B/(K T)")
+    kind.add_argument(
+        "--share", metavar="PART", help="part of the device's damping that the coupling may require; default: 0.8"
+    )
+    _add_loop(kind)
+    kind.add_argument("--json", action="store_true", help="print one JSON object")
+    kind.set_defaults(command="haptic_bench.commands.passivity:tune")
+
     kind = kinds.add_parser("map", help="required damping of point masses over that of the wall (BROWN figures 6 to 9)")
     kind.add_argument("--out", metavar="DIR", required=True, help="directory of the results, new or empty")
-    for name, what in (("--alpha", "K T^2/m, from 0.01 to 2 in 200"), ("--beta", "B/(K T), from 0 to 4 in 200")):
+    for name, what in (("--alpha", "K T^2/m, from 0.004 to 0.8 in 200"), ("--beta", "B/(K T), from 0 to 4 in 200")):
         kind.add_argument(name, nargs=3, metavar=("LOW", "HIGH", "N"), help=f"values of {what} steps by default")
     _add_loop(kind)
     kind.set_defaults(command="haptic_bench.commands.passivity:write_map")

@@ -5,23 +5,34 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
+from haptic_bench import experiment
 from haptic_bench.analysis import passivity_figures
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.trials import trial
+from haptic_control.passivity import tuning
+from haptic_control.passivity.conditions import required_damping, required_damping_of_coupling
 from haptic_control.passivity.coupling import (
     CouplingParameters,
     MapParameters,
     analyse,
     equation_16,
+    point_mass,
     ratio_map,
+    spring_damper,
+    stability_curve,
     unity_curve,
 )
+from haptic_control.passivity.directions import analyse_directions
+from haptic_control.passivity.transfer import TransferFunction, feedback, from_delays, is_stable, poles
+from haptic_control.passivity.tuning import TuningParameters
+from haptic_sim import inputs
+from haptic_sim.inputs import shown
 from haptic_sim.parameters import ParameterError, Parameters, explain
 
 _Read = TypeVar("_Read", bound=Parameters)
@@ -37,27 +48,195 @@ def _read(model: type[_Read], options: argparse.Namespace) -> _Read:
     try:
         return model(**given)
     except ValidationError as error:
-        problems = explain(error, model, "--")
-        raise ParameterError(
-            [problem.replace("--device_damping", "--device-damping") for problem in problems]
-        ) from error
+        raise ParameterError(_as_typed(explain(error, model, "--"))) from error
+
+
+def _as_typed(problems: Iterable[str]) -> list[str]:
+    """Problems that name the options as they are typed."""
+    return [problem.replace("--device_damping", "--device-damping") for problem in problems]
 
 
 def coupling(options: argparse.Namespace) -> int:
     """`haptics passivity coupling`."""
-    found = analyse(_read(CouplingParameters, options))
-    if options.json:
-        print(json.dumps(found._asdict(), indent=2, allow_nan=False))
+    texts = (options.stiffness, options.damping, options.mass, options.device_damping)
+    if options.coupling is not None or options.environment is not None:
+        fields, units, verdict = _transfer_functions(options)
+    elif any(text is not None and text.lstrip().startswith("[") for text in texts):
+        fields, units, verdict = _matrices(options)
     else:
-        _print(found._asdict(), found.units())
-        print("passive" if found.passive else found.refusal())
+        found = analyse(_read(CouplingParameters, options))
+        fields, units = found._asdict(), found.units()
+        verdict = describe(found.stable, found.required_damping, found.margin)
+    if options.json:
+        print(json.dumps(fields, indent=2, allow_nan=False))
+    else:
+        _print(fields, units)
+        print(verdict)
+    return DONE
+
+
+def describe(stable: bool, required: float | None, margin: float | None) -> str:
+    """Whether it is passive, and if not, why."""
+    if not stable:
+        return "not passive: the sampled loop 1 + C E is not stable"
+    if required is None or margin is None:
+        return "not passive: no damping of the device is enough"
+    return "passive" if margin > 0.0 else f"not passive: the device lacks {-margin:.4g} N s/m of damping"
+
+
+_Found = tuple[dict[str, Any], dict[str, str], str]  # fields, their units, the verdict
+
+
+def _transfer_functions(options: argparse.Namespace) -> _Found:
+    """The analysis of a coupling or an environment that is given by its transfer function."""
+    named = {"--coupling": ("--stiffness", "--damping"), "--environment": ("--mass", "--integrator")}
+    for name, others in named.items():
+        for other in others:
+            if getattr(options, name[2:]) is not None and getattr(options, other[2:]) is not None:
+                raise ParameterError([f"{name}, {other}: give one of them"])
+    if options.coupling is not None:
+        options.stiffness = options.damping = "0"
+    given = _read(CouplingParameters, options)
+    T = 1.0 / given.rate
+    C = spring_damper(given.stiffness, given.damping, T)
+    if options.coupling is not None:
+        C = _transfer_function("--coupling", options.coupling)
+    E = TransferFunction(np.zeros(1), np.ones(1))
+    if options.environment is not None:
+        E = _transfer_function("--environment", options.environment)
+    elif given.mass is not None:
+        E = point_mass(given.mass, T, given.integrator)
+    loop = feedback(C, E, given.delay)
+    y = poles(loop.denominator)
+    stable = bool(is_stable(y))
+    damping, theta = required_damping(loop, T, y)
+    passive_environment = float(required_damping_of_coupling(C, T))
+    bound = float(damping) if np.isfinite(damping) else None
+    margin = None if bound is None else given.device_damping - bound
+    fields = {
+        "required_damping": bound,
+        "worst_frequency": float(theta) / (2.0 * np.pi) * given.rate,
+        "stable": stable,
+        "passive": stable and margin is not None and margin > 0.0,
+        "margin": margin,
+        "required_damping_passive_environment": passive_environment if np.isfinite(passive_environment) else None,
+    }
+    damped = ("required_damping", "margin", "required_damping_passive_environment")
+    return fields, {"worst_frequency": "Hz"} | dict.fromkeys(damped, "N s/m"), describe(stable, bound, margin)
+
+
+def _transfer_function(name: str, text: str) -> TransferFunction:
+    value = _list(name, text)
+    if not (len(value) == 2 and all(isinstance(part, list) for part in value)):
+        raise ParameterError([f"{name} {shown(text)}: must be [NUM,DEN], two lists of coefficients of z^0, z^-1, ..."])
+    numerator, denominator = (_numbers(name, part) for part in value)
+    return from_delays(numerator, denominator, name)
+
+
+def _matrices(options: argparse.Namespace) -> _Found:
+    """The analysis of a coupling with matrices, in its worst direction."""
+    names = ("stiffness", "damping", "device-damping", "mass")
+    texts = {name: getattr(options, name.replace("-", "_")) for name in names}
+    # numbers hold for each direction; they and the other options are checked as those of one direction are
+    plain = {name: text for name, text in texts.items() if text is not None and not text.lstrip().startswith("[")}
+    for name in texts:
+        if name not in plain and texts[name] is not None:
+            setattr(options, name.replace("-", "_"), "1")
+    given = _read(CouplingParameters, options)
+    lists = {name: _matrix(f"--{name}", text) for name, text in texts.items() if text is not None and name not in plain}
+    n = max(len(matrix) for matrix in lists.values())
+    matrices = {name: inputs.number(text) * np.eye(n) for name, text in plain.items()} | lists
+    if not {"stiffness", "damping"} <= set(matrices):
+        raise ParameterError(["--stiffness, --damping: are both needed"])
+    try:
+        found = analyse_directions(
+            matrices["stiffness"],
+            matrices["damping"],
+            given.rate,
+            matrices["device-damping"],
+            matrices.get("mass"),
+            given.integrator,
+            given.delay,
+        )
+    except ParameterError as error:
+        raise ParameterError(_as_typed(f"--{problem}" for problem in error.problems)) from error
+    fields = found._asdict() | {"worst_direction": found.worst_direction.tolist()}
+    verdict = "not passive: the sampled loop 1 + C E is not stable"
+    if found.stable:
+        verdict = "passive" if found.passive else f"not passive: the device needs {found.scale:.4g} times its damping"
+    return fields, {"worst_frequency": "Hz"}, verdict
+
+
+def _matrix(name: str, text: str) -> np.ndarray:
+    """A matrix, or the diagonal of one."""
+    value = _list(name, text)
+    if all(isinstance(row, list) for row in value) and len({len(row) for row in value}) == 1:
+        return np.array([_numbers(name, row) for row in value])
+    return np.diag(_numbers(name, value))
+
+
+def _list(name: str, text: str) -> list[Any]:
+    try:
+        value = inputs.read_yaml(text)
+    except inputs.InputError as error:
+        raise ParameterError([f"{name} {shown(text)}: must be a list of numbers, or of lists of them"]) from error
+    if not isinstance(value, list) or not value:
+        raise ParameterError([f"{name} {shown(text)}: must be a list of numbers, or of lists of them"])
+    return value
+
+
+def _numbers(name: str, values: list[Any]) -> list[float]:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= inputs.LARGEST:
+            raise ParameterError([f"{name}: {shown(value)}: must be a finite number up to {inputs.LARGEST:g}"])
+    return [float(value) for value in values]
+
+
+def tune(options: argparse.Namespace) -> int:
+    """`haptics passivity tune`."""
+    if options.experiment is not None and options.rate is None:
+        options.rate = str(experiment.load(options.experiment)[0].experiment.rate)
+    if options.experiment is not None and options.device_damping is None:
+        raise ParameterError([f"{options.experiment}: its device has no damping of its own; give --device-damping"])
+    given = _read(TuningParameters, options)
+    found = tuning.tune(given)
+    if found.gains is None:
+        raise ParameterError(
+            [f"--beta = {given.beta:g}: no stiffness is passive with integrator {given.integrator}: "
+             f"must be above {1 if given.integrator == 1 else 0.5:g}"]
+            if given.beta is not None and given.integrator != 2
+            else ["no stiffness is passive with this device and mass; use another integrator, or a heavier mass"]
+        )  # fmt: skip
+    if options.json:
+        fields = {
+            **found.gains._asdict(),
+            "others": [one._asdict() for one in found.others],
+            "largest_stiffness": found.largest_stiffness,
+            "largest_damping": found.largest_damping,
+        }
+        print(json.dumps(fields, indent=2, allow_nan=False))
+        return DONE
+    print(f"a wall without a damper could have K = {found.largest_stiffness:.4g} N/m, one without a spring "
+          f"B = {found.largest_damping:.4g} N s/m")  # fmt: skip
+    print(f"{'beta':>8} {'K [N/m]':>12} {'B [N s/m]':>12} {'required [N s/m]':>17} {'minimum mass [kg]':>18}")
+    rows = sorted({found.gains, *found.others})
+    for one in rows:
+        mass = "-" if one.minimum_mass is None else f"{one.minimum_mass:.4g}"
+        mark = "  <-" if one.beta == found.gains.beta else ""
+        print(
+            f"{one.beta:8.3g} {one.stiffness:12.4g} {one.damping:12.4g} {one.required_damping:17.4g} {mass:>18}{mark}"
+        )
+    print(f"--stiffness {found.gains.stiffness:.5g} --damping {found.gains.damping:.5g}")
     return DONE
 
 
 def _print(fields: Mapping[str, Any], units: Mapping[str, str]) -> None:
     for name, value in fields.items():
-        text = "-" if value is None else ("no", "yes")[value] if isinstance(value, bool) else f"{value:.6g}"
-        print(f"{name:26} {text} {units.get(name, '')}".rstrip())
+        if isinstance(value, list):
+            text = f"[{', '.join(f'{one:.6g}' for one in value)}]"
+        else:
+            text = "-" if value is None else ("no", "yes")[value] if isinstance(value, bool) else f"{value:.6g}"
+        print(f"{name:26} {text} {units.get(name, '') if text != '-' else ''}".rstrip())
 
 
 def write_map(options: argparse.Namespace) -> int:
@@ -79,7 +258,8 @@ def write_map(options: argparse.Namespace) -> int:
         table.writerow(["beta", "alpha", "equation_16"])
         for row in zip(beta, unity, approximation, strict=True):
             table.writerow(["" if np.isnan(value) else f"{value:.12g}" for value in row])
-    panel = passivity_figures.draw_map(alpha, beta, ratio, stable, unity, approximation, given.integrator)
+    border = stability_curve(beta, given.integrator)
+    panel = passivity_figures.draw_map(alpha, beta, ratio, stable, (unity, approximation, border), given.integrator)
     (directory / "map.svg").write_text(panel.svg, encoding="utf-8")
     print(directory)
     for name in ("map.csv", "unity.csv", "map.svg"):

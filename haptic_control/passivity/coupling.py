@@ -16,6 +16,7 @@ a = (K T^2 + B T)/m = alpha (1 + beta).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -34,8 +35,9 @@ INTEGRATORS = {
 
 _AT_MOST = 1.0 + 1e-10  # a ratio that counts as 1: rounding errors are smaller
 _UNBOUNDED = 1e12  # a ratio beyond is at a pole on the unit circle
-_SCAN = np.geomspace(1e-6, 64.0, 160)  # a, of which the smallest stands for all below
-_STEPS = 40  # of a bisection
+SCAN = np.geomspace(1e-6, 64.0, 160)  # a, of which the smallest stands for all below
+_PARTS, _ROUNDS = 24, 6  # of a search between two values of the scan: to 1e-10 of it
+_CHUNK = 1000  # systems at a time: their frequencies fit into the cache
 
 
 def _ascending(grid: tuple[float, float, int]) -> tuple[float, float, int]:
@@ -69,7 +71,7 @@ class CouplingParameters(Parameters):
 class MapParameters(Parameters):
     """A grid of alpha and beta: lowest and highest value, and their number."""
 
-    alpha: Grid = quantity((0.01, 2.0, 200), description="Lowest and highest K T^2/m, and the number of values")
+    alpha: Grid = quantity((0.004, 0.8, 200), description="Lowest and highest K T^2/m, and the number of values")
     beta: Grid = quantity((0.0, 4.0, 200), description="Lowest and highest B/(K T), and the number of values")
     integrator: int = quantity(3, description="Integrator of the mass, the method of BROWN Table 1", ge=1, le=3)
     delay: int = quantity(0, unit="ticks", description="Delay of the force", ge=0, le=1000)
@@ -107,14 +109,6 @@ class Analysis(NamedTuple):
         """Units of the fields that have one."""
         damping, mass = ("required_damping", "margin"), ("minimum_mass", "minimum_mass_equation_17")
         return {"worst_frequency": "Hz"} | dict.fromkeys(damping, "N s/m") | dict.fromkeys(mass, "kg")
-
-    def refusal(self) -> str:
-        """Why it is not passive."""
-        if not self.stable:
-            return "not passive: the sampled loop 1 + C E is not stable"
-        if self.required_damping is None:
-            return "not passive: no damping of the device is enough"
-        return f"not passive: the device lacks {-(self.margin or 0.0):.4g} N s/m of damping"
 
 
 def analyse(given: CouplingParameters) -> Analysis:
@@ -184,6 +178,12 @@ def unity_curve(beta: np.ndarray, integrator: int, delay: int = 0) -> np.ndarray
     return _largest(kappa, integrator, delay) * kappa
 
 
+def stability_curve(beta: np.ndarray, integrator: int) -> np.ndarray:
+    """The largest alpha up to which the loop is stable, at each beta (n,); NaN: none."""
+    kappa = 1.0 / (1.0 + beta)
+    return _largest_stable(kappa, integrator) * kappa
+
+
 def equation_16(beta: np.ndarray) -> np.ndarray:
     """BROWN's approximation of the unity curve of integrator 3, as printed; NaN up to beta = 1/2 (errata 3)."""
     return np.where(beta > 0.5, beta / (beta**2 + 0.732 * beta + 0.25), np.nan)
@@ -199,31 +199,31 @@ def ratio_map(alpha: np.ndarray, beta: np.ndarray, integrator: int, delay: int =
         The ratio, not finite where it has no bound, and the stability, both of the common shape.
     """
     shape = np.broadcast_shapes(alpha.shape, beta.shape)
-    kappa = np.broadcast_to(1.0 / (1.0 + beta), shape).ravel()
-    a = np.broadcast_to(alpha, shape).ravel() / kappa
-    ratio, stable = np.empty(a.size), np.empty(a.size, bool)
+    kappa = np.broadcast_to(1.0 / (1.0 + beta), shape)
+    ratio, _, stable = ratio_of(alpha / kappa, kappa, integrator, delay)
+    return ratio, stable
+
+
+def ratio_of(
+    a: np.ndarray, kappa: np.ndarray | float, integrator: int, delay: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ratio, worst theta [rad] and stability of loops; a = 0: a wall."""
+    ratio, theta, stable = (np.empty(a.size, kind) for kind in (float, float, bool))
+    all_a, all_kappa = a.ravel(), np.broadcast_to(kappa, a.shape).ravel()
     for i in range(0, a.size, _CHUNK):
         part = slice(i, i + _CHUNK)
-        ratio[part], _, stable[part] = ratio_of(a[part], kappa[part], integrator, delay)
-    return ratio.reshape(shape), stable.reshape(shape)
+        loop = _loop(all_a[part], all_kappa[part], integrator, delay)
+        y = poles(loop.denominator)
+        damping, theta[part] = required_damping(loop, 2.0, y)
+        ratio[part], stable[part] = damping / (2.0 - all_kappa[part]), is_stable(y)
+    return ratio.reshape(a.shape), theta.reshape(a.shape), stable.reshape(a.shape)
 
 
-_CHUNK = 1000  # systems at a time: their frequencies fit into the cache
-
-
-def ratio_of(a: np.ndarray, kappa: np.ndarray, integrator: int, delay: int = 0) -> tuple[np.ndarray, ...]:
-    """Ratio, worst theta [rad] and stability of loops; a = 0: a wall."""
-    coupling = np.stack([kappa, 1.0 - kappa], axis=-1)
-    wall = a == 0.0
-    square = np.where(wall[..., None], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0])  # 1 or d^2, which both stand over a
-    loop = feedback(
-        TransferFunction(coupling, np.array([1.0])),
-        TransferFunction(a[..., None] * INTEGRATORS[integrator], square),
-        delay,
-    )
-    y = poles(loop.denominator)
-    damping, theta = required_damping(loop, 2.0, y)
-    return damping / (2.0 - kappa), theta, is_stable(y)
+def _loop(a: np.ndarray, kappa: np.ndarray, integrator: int, delay: int) -> TransferFunction:
+    """H of the coupling divided by K + B/T."""
+    coupling = TransferFunction(np.stack([kappa, 1.0 - kappa], axis=-1), np.array([1.0]))
+    square = np.where((a == 0.0)[..., None], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0])  # a wall has no d^2 to cancel
+    return feedback(coupling, TransferFunction(a[..., None] * INTEGRATORS[integrator], square), delay)
 
 
 def _largest(kappa: np.ndarray, integrator: int, delay: int) -> np.ndarray:
@@ -233,16 +233,36 @@ def _largest(kappa: np.ndarray, integrator: int, delay: int) -> np.ndarray:
         ratio, _, stable = ratio_of(a, kappa, integrator, delay)
         return stable & (ratio <= _AT_MOST)
 
-    low, high = np.full(kappa.shape, np.nan), np.full(kappa.shape, _SCAN[-1])
-    alive = np.ones(kappa.shape, bool)
-    for a in _SCAN:
-        held = alive & holds(np.full(kappa.shape, a))
-        high = np.where(alive & ~held, a, high)
-        low, alive = np.where(held, a, low), held
-        if not alive.any():
-            break
-    for _ in range(_STEPS):
-        middle = np.sqrt(np.where(np.isnan(low), high, low) * high)
-        held = holds(middle)
-        low, high = np.where(~np.isnan(low) & held, middle, low), np.where(held, high, middle)
-    return low
+    return end_of_interval(holds, kappa.shape)
+
+
+def _largest_stable(kappa: np.ndarray, integrator: int) -> np.ndarray:
+    """The largest a up to which the loop is stable, at each kappa (n,); NaN: none."""
+
+    def holds(a: np.ndarray) -> np.ndarray:
+        return is_stable(poles(_loop(a, np.broadcast_to(kappa, a.shape), integrator, 0).denominator))
+
+    return end_of_interval(holds, kappa.shape)
+
+
+def end_of_interval(holds: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...] = ()) -> np.ndarray:
+    """The end of the interval from zero on in which a condition of a holds; NaN where there is none.
+
+    Args:
+        holds: the condition at a (k, *shape), of the same shape.
+        shape: of the conditions that are searched together.
+    """
+    column = (-1, *(1 for _ in shape))
+    found, low, high = _narrow(holds, np.broadcast_to(SCAN.reshape(column), (SCAN.size, *shape)))
+    part = np.linspace(0.0, 1.0, _PARTS).reshape(column)
+    for _ in range(_ROUNDS if found.any() else 0):
+        _, low, high = _narrow(holds, low * (high / low) ** part)
+    return np.where(found, low, np.nan)
+
+
+def _narrow(holds: Callable[[np.ndarray], np.ndarray], a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether a condition holds at the first of the values a (k, ...), the last up to which it does, and the next."""
+    count = np.sum(np.logical_and.accumulate(holds(a), axis=0), axis=0, keepdims=True)
+    low = np.take_along_axis(a, np.maximum(count - 1, 0), 0)
+    high = np.take_along_axis(a, np.minimum(count, len(a) - 1), 0)
+    return count[0] > 0, low[0], high[0]

@@ -1,0 +1,133 @@
+"""Gains of a virtual coupling for a device (BROWN 4): the stiffest that the device renders passively.
+
+BROWN: find stiffness and damping with virtual walls; find the least mass for the integrator; if lighter masses are
+needed, lower both. Here the ratio beta = B/(K T) is chosen, and K is the largest with which the wall, the mass and
+every heavier mass require no more than the given share of the device's damping. A mass in contact with others is a
+heavier one. With integrators 1 and 3 the mass is at least the minimum mass; integrator 2 has none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from haptic_control.passivity.coupling import SCAN, end_of_interval, minimum_mass, ratio_of, unity_curve, wall_damping
+from haptic_sim.parameters import Parameters, quantity
+
+BEST_BETA = {1: 1.9, 2: 1.0, 3: 1.0}
+"""For integrators 1 and 3 the beta of the largest alpha of the unity curve: of the lightest mass at a stiffness."""
+OTHERS = (0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 3.0, 4.0)  # beta of the table of alternatives
+
+
+class TuningParameters(Parameters):
+    """A device, and what it is to render."""
+
+    device_damping: float = quantity(unit="N s/m", description="Viscous damping b of the device itself", gt=0.0)
+    rate: float = quantity(unit="Hz", description="Servo rate, 1/T", gt=0.0)
+    mass: float | None = quantity(
+        None, unit="kg", description="Lightest mass that is simulated; without it virtual walls only", gt=0.0
+    )
+    integrator: int = quantity(3, description="Integrator of the mass, the method of BROWN Table 1", ge=1, le=3)
+    delay: int = quantity(0, unit="ticks", description="Delay of the force", ge=0, le=1000)
+    beta: float | None = quantity(
+        None, description="Damping relative to the stiffness, B/(K T); without it the one of the lightest mass", ge=0.0
+    )
+    share: float = quantity(0.8, description="Part of the device's damping that the coupling may require", gt=0.0, le=1)
+
+
+class Gains(NamedTuple):
+    """A coupling that a device renders passively.
+
+    Attributes:
+        beta: B/(K T); stiffness: K [N/m]; damping: B [N s/m].
+        required_damping: of the device, at the worst mass and frequency [N s/m].
+        minimum_mass: least mass that requires no more damping than a wall [kg]; None: there is none.
+    """
+
+    beta: float
+    stiffness: float
+    damping: float
+    required_damping: float
+    minimum_mass: float | None
+
+
+class Tuning(NamedTuple):
+    """Gains for a device; None where none is passive.
+
+    Attributes:
+        gains: at the chosen beta; others: at other beta.
+        largest_stiffness: of a wall without a damper, 2 b/T; largest_damping: of a wall without a spring, b; both with
+            the whole damping of the device and without delay (BROWN 10) [N/m, N s/m].
+    """
+
+    gains: Gains | None
+    others: list[Gains]
+    largest_stiffness: float
+    largest_damping: float
+
+
+def tune(given: TuningParameters) -> Tuning:
+    """The stiffest coupling that the device renders passively."""
+    beta = BEST_BETA[given.integrator] if given.beta is None else given.beta
+    others = [gains for one in OTHERS if (gains := _gains(one, given)) is not None]
+    b = given.device_damping
+    return Tuning(_gains(beta, given), others, largest_wall_stiffness(b, 0.0, given.rate), b)
+
+
+def largest_wall_stiffness(device_damping: float, damping: float, rate: float) -> float:
+    """Largest stiffness of a virtual wall of the given damping B, 2 (b - B)/T (BROWN 10) [N/m]; 0: none."""
+    return max(0.0, 2.0 * (device_damping - damping) * rate)
+
+
+def _gains(beta: float, given: TuningParameters) -> Gains | None:
+    T = 1.0 / given.rate
+    b = given.share * given.device_damping
+    K, required = largest_stiffness(b, beta, T, given.mass, given.integrator, given.delay)
+    unity = float(unity_curve(np.array([beta]), given.integrator, given.delay)[0])
+    if given.mass is not None and unity * given.mass / T**2 < K:  # beyond it little more stiffness needs much damping
+        K = unity * given.mass / T**2
+        required = wall_damping(K, beta * K * T, T)
+    if not K > 0.0:
+        return None
+    B = beta * K * T
+    return Gains(beta, K, B, required, minimum_mass(K, B, T, given.integrator, given.delay))
+
+
+def largest_stiffness(
+    device_damping: float, beta: float, period: float, mass: float | None, integrator: int = 3, delay: int = 0
+) -> tuple[float, float]:
+    """Largest stiffness with B = beta K T, such that wall, mass and every heavier mass are passive.
+
+    Args:
+        device_damping: b [N s/m]; period: T [s].
+        mass: the lightest [kg]; None: walls only.
+        integrator: method of BROWN Table 1; delay: of the force [ticks].
+
+    Returns:
+        K [N/m], 0 if there is none, and the damping that the worst of these masses requires [N s/m].
+    """
+    kappa = 1.0 / (1.0 + beta)
+    wall = wall_damping(1.0, beta * period, period)  # of a unit of stiffness
+
+    def worst(a: np.ndarray) -> np.ndarray:
+        """Ratio at each a; infinite where the loop is not stable."""
+        ratio, _, stable = ratio_of(a, kappa, integrator, delay)
+        return np.where(stable, ratio, np.inf)
+
+    limit = float(worst(np.zeros(1))[0])  # of a wall
+    if mass is None:
+        return device_damping / (wall * limit), device_damping
+    per_a = kappa * mass / period**2  # stiffness
+    most = limit  # of the masses that are heavier than those of the search
+
+    def holds(a: np.ndarray) -> np.ndarray:
+        return wall * per_a * a * np.maximum.accumulate(np.maximum(worst(a), most)) <= device_damping
+
+    found = float(end_of_interval(holds))
+    if math.isnan(found):  # a heavy mass, or one that is not passive at any stiffness
+        most = max(most, float(worst(SCAN[:1])[0]))
+        return (device_damping / (wall * most), device_damping) if math.isfinite(most) else (0.0, 0.0)
+    most = max(most, float(worst(np.append(SCAN[found > SCAN], found)).max()))
+    return per_a * found, wall * per_a * found * most
