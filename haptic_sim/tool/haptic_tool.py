@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, Method
 from haptic_sim.messages import ToolCommand, ToolState, tick_time
+from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.local_model import LocalModelParameters, Proxy
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.worlds.mujoco_files import find_tool
@@ -112,15 +113,19 @@ class HapticTool:
             `state`, the same message each time.
 
         Raises:
+            ParameterError: the wrench is not six finite numbers.
             UnstableError: see `VirtualTool.step`.
         """
+        given = np.asarray(wrench, float)
+        if given.shape != (6,) or not np.isfinite(given).all():
+            raise ParameterError([f"wrench = {given.tolist()}: must be six finite numbers: force [N], torque [N m]"])
         with self._lock:
             tick = self.state.tick + 1
             if self._fresh:
                 self._model.update(self._known, tick)
                 self._fresh = False
             self._command.stamp(tick, tick_time(tick, self._rate))
-            self._command.wrench[:] = np.asarray(wrench, float)
+            self._command.wrench[:] = given
             self._model.step(self._command, self.state)
             self._sum += self.state.wrench
             self._ticks += 1

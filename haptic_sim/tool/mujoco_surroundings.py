@@ -79,6 +79,7 @@ class MujocoSurroundings:
         self._radius = _radius(model, data, self._own, world.hand_pose()[:3])
         self._gaps = _Gaps(model, self._own, version(self._mujoco))
         self._features = Features()
+        self._moved = _moved(model)
         self.refresh()
 
     def local_geometry(self) -> LocalGeometry:
@@ -192,7 +193,7 @@ class MujocoSurroundings:
         """Velocity of points of bodies in world axes [m/s] (n, 3)."""
         data = self._data
         centres = data.subtree_com[self._model.body_rootid[bodies]]  # at which MuJoCo gives the spatial velocities
-        velocity: np.ndarray = data.cvel[bodies, 3:] + np.cross(data.cvel[bodies, :3], points - centres)
+        velocity: np.ndarray = data.cvel[bodies, 3:] + _cross(data.cvel[bodies, :3], points - centres)
         return velocity
 
     def _list(self, geometry: LocalGeometry) -> None:
@@ -249,10 +250,10 @@ class MujocoSurroundings:
         (moving,) = np.nonzero(model.body_weldid[bodies])
         if not moving.size:
             return mobility
-        J, jacobian = np.zeros((moving.size, model.nv)), np.zeros((3, model.nv))
-        for row, i in zip(J, moving, strict=True):
-            mujoco.mj_jac(model, data, jacobian, None, points[i], bodies[i])
-            row[:] = normals[i] @ jacobian
+        # n^T J: MuJoCo's motion axes of all coordinates, at the centre of mass of their tree
+        arms = points[moving] - data.subtree_com[model.body_rootid[bodies[moving]]]
+        J = _cross(arms, normals[moving]) @ data.cdof[:, :3].T + normals[moving] @ data.cdof[:, 3:].T
+        J *= self._moved[bodies[moving]]
         solved = np.zeros_like(J)
         mujoco.mj_solveM(model, data, solved, J)
         A = J @ solved.T
@@ -332,7 +333,8 @@ class Features:
 def _number(pair, own, other, old_pair, old_own, old_other, old_id, found, count):
     """Fill `found` with the identity of the nearest old contact of the pair, the nearest first, or with a new one."""
     n, m = pair.shape[0], old_pair.shape[0]
-    distance = np.full((n, m), np.inf)
+    distance, first, second = np.empty(n * m), np.empty(n * m, np.int64), np.empty(n * m, np.int64)
+    near = 0
     for i in range(n):
         found[i] = -1
         for k in range(m):
@@ -341,22 +343,38 @@ def _number(pair, own, other, old_pair, old_own, old_other, old_id, found, count
                 for j in range(3):
                     a += (own[i, j] - old_own[k, j]) ** 2
                     b += (other[i, j] - old_other[k, j]) ** 2
-                distance[i, k] = min(a, b)
-    while True:
-        least, first, second = SAME * SAME, -1, -1
-        for i in range(n):
-            for k in range(m):
-                if distance[i, k] < least:
-                    least, first, second = distance[i, k], i, k
-        if first < 0:
-            break
-        found[first] = old_id[second]
-        distance[first, :] = np.inf
-        distance[:, second] = np.inf
+                if min(a, b) < SAME * SAME:
+                    distance[near], first[near], second[near] = min(a, b), i, k
+                    near += 1
+    taken = np.zeros(m, np.bool_)
+    for c in np.argsort(distance[:near], kind="mergesort"):
+        if found[first[c]] < 0 and not taken[second[c]]:
+            found[first[c]], taken[second[c]] = old_id[second[c]], True
     for i in range(n):
         if found[i] < 0:
             found[i] = (pair[i] << 32) + count[0]
             count[0] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _cross(a, b):
+    """Products of rows (n, 3); NumPy's takes longer than all else of a survey."""
+    c = np.empty((a.shape[0], 3))
+    for i in range(a.shape[0]):
+        c[i, 0] = a[i, 1] * b[i, 2] - a[i, 2] * b[i, 1]
+        c[i, 1] = a[i, 2] * b[i, 0] - a[i, 0] * b[i, 2]
+        c[i, 2] = a[i, 0] * b[i, 1] - a[i, 1] * b[i, 0]
+    return c
+
+
+def _moved(model: Any) -> np.ndarray:
+    """Whether a coordinate moves a body, (bodies, nv) bool."""
+    moved = np.zeros((model.nbody, model.nv), np.bool_)
+    for body in range(1, model.nbody):
+        first = int(model.body_dofadr[body])
+        moved[body] = moved[model.body_parentid[body]]
+        moved[body, first : first + int(model.body_dofnum[body])] = True
+    return moved
 
 
 def _radius(model: Any, data: Any, own: np.ndarray, hand: np.ndarray) -> float:
