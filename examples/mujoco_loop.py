@@ -42,7 +42,7 @@ while data.time < 3.0:
         time = data.time + 0.001 * tick
         target = start + [SPEED * time, 0.0, 0.0]
         wrench[:3] = 300.0 * (target - state.pose[:3]) - 10.0 * state.twist[:3]
-        wrench[3:] = -0.001 * state.twist[3:]
+        wrench[3:] = -0.2 * state.pose[3:6] - 0.001 * state.twist[3:]  # keeps the stylus upright
         state = stylus.advance(wrench)  # (haptics)
         times.append(time)
         felt.append(-state.wrench[0])

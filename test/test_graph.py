@@ -39,6 +39,13 @@ def test_lockstep_and_offline_give_the_same_bits(
     assert (summary["mode"], summary["ticks"]) == ("lockstep", 769)
 
 
+def test_lockstep_and_offline_give_the_same_bits_in_a_world_of_mujoco(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
+    pytest.importorskip("mujoco")
+    graph.check_lockstep_is_offline(haptics, tmp_path, "mujoco_drawer", "--duration", "1.2")
+
+
 def shared_memory() -> set[str]:
     """The middleware's segments in shared memory that no process uses; its numbered ports are used again."""
     used = ""
