@@ -757,7 +757,7 @@ def test_mobility_bounds_the_coupling_of_all_contacts() -> None:
         contacts = random_contacts(rng, trees, n)
         load = np.where(rng.random(n) < 0.8, rng.uniform(0, 5, n), 0.0)
         mobility, sums = np.full(n, np.nan), np.full(trees, np.nan)
-        tangential_mobility(contacts, n, load, sums, mobility)
+        tangential_mobility(contacts, n, load, np.zeros((n, 2)), sums, mobility)
         W = tangential_jacobian(contacts, n)
         for i in range(n):
             total = sum(np.linalg.norm(W[i] @ W[j].T, 2) for j in range(n) if load[j] > 0)
@@ -811,7 +811,7 @@ def test_mobility_is_exact_for_equal_contacts_on_one_body() -> None:
     contacts.tree[:, 1] = 0
     contacts.W[:, :, 1] = np.eye(3) / math.sqrt(MASS)
     mobility = np.zeros(2)
-    tangential_mobility(contacts, 2, np.full(2, NORMAL_FORCE), np.zeros(1), mobility)
+    tangential_mobility(contacts, 2, np.full(2, NORMAL_FORCE), np.zeros((2, 2)), np.zeros(1), mobility)
     np.testing.assert_allclose(mobility, 1.0, rtol=1e-14)
 
 
@@ -834,7 +834,7 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         mu, rubbing = np.tile((STATIC, KINETIC), (n, 1)), rows.rubbing
         rubbing.normal_force[:] = rows.normal_force
         mobility, v, force = rubbing.mobility, rubbing.slip, rubbing.force
-        tangential_mobility(contacts, n, rows.normal_force, np.zeros(trees), mobility)
+        tangential_mobility(contacts, n, rows.normal_force, np.zeros((n, 2)), np.zeros(trees), mobility)
         static = STATIC * rows.normal_force
         bonds = float(np.sum(0.5 * static * np.maximum(BREAKAWAY, h * h * mobility * static)))
         if not capped:
@@ -990,7 +990,7 @@ def test_nothing_is_compiled_again() -> None:
         memory = Memory(max(n, 1))
         memory.carry_over(n, np.arange(max(n, 1)))
         random_rows(rng, DAHL, max(n, 1)).step(random_velocity(rng, max(n, 1)))
-        tangential_mobility(random_contacts(rng, 2, n), n, np.ones(n), np.zeros(2), np.zeros(n))
+        tangential_mobility(random_contacts(rng, 2, n), n, np.ones(n), np.zeros((n, 2)), np.zeros(2), np.zeros(n))
         bond_energy(n, memory.bonds, np.zeros(max(n, 1)))
         damp(
             random_contacts(rng, 2, n),

@@ -95,6 +95,7 @@ class CompliantArrays(NamedTuple):
     colliding: np.ndarray = array("whether the group of a root collides", "trees", dtype=np.bool_)
     ratios: np.ndarray = array("two sums of each group, see `find_ratios`", 2, "trees")
     sums: np.ndarray = array("memory of `tangential_mobility`", "trees")
+    norms: np.ndarray = array("memory of `tangential_mobility`", "contacts", 2)
 
     v_n: np.ndarray = array("normal velocity", "contacts", unit="m/s")
     collides: np.ndarray = array("whether the contact collides", "contacts", dtype=np.bool_)
@@ -255,22 +256,23 @@ def _find_colliding(packed, count, impulsive):
     a = packed.arrays
     rows, contacts, impulses, counts, m = a.rows, a.scaled, a.impulses, a.counts, a.method
     p, group, colliding, old, old_count = impulses.p, m.group, m.colliding, m.old_id, counts[REMEMBERED]
-    v_n, collides, owed = m.v_n, m.collides, m.owed
+    v_n, collides, owed, before = m.v_n, m.collides, m.owed, a.before
     for tree in range(group.shape[0]):
         group[tree] = tree
         colliding[tree] = False
     touching = 0
+    separation, tree_of, id = rows.separation, contacts.tree, rows.id
+    spring, bond, loosened, impact = impulses.spring, impulses.bond, impulses.loosened, impulses.impact
+    normal_force, penalty_sharers, spring_sharers = m.rubbing.normal_force, m.penalty_sharers, m.spring_sharers
     for i in range(count):
-        p[i, 0] = p[i, 1] = p[i, 2] = impulses.spring[i] = 0.0
-        m.rubbing.normal_force[i] = m.penalty_sharers[i] = 0.0
-        collides[i] = False
-        impulses.bond[i, 0] = impulses.bond[i, 1] = impulses.loosened[i] = 0.0
-        owed[i], m.spring_sharers[i] = -1.0, 0.0
-        impulses.impact[i] = False
-        v_n[i] = contact_velocity(contacts, i, 0, a.body.u)
-        if rows.separation[i] < 0.0:
+        p[i, 0] = p[i, 1] = p[i, 2] = spring[i] = 0.0
+        normal_force[i] = penalty_sharers[i] = spring_sharers[i] = 0.0
+        bond[i, 0] = bond[i, 1] = loosened[i] = 0.0
+        collides[i] = impact[i] = False
+        owed[i], v_n[i] = -1.0, before[i, 0]
+        if separation[i] < 0.0:
             touching += 1
-            one, other = contacts.tree[i, 0], contacts.tree[i, 1]
+            one, other = tree_of[i, 0], tree_of[i, 1]
             if one >= 0 and other >= 0:
                 group[find_root(group, one)] = find_root(group, other)
     counts[CONTACTS] = touching
@@ -284,9 +286,9 @@ def _find_colliding(packed, count, impulsive):
                 if k >= 0:
                     owed[i] = m.old_owed[k]
     for i in range(count):
-        if rows.separation[i] < 0.0 and v_n[i] < 0.0:
+        if separation[i] < 0.0 and v_n[i] < 0.0:
             g = group_of(contacts, i, group)
-            if g >= 0 and not colliding[g] and find_place(rows.id[i], old, old_count, i) < 0:
+            if g >= 0 and not colliding[g] and find_place(id[i], old, old_count, i) < 0:
                 colliding[g] = True
     some = False
     for i in range(count):
@@ -320,36 +322,40 @@ def _fill_penalties(packed, count, period, collide):
     a = packed.arrays
     rows, material, impulses, m = a.rows, a.material, a.impulses, a.method
     stored, n = 0.0, 0
+    separation, id, coordinate, old_id, v_n = rows.separation, rows.id, rows.coordinate, m.old_id, m.v_n
+    weight = rows.weight
+    stiffness, damping, pulls = material.stiffness, material.damping, material.pulls
+    spring, p, normal_force, penalty_sharers = impulses.spring, impulses.p, m.rubbing.normal_force, m.penalty_sharers
     for i in range(count):
-        s = rows.separation[i]
+        s = separation[i]
         if not s < 0.0:
             continue
-        m.old_id[n] = rows.id[i]
+        old_id[n] = id[i]
         n += 1
-        if rows.coordinate[i] >= 0:
+        if coordinate[i] >= 0:
             continue  # a limit that rests is a law of its joint, see `haptic_sim.dynamics.joints`
         share = 1.0
         if material.shared:
             share = 0.0
             for k in range(count):
                 if rows.separation[k] < 0.0 and rows.wall[k] == rows.wall[i]:
-                    share += rows.weight[k]
-        share /= rows.weight[i]
-        stored += 0.5 * material.stiffness / share * s * s
-        g = group_of(a.scaled, i, m.group)
-        if collide and g >= 0 and m.colliding[g]:
+                    share += weight[k]
+        share /= weight[i]
+        stored += 0.5 * stiffness / share * s * s
+        g = group_of(a.scaled, i, m.group) if collide else -1
+        if g >= 0 and m.colliding[g]:
             m.spring_sharers[i] = share
             if m.consistent:
                 m.rubbing.normal_force[i] = -material.stiffness * s / share
             continue
-        m.penalty_sharers[i] = share
+        penalty_sharers[i] = share
         # THESIS (4.5) has no clamp, so that a point that leaves quickly is pulled back (errata 7)
-        push = -(material.stiffness * s + material.damping * m.v_n[i]) / share
+        push = -(stiffness * s + damping * v_n[i]) / share
         # clamped, its damper takes all that its spring gives
-        impulses.spring[i] = -material.stiffness / share * s * period
-        if push > 0.0 or material.pulls:
-            m.rubbing.normal_force[i] = max(push, 0.0)
-            impulses.p[i, 0] = push * period
+        spring[i] = -stiffness / share * s * period
+        if push > 0.0 or pulls:
+            normal_force[i] = max(push, 0.0)
+            p[i, 0] = push * period
     a.counts[REMEMBERED] = n
     a.amounts[STORED] = stored
 
@@ -372,19 +378,21 @@ def _are_beyond(packed, count, period):
     a = packed.arrays
     m, gain = a.method, a.method.gain
     some = False
+    separation, v_n, normal_force, penalty_sharers = a.rows.separation, m.v_n, m.rubbing.normal_force, m.penalty_sharers
+    stiffness = a.material.stiffness
     for i in range(count):
         gain[i] = 0.0
-        if m.penalty_sharers[i] > 0.0:
+        if penalty_sharers[i] > 0.0:
             damping = a.material.damping
-            if not m.rubbing.normal_force[i] > 0.0:  # its damper takes no more than its spring gives
-                damping = -a.material.stiffness * a.rows.separation[i] / m.v_n[i]
-            gain[i] = period * (damping + 0.5 * period * a.material.stiffness) / m.penalty_sharers[i]
+            if not normal_force[i] > 0.0:  # its damper takes no more than its spring gives
+                damping = -stiffness * separation[i] / v_n[i]
+            gain[i] = period * (damping + 0.5 * period * stiffness) / penalty_sharers[i]
             some = True
     if not some:
         return False
     for tree in range(m.group.shape[0]):
         m.group[tree] = find_root(m.group, tree)
-    return find_ratios(count, a.scaled, gain, m.group, a.body.u, m.u, m.ratios)
+    return find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -441,15 +449,15 @@ def _apply_friction(packed, count, period):
     m = a.method
     bonds, old_bonds = m.bonds[1 - before], m.bonds[before]
     stored = bond_energy(count_before, old_bonds, m.energy)
-    carry_over(count, a.rows.id, count_before, old_bonds, bonds, m.table)
+    same = carry_over(count, a.rows.id, count_before, old_bonds, bonds, m.table)
     for i in range(count):  # without springs beside impulses nothing presses the contacts of a group that collides
         bonds.held[i] = m.spring_sharers[i] > 0.0 and not m.consistent
-    a.amounts[RELEASED] = max(0.0, stored - bond_energy(count, bonds, m.energy))
+    a.amounts[RELEASED] = 0.0 if same else max(0.0, stored - bond_energy(count, bonds, m.energy))
     p, u, r = a.impulses.p, m.u, m.rubbing
-    _slip_velocities(count, a.rows, a.scaled, a.tangent, a.body.u, r.slip)
-    tangential_mobility(a.scaled, count, r.normal_force, m.sums, r.mobility)
+    _slip_velocities(count, a.rows.normal, a.before, a.tangent, r.slip)
+    tangential_mobility(a.scaled, count, r.normal_force, m.norms, m.sums, r.mobility)
     friction_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
-    counts[SLIDING] = _add_friction(count, a.rows, a.tangent, r.force, bonds.sliding, r.normal_force, period, p)
+    counts[SLIDING] = _add_friction(count, a.rows.normal, a.tangent, r.force, bonds.sliding, r.normal_force, period, p)
     _loosen(count, bonds, r.slip, m.energy, period, a.impulses)
     if law.printed:
         _damp_explicitly(count, a.scaled, r.viscosity, period, a.body.u, p)
@@ -462,29 +470,29 @@ def _apply_friction(packed, count, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _slip_velocities(count, rows, contacts, tangent, u, slip):
+def _slip_velocities(count, normal, before, tangent, slip):
     """Fill `slip` (C, 3) with the tangential velocities of B relative to A in world axes [m/s]."""
     for i in range(count):
-        a = contact_velocity(contacts, i, 1, u)
-        b = contact_velocity(contacts, i, 2, u)
-        n, t = rows.normal[i], tangent[i]
-        slip[i, 0] = a * t[0] + b * (n[1] * t[2] - n[2] * t[1])
-        slip[i, 1] = a * t[1] + b * (n[2] * t[0] - n[0] * t[2])
-        slip[i, 2] = a * t[2] + b * (n[0] * t[1] - n[1] * t[0])
+        a, b = before[i, 1], before[i, 2]
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+        slip[i, 0] = a * tx + b * (ny * tz - nz * ty)
+        slip[i, 1] = a * ty + b * (nz * tx - nx * tz)
+        slip[i, 2] = a * tz + b * (nx * ty - ny * tx)
 
 
 @numba.njit(cache=True, nogil=True)
-def _add_friction(count, rows, tangent, force, slides, normal_force, period, p):
+def _add_friction(count, normal, tangent, force, slides, normal_force, period, p):
     """Enter friction forces (C, 3) [N] as impulses along the tangents; returns how many contacts slide."""
     sliding = 0
     for i in range(count):
         if not normal_force[i] > 0.0:
             continue
-        n, t, f = rows.normal[i], tangent[i], force[i]
-        p[i, 1] += period * (f[0] * t[0] + f[1] * t[1] + f[2] * t[2])
-        p[i, 2] += period * (
-            f[0] * (n[1] * t[2] - n[2] * t[1]) + f[1] * (n[2] * t[0] - n[0] * t[2]) + f[2] * (n[0] * t[1] - n[1] * t[0])
-        )
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+        fx, fy, fz = force[i, 0], force[i, 1], force[i, 2]
+        p[i, 1] += period * (fx * tx + fy * ty + fz * tz)
+        p[i, 2] += period * (fx * (ny * tz - nz * ty) + fy * (nz * tx - nx * tz) + fz * (nx * ty - ny * tx))
         if slides[i] != 0:
             sliding += 1
     return sliding
@@ -497,16 +505,18 @@ def _loosen(count, bonds, slip, energy, period, impulses):
     A bond that sticks was stretched by the slip, and lost what it had stored less what it held without that. One that
     slides gives all that it does not store.
     """
+    strain, stiffness, sliding = bonds.strain, bonds.stiffness, bonds.sliding
+    loosened, bond, p = impulses.loosened, impulses.bond, impulses.p
     for i in range(count):
-        sticks = bonds.stiffness[i] > 0.0 and bonds.sliding[i] == STICKS
+        sticks = stiffness[i] > 0.0 and sliding[i] == STICKS
         s = 0.0
         for d in range(3):
-            z = bonds.strain[i, d] - (period * slip[i, d] if sticks else 0.0)
+            z = strain[i, d] - (period * slip[i, d] if sticks else 0.0)
             s += z * z
-        lost = energy[i] - 0.5 * bonds.stiffness[i] * s
-        impulses.loosened[i] = max(0.0, lost) if sticks else lost
+        lost = energy[i] - 0.5 * stiffness[i] * s
+        loosened[i] = max(0.0, lost) if sticks else lost
         if sticks:
-            impulses.bond[i, 0], impulses.bond[i, 1] = impulses.p[i, 1], impulses.p[i, 2]
+            bond[i, 0], bond[i, 1] = p[i, 1], p[i, 2]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -226,8 +226,19 @@ def carry_over(count, id, count_before, before, now, table):
     """Fill the first `count` bonds of `now` for the contacts `id` with what the same contacts had in `before`.
 
     Takes time linear in the counts. A bond goes to one contact only, should an identity occur twice. `table`
-    (T,) int64 is memory, T a power of two and at least twice the count before (`table_size`).
+    (T,) int64 is memory, T a power of two and at least twice the count before (`table_size`). Returns whether the
+    contacts are the same, in the same order.
     """
+    same = count == count_before
+    for i in range(min(count, count_before)):
+        same = same and before.id[i] == id[i]
+    if same:
+        strain, now_strain, stiffness, now_stiffness = before.strain, now.strain, before.stiffness, now.stiffness
+        sliding, now_sliding, now_id = before.sliding, now.sliding, now.id
+        for i in range(count):
+            now_id[i], now_stiffness[i], now_sliding[i] = id[i], stiffness[i], sliding[i]
+            now_strain[i, 0], now_strain[i, 1], now_strain[i, 2] = strain[i, 0], strain[i, 1], strain[i, 2]
+        return True
     bits = 1
     while (1 << bits) < 2 * count_before:
         bits += 1
@@ -255,6 +266,7 @@ def carry_over(count, id, count_before, before, now, table):
                 table[k] = -2  # taken
                 break
             k = (k + 1) & mask
+    return False
 
 
 @numba.njit(cache=True, nogil=True)
@@ -275,10 +287,11 @@ def friction_forces(law, count, normal, mu, period, bonds, rubbing):
     """
     h, model, breakaway, deadband, damping = period, law.model, law.breakaway, law.deadband, law.damping
     slip, normal_force, mobility = rubbing.slip, rubbing.normal_force, rubbing.mobility
+    strain, bond_stiffness, bond_sliding, held = bonds.strain, bonds.stiffness, bonds.sliding, bonds.held
     force, viscosity, viscous_limit = rubbing.force, rubbing.viscosity, rubbing.viscous_limit
     for i in range(count):
         force[i, 0] = force[i, 1] = force[i, 2] = viscosity[i] = viscous_limit[i] = 0.0
-        if bonds.held[i]:
+        if held[i]:
             continue
         nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
         vx, vy, vz = slip[i, 0], slip[i, 1], slip[i, 2]
@@ -299,7 +312,7 @@ def friction_forces(law, count, normal, mu, period, bonds, rubbing):
             _release(bonds, i)
             band = max(deadband, h * w * kinetic)
             if speed > band:
-                bonds.sliding[i] = SLIDES
+                bond_sliding[i] = SLIDES
                 scale = -kinetic / speed
                 force[i, 0], force[i, 1], force[i, 2] = scale * vx, scale * vy, scale * vz
             else:
@@ -312,13 +325,13 @@ def friction_forces(law, count, normal, mu, period, bonds, rubbing):
         z_k = z0 * (kinetic / static)
 
         # the bond in today's tangent plane, under today's normal force; neither can raise its energy
-        zx, zy, zz = bonds.strain[i, 0], bonds.strain[i, 1], bonds.strain[i, 2]
+        zx, zy, zz = strain[i, 0], strain[i, 1], strain[i, 2]
         z_n = zx * nx + zy * ny + zz * nz
-        keep = bonds.stiffness[i] / K if bonds.stiffness[i] < K else 1.0
+        keep = bond_stiffness[i] / K if bond_stiffness[i] < K else 1.0
         zx, zy, zz = keep * (zx - z_n * nx), keep * (zy - z_n * ny), keep * (zz - z_n * nz)
         dx, dy, dz = h * vx, h * vy, h * vz
 
-        sliding = bonds.sliding[i]
+        sliding = bond_sliding[i]
         if sliding != STICKS:
             if speed > deadband:
                 sliding = SLIDES
@@ -350,9 +363,9 @@ def friction_forces(law, count, normal, mu, period, bonds, rubbing):
                 length = math.sqrt(zx * zx + zy * zy + zz * zz)
                 if length > z0:  # where z0 is capped, it falls with N
                     zx, zy, zz = zx * (z0 / length), zy * (z0 / length), zz * (z0 / length)
-        bonds.strain[i, 0], bonds.strain[i, 1], bonds.strain[i, 2] = zx, zy, zz
-        bonds.stiffness[i] = K
-        bonds.sliding[i] = sliding
+        strain[i, 0], strain[i, 1], strain[i, 2] = zx, zy, zz
+        bond_stiffness[i] = K
+        bond_sliding[i] = sliding
 
         if model == KARNOPP and sliding != STICKS:
             fx, fy, fz = -kinetic * (vx / speed), -kinetic * (vy / speed), -kinetic * (vz / speed)
@@ -537,17 +550,18 @@ def bond_energy(count, bonds, energy):
     this sum.
     """
     total = 0.0
+    strain, stiffness = bonds.strain, bonds.stiffness
     for i in range(count):
         s = 0.0
         for d in range(3):
-            s += bonds.strain[i, d] * bonds.strain[i, d]
-        energy[i] = 0.5 * bonds.stiffness[i] * s
+            s += strain[i, d] * strain[i, d]
+        energy[i] = 0.5 * stiffness[i] * s
         total += energy[i]
     return total
 
 
 @numba.njit(cache=True, nogil=True)
-def tangential_mobility(contacts, count, normal_force, sums, mobility):
+def tangential_mobility(contacts, count, normal_force, norms, sums, mobility):
     """Fill `mobility` (C,) [1/kg] with bounds under which `friction_forces` keeps any system of contacts stable.
 
     For row i that is a bound of sum_j |W_i W_j^T| over the tangential blocks of the rows with a normal force, namely
@@ -557,16 +571,20 @@ def tangential_mobility(contacts, count, normal_force, sums, mobility):
 
     Args:
         contacts: `ScaledContacts` of the rows.
-        sums: memory, (trees,).
+        norms, sums: memory, (C, 2), (trees,).
     """
+    tree = contacts.tree
     for t in range(contacts.size.shape[0]):
         sums[t] = 0.0
     for i in range(count):
         for side in range(2):
-            if normal_force[i] > 0.0 and contacts.tree[i, side] >= 0:
-                sums[contacts.tree[i, side]] += _tangential_norm(contacts, i, side)
+            t = tree[i, side]
+            if t >= 0:
+                norms[i, side] = _tangential_norm(contacts, i, side)
+                if normal_force[i] > 0.0:
+                    sums[t] += norms[i, side]
     for i in range(count):
         mobility[i] = 0.0
         for side in range(2):
-            if contacts.tree[i, side] >= 0:
-                mobility[i] += _tangential_norm(contacts, i, side) * sums[contacts.tree[i, side]]
+            if tree[i, side] >= 0:
+                mobility[i] += norms[i, side] * sums[tree[i, side]]

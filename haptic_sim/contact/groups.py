@@ -26,6 +26,8 @@ def group_of(contacts, i, group):
 @numba.njit(cache=True, nogil=True)
 def find_place(id, old, count, hint):
     """Place of an identity among the old ones, or -1; looks first where it would be had nothing changed."""
+    if hint < count and old[hint] == id:
+        return hint
     for m in range(count):
         if old[(m + hint) % count] == id:
             return (m + hint) % count

@@ -45,7 +45,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
+from haptic_sim.dynamics.scaled import apply_impulse
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
@@ -71,7 +71,7 @@ class ImplicitPenalties(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def find_ratios(count, contacts, gain, group_of, u, du, sums):
+def find_ratios(count, contacts, gain, group_of, velocity, du, sums):
     """Whether the ratio of some group is beyond LIMIT; fills sums[0] with |W^T g|^2 and sums[1] with g.v of each.
 
     Args:
@@ -79,7 +79,7 @@ def find_ratios(count, contacts, gain, group_of, u, du, sums):
         gain: h (b + h k / 2) of contacts with a penalty [kg], else 0, (C,); of one that the explicit law lets go with b
             as large as just cancels its spring.
         group_of: group of each tree, (trees,) int64.
-        u: scaled velocity before the step, (nv,).
+        velocity: of the contacts before the step, the normal one first, (C, 3).
         du: memory, (nv,).
         sums: (2, trees), filled at the groups.
     """
@@ -89,7 +89,7 @@ def find_ratios(count, contacts, gain, group_of, u, du, sums):
         sums[0, t] = sums[1, t] = 0.0
     for i in range(count):
         if gain[i] > 0.0:
-            v = contact_velocity(contacts, i, 0, u)
+            v = velocity[i, 0]
             side = 1 if contacts.tree[i, 1] >= 0 else 0
             if contacts.tree[i, side] >= 0:
                 sums[1, group_of[contacts.tree[i, side]]] += gain[i] * v * v

@@ -40,14 +40,16 @@ from haptic_sim.dynamics.energy import (
     watch_balance,
 )
 from haptic_sim.dynamics.joints import BY_DAMPING, BY_FRICTION, BY_LIMITS, begin_joints, end_joints, settle_joints
+from haptic_sim.dynamics.multibody import FREE as FREE_BODY
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity, push_scaled
 from haptic_sim.dynamics.scaled import (
     ScaledContacts,
     append_planes,
-    apply_impulse,
+    apply_impulses,
     assemble,
+    assemble_free,
     constrain_contacts,
-    contact_velocity,
+    contact_velocities,
 )
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
@@ -251,6 +253,8 @@ class ResponseArrays(NamedTuple):
     impulses: Impulses = part(Impulses, "impulses of the step")
     material: Material = value("material of the contacts")
     tangent: np.ndarray = array("first tangents in world axes", "contacts", 3)
+    before: np.ndarray = array("velocity before the step along normal, tangent 1, tangent 2", "contacts", 3, unit="m/s")
+    after: np.ndarray = array("the same after the step", "contacts", 3, unit="m/s")
     du: np.ndarray = array("change of the scaled velocity by the contacts", "nv", unit="kg^1/2 m/s")
     wrench: np.ndarray = array("wrench of the contacts at the hand, force and torque in world axes", 6, unit="N, N m")
     u: np.ndarray = array(
@@ -481,11 +485,14 @@ def set_up(packed, count, period):
     for j in range(a.u.shape[0]):
         a.u[j] = body.u[j] + a.external[j]
     free = body.ahead if body.rank[1] > body.rank[0] else a.u
-    assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, free, a.scaled, a.tangent)
+    scaled, hand = a.scaled, body.p_WH
+    if not (body.single.kind == FREE_BODY and assemble_free(count, a.rows, body.W_H, hand, free, scaled, a.tangent)):
+        assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, free, scaled, a.tangent)
     if body.planes:
         append_planes(count, a.rows, body.start.shape[0], a.scaled)
     if body.rank[1] > 0:
         constrain_contacts(count, a.scaled, body.Q, body.part, body.rank, body.reaction)
+    contact_velocities(count, a.scaled, body.u, a.before)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -506,34 +513,31 @@ def _collect(count, rows, contacts, tangent, p, hand, p_WH, period, du, wrench):
         du[j] = 0.0
     for i in range(6):
         wrench[i] = 0.0
+    apply_impulses(count, contacts, p, du)
+    body, coordinate, normal, point = rows.body, rows.coordinate, rows.normal, rows.point
+    hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
+    Fx = Fy = Fz = Tx = Ty = Tz = 0.0
     for i in range(count):
-        if p[i, 0] == 0.0 and p[i, 1] == 0.0 and p[i, 2] == 0.0:
+        if coordinate[i] >= 0 or (p[i, 0] == 0.0 and p[i, 1] == 0.0 and p[i, 2] == 0.0):
             continue
-        for d in range(3):
-            apply_impulse(contacts, i, d, p[i, d], du)
         sign = 0.0
-        if rows.coordinate[i] >= 0:
-            continue
-        if rows.body[i, 1] == hand:
+        if body[i, 1] == hand:
             sign += 1.0
-        if rows.body[i, 0] == hand:
+        if body[i, 0] == hand:
             sign -= 1.0
         if sign == 0.0:
             continue
-        nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
         tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
         bx, by, bz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
         s = sign / period
         fx = s * (p[i, 0] * nx + p[i, 1] * tx + p[i, 2] * bx)
         fy = s * (p[i, 0] * ny + p[i, 1] * ty + p[i, 2] * by)
         fz = s * (p[i, 0] * nz + p[i, 1] * tz + p[i, 2] * bz)
-        rx, ry, rz = rows.point[i, 0] - p_WH[0], rows.point[i, 1] - p_WH[1], rows.point[i, 2] - p_WH[2]
-        wrench[0] += fx
-        wrench[1] += fy
-        wrench[2] += fz
-        wrench[3] += ry * fz - rz * fy
-        wrench[4] += rz * fx - rx * fz
-        wrench[5] += rx * fy - ry * fx
+        rx, ry, rz = point[i, 0] - hx, point[i, 1] - hy, point[i, 2] - hz
+        Fx, Fy, Fz = Fx + fx, Fy + fy, Fz + fz
+        Tx, Ty, Tz = Tx + (ry * fz - rz * fy), Ty + (rz * fx - rx * fz), Tz + (rx * fy - ry * fx)
+    wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5] = Fx, Fy, Fz, Tx, Ty, Tz
 
 
 @numba.njit(cache=True, nogil=True)
@@ -545,35 +549,39 @@ def _book(packed, count, wrench, period):
     tell, so that the share of one contact, or of friction, may be negative though the impact as a whole dissipates.
     """
     a = packed.arrays
-    contacts, impulses, before, after, W_H, energy = a.scaled, a.impulses, a.body.u, a.u, a.body.W_H, a.flows
+    impulses, u, u_after, W_H, energy = a.impulses, a.body.u, a.u, a.body.W_H, a.flows
+    before, after, offset, impact, loosened = a.before, a.after, a.scaled.offset, impulses.impact, impulses.loosened
     p, spring, bond, joints = impulses.p, impulses.spring, impulses.bond, a.body.joints.work
     for i in range(6):
         s = 0.0
-        for j in range(before.shape[0]):
-            s += W_H[i, j] * 0.5 * (before[j] + after[j])
+        for j in range(u.shape[0]):
+            s += W_H[i, j] * 0.5 * (u[j] + u_after[j])
         energy[INJECTED] += period * wrench[i] * s
     friction = a.amounts[RELEASED]
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
+    contact_velocities(count, a.scaled, u_after, after)
+    injected = 0.0  # by surroundings that move
     for i in range(count):
-        n = 0.5 * (contact_velocity(contacts, i, 0, before) + contact_velocity(contacts, i, 0, after))
-        energy[INJECTED] -= p[i, 0] * contacts.offset[i, 0]  # surroundings that move
-        held = slid = 0.0  # work of a bond that sticks, and of all other friction
-        if p[i, 1] != 0.0 or p[i, 2] != 0.0:
-            for d in range(1, 3):
-                t = 0.5 * (contact_velocity(contacts, i, d, before) + contact_velocity(contacts, i, d, after))
-                held += bond[i, d - 1] * t
-                slid += (p[i, d] - bond[i, d - 1]) * t
-        if impulses.impact[i]:
+        n, t1, t2 = (
+            0.5 * (before[i, 0] + after[i, 0]),
+            0.5 * (before[i, 1] + after[i, 1]),
+            0.5 * (before[i, 2] + after[i, 2]),
+        )
+        injected -= p[i, 0] * offset[i, 0]
+        held = bond[i, 0] * t1 + bond[i, 1] * t2  # work of a bond that sticks, and of all other friction
+        slid = (p[i, 1] - bond[i, 0]) * t1 + (p[i, 2] - bond[i, 1]) * t2
+        if impact[i]:
             normal -= (p[i, 0] - spring[i]) * n
             tangential -= slid
-            friction += impulses.loosened[i]
-            added += spring[i] * n + held + impulses.loosened[i]
+            friction += loosened[i]
+            added += spring[i] * n + held + loosened[i]
         else:
             damped -= (p[i, 0] - spring[i]) * n
-            rubbed += impulses.loosened[i] - slid
+            rubbed += loosened[i] - slid
             added += p[i, 0] * n + held + slid
+    energy[INJECTED] += injected
     damped, rubbed = max(0.0, damped), max(0.0, rubbed)  # what drives does so by sampling
     added += damped + rubbed
     if tangential < 0.0:

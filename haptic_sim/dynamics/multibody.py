@@ -199,6 +199,7 @@ class SingleBody(NamedTuple):
 
     kind: int = value("SEVERAL, FREE or PLANAR")
     gyroscopic: bool = value("whether nle has gyroscopic terms")
+    factored: np.ndarray = shared("whether D and L are up to date: they are constant", 1, dtype=np.bool_)
     weight: np.ndarray = shared("mass times gravity, world axes", 3, unit="N")
     inertia: np.ndarray = shared("inertia, axes of B", 3, 3, unit="kg m^2")
     p_BH: np.ndarray = shared("position of the hand in B", 3, unit="m")
@@ -357,6 +358,7 @@ class Multibody:
         return SingleBody(
             kind=kind,
             gyroscopic=self._gyroscopic,
+            factored=np.zeros(1, np.bool_),
             weight=link.mass * model.gravity.linear,
             inertia=link.inertia.copy(),
             p_BH=hand.placement.translation.copy(),
@@ -452,6 +454,7 @@ class SurveyedMultibody(Multibody):
     def survey(self, inertia: np.ndarray, gravity: np.ndarray) -> None:
         """Take the inertia (nv, nv) and the gravity terms (nv,) of a survey."""
         self.arrays.M[:], self.arrays.nle[:] = inertia, gravity
+        self.arrays.single.factored[0] = False
         refresh_bodies(self.packed)
 
 
@@ -632,17 +635,21 @@ def _refresh_dynamics(a):
     """Inertia, its factor, scaled velocity, bias and kinetic energy."""
     M, nle, start, size, free, v, D, L, u, bias = a.M, a.nle, a.start, a.size, a.free, a.v, a.D, a.L, a.u, a.bias
     damped, added = a.joints.damped, a.joints.added
+    factored = a.single.factored[0]
+    a.single.factored[0] = a.single.kind != SEVERAL
     total = 0.0
     for tree in range(start.shape[0]):
         first, n = start[tree], size[tree]
         end = first + n
         for i in range(first, end):
             bias[i] = nle[i]
-            for j in range(first, end):
-                D[i, j] = M[i, j] if i <= j else M[j, i]  # only the upper triangle is filled
-            if damped:
-                D[i, i] += added[i]
-        cholesky(D[first:end, first:end], n, L[first:end, first:end])
+        if not factored:
+            for i in range(first, end):
+                for j in range(first, end):
+                    D[i, j] = M[i, j] if i <= j else M[j, i]  # only the upper triangle is filled
+                if damped:
+                    D[i, i] += added[i]
+            cholesky(D[first:end, first:end], n, L[first:end, first:end])
         energy = 0.0
         for i in range(first, end):
             s = 0.0
@@ -682,11 +689,13 @@ def _refresh_hand(a):
         for j in range(first, end):
             s += J_H[i, j] * v[j]
         twist[i] = s
-        for j in range(first, end):  # W_H = J_H L^-T
+    for j in range(first, end):  # W_H = J_H L^-T
+        inverse = 1.0 / L[j, j]
+        for i in range(6):
             s = J_H[i, j]
             for k in range(first, j):
                 s -= L[j, k] * W_H[i, k]
-            W_H[i, j] = s / L[j, j]
+            W_H[i, j] = s * inverse
     for i in range(6):
         for k in range(i + 1):
             s = 0.0

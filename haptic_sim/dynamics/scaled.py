@@ -35,6 +35,8 @@ class ScaledContacts(NamedTuple):
     start: np.ndarray = shared("first coordinate of each tree", "trees", dtype=np.int64)
     size: np.ndarray = shared("number of coordinates of each tree", "trees", dtype=np.int64)
     offset: np.ndarray = array("contact velocity that is not due to u", "contacts", 3, unit="m/s")
+    spatial: np.ndarray = array("memory: rows of a joint's velocity at the world's origin, by side", 2, 6, "width")
+    twist: np.ndarray = array("memory: that velocity [linear, angular], by side", 2, 6, unit="m/s, rad/s")
 
     @classmethod
     def allocate(cls, capacity: int, start: np.ndarray, size: np.ndarray) -> ScaledContacts:
@@ -74,6 +76,63 @@ def apply_impulse(contacts, i, d, p, u):
 
 
 @numba.njit(cache=True, nogil=True)
+def contact_velocities(count, contacts, u, velocity):
+    """Fill velocity (C, 3) with those of the contacts in all directions [m/s].
+
+    Arrays are read from the record before the loop: within it, the compiler must assume that a store changes them.
+    """
+    W, tree, start, size, offset = contacts.W, contacts.tree, contacts.start, contacts.size, contacts.offset
+    for i in range(count):
+        v0, v1, v2 = offset[i, 0], offset[i, 1], offset[i, 2]
+        for side in range(2):
+            t = tree[i, side]
+            if t >= 0:
+                # of a free body the compiler knows the number of coordinates, and unrolls the loop
+                if size[t] == 6:
+                    a, b, c = _times(W, i, side, 6, start[t], u)
+                else:
+                    a, b, c = _times(W, i, side, size[t], start[t], u)
+                v0, v1, v2 = v0 + a, v1 + b, v2 + c
+        velocity[i, 0], velocity[i, 1], velocity[i, 2] = v0, v1, v2
+
+
+@numba.njit(cache=True, nogil=True)
+def _times(W, i, side, n, first, u):
+    """The three rows of one side of contact i times u."""
+    v0 = v1 = v2 = 0.0
+    for k in range(n):
+        x = u[first + k]
+        v0 += W[i, 0, side, k] * x
+        v1 += W[i, 1, side, k] * x
+        v2 += W[i, 2, side, k] * x
+    return v0, v1, v2
+
+
+@numba.njit(cache=True, nogil=True)
+def apply_impulses(count, contacts, p, u):
+    """Change u by the impulses p (C, 3) [N s] of the contacts."""
+    W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
+    for i in range(count):
+        p0, p1, p2 = p[i, 0], p[i, 1], p[i, 2]
+        if p0 == 0.0 and p1 == 0.0 and p2 == 0.0:
+            continue
+        for side in range(2):
+            t = tree[i, side]
+            if t >= 0:
+                if size[t] == 6:
+                    _add_rows(W, i, side, 6, start[t], p0, p1, p2, u)
+                else:
+                    _add_rows(W, i, side, size[t], start[t], p0, p1, p2, u)
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_rows(W, i, side, n, first, p0, p1, p2, u):
+    """Add the three rows of one side of contact i, times p, to u."""
+    for k in range(n):
+        u[first + k] += W[i, 0, side, k] * p0 + W[i, 1, side, k] * p1 + W[i, 2, side, k] * p2
+
+
+@numba.njit(cache=True, nogil=True)
 def coupling(contacts, i, d, j, e):
     """Entry W_id . W_je of the Delassus matrix [1/kg]: velocity at (i, d) for a unit impulse at (j, e)."""
     s = 0.0
@@ -99,72 +158,144 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
         J_W, support, tree_of, L: of a `Multibody` and its `Trees`.
         u: scaled velocity (nv,), usually what it would become without contacts.
     """
-    W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
+    W, tree, size, offset = contacts.W, contacts.tree, contacts.size, contacts.offset
+    S, V = contacts.spatial, contacts.twist
+    coordinate, body, points, normal = rows.coordinate, rows.body, rows.point, rows.normal
+    known_a = known_b = known_minus = -1  # joints that the sides' memory is of
     for i in range(count):
-        if rows.coordinate[i] >= 0:
-            _assemble_limit(i, rows.coordinate[i], rows.direction[i], L, contacts, tangent)
+        if coordinate[i] >= 0:
+            _assemble_limit(i, coordinate[i], rows.direction[i], L, contacts, tangent)
             continue
-        a, b = rows.body[i, 0], rows.body[i, 1]
-        tree[i, 0] = tree_of[a]
-        tree[i, 1] = tree_of[b]
-        x, y, z = rows.point[i, 0], rows.point[i, 1], rows.point[i, 2]
-        same = tree[i, 0] == tree[i, 1]
-        if same:
-            tree[i, 0] = -1
+        a, b = body[i, 0], body[i, 1]
+        one, other = tree_of[a], tree_of[b]
+        minus = -1
+        if one == other:
+            one, minus = -1, a
+        tree[i, 0], tree[i, 1] = one, other
+        if one >= 0 and a != known_a:
+            _find_spatial_rows(contacts, 0, one, -1, a, J_W, support, L, u)
+            known_a = a
+        if other >= 0 and (b != known_b or minus != known_minus):
+            _find_spatial_rows(contacts, 1, other, b, minus, J_W, support, L, u)
+            known_b, known_minus = b, minus
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
         cx = cy = cz = 0.0
         for side in range(2):
-            t = tree[i, side]
-            if t < 0:
-                continue
-            first = start[t]
-            for k in range(size[t]):
-                j = first + k
-                # +1 where the coordinate moves B, -1 where it moves A, of a tree with both their difference
-                moves = 0.0
-                if (side == 1 and support[b, j]) or (side == 0 and support[a, j]):
-                    moves = 1.0 if side == 1 else -1.0
-                if same and support[a, j]:
-                    moves -= 1.0
-                wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]
-                gx = moves * (J_W[0, j] + wy * z - wz * y)
-                gy = moves * (J_W[1, j] + wz * x - wx * z)
-                gz = moves * (J_W[2, j] + wx * y - wy * x)
-                for m in range(k):
-                    s = L[j, first + m]
-                    gx -= s * W[i, 0, side, m]
-                    gy -= s * W[i, 1, side, m]
-                    gz -= s * W[i, 2, side, m]
-                s = 1.0 / L[j, j]
-                gx, gy, gz = gx * s, gy * s, gz * s
-                W[i, 0, side, k], W[i, 1, side, k], W[i, 2, side, k] = gx, gy, gz
-                cx += gx * u[j]
-                cy += gy * u[j]
-                cz += gz * u[j]
-        nx, ny, nz = rows.normal[i, 0], rows.normal[i, 1], rows.normal[i, 2]
-        s = nx * cx + ny * cy + nz * cz
-        cx, cy, cz = cx - s * nx, cy - s * ny, cz - s * nz
-        length = math.sqrt(cx * cx + cy * cy + cz * cz)
-        if not length > SLIDES * (abs(s) + length):
-            # horizontal where z is up, in the plane where the world is planar
-            if abs(nz) < 0.9:
-                cx, cy, cz = -ny, nx, 0.0
-            else:
-                cx, cy, cz = 0.0, -nz, ny
-            length = math.sqrt(cx * cx + cy * cy + cz * cz)
-        tx, ty, tz = cx / length, cy / length, cz / length
+            if tree[i, side] >= 0:
+                cx += V[side, 0] + V[side, 4] * z - V[side, 5] * y
+                cy += V[side, 1] + V[side, 5] * x - V[side, 3] * z
+                cz += V[side, 2] + V[side, 3] * y - V[side, 4] * x
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        tx, ty, tz = _find_tangent(nx, ny, nz, cx, cy, cz)
         tangent[i, 0], tangent[i, 1], tangent[i, 2] = tx, ty, tz
         bx, by, bz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
         for side in range(2):
             t = tree[i, side]
             if t >= 0:
                 for k in range(size[t]):
-                    gx, gy, gz = W[i, 0, side, k], W[i, 1, side, k], W[i, 2, side, k]
+                    wx, wy, wz = S[side, 3, k], S[side, 4, k], S[side, 5, k]
+                    gx = S[side, 0, k] + wy * z - wz * y
+                    gy = S[side, 1, k] + wz * x - wx * z
+                    gz = S[side, 2, k] + wx * y - wy * x
                     W[i, 0, side, k] = nx * gx + ny * gy + nz * gz
                     W[i, 1, side, k] = tx * gx + ty * gy + tz * gz
                     W[i, 2, side, k] = bx * gx + by * gy + bz * gz
-        contacts.offset[i, 0] = -rows.velocity[i]
-        contacts.offset[i, 1] = 0.0
-        contacts.offset[i, 2] = 0.0
+        offset[i, 0] = -rows.velocity[i]
+        offset[i, 1] = offset[i, 2] = 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_tangent(nx, ny, nz, cx, cy, cz):
+    """The first tangent of a contact with this normal and velocity."""
+    s = nx * cx + ny * cy + nz * cz
+    cx, cy, cz = cx - s * nx, cy - s * ny, cz - s * nz
+    length = math.sqrt(cx * cx + cy * cy + cz * cz)
+    if not length > SLIDES * (abs(s) + length):
+        # horizontal where z is up, in the plane where the world is planar
+        if abs(nz) < 0.9:
+            cx, cy, cz = -ny, nx, 0.0
+        else:
+            cx, cy, cz = 0.0, -nz, ny
+        length = math.sqrt(cx * cx + cy * cy + cz * cz)
+    return cx / length, cy / length, cz / length
+
+
+@numba.njit(cache=True, nogil=True)
+def _six(W, r):
+    """A row as numbers, which no store changes: so the compiler computes several at once."""
+    return W[r, 0], W[r, 1], W[r, 2], W[r, 3], W[r, 4], W[r, 5]
+
+
+@numba.njit(cache=True, nogil=True)
+def assemble_free(count, rows, W_H, p_WH, u, contacts, tangent):
+    """As `assemble`, of contacts of one free body with what does not move: their rows follow from those of the hand.
+
+    Args:
+        W_H, p_WH: of a `Multibody`.
+
+    Returns:
+        Whether they are such contacts; if not, nothing is filled in that `assemble` does not.
+    """
+    W, tree, offset = contacts.W, contacts.tree, contacts.offset
+    body, coordinate = rows.body, rows.coordinate
+    points, normal, velocity = rows.point, rows.normal, rows.velocity
+    vx, vy, vz, wx, wy, wz = _six(W_H, 0), _six(W_H, 1), _six(W_H, 2), _six(W_H, 3), _six(W_H, 4), _six(W_H, 5)
+    ax = ay = az = bx = by = bz = 0.0  # velocity of the hand
+    for k in range(6):
+        s = u[k]
+        ax, ay, az = ax + vx[k] * s, ay + vy[k] * s, az + vz[k] * s
+        bx, by, bz = bx + wx[k] * s, by + wy[k] * s, bz + wz[k] * s
+    hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
+    for i in range(count):
+        if body[i, 0] != 0 or body[i, 1] != 1 or coordinate[i] >= 0:
+            return False
+        x, y, z = points[i, 0] - hx, points[i, 1] - hy, points[i, 2] - hz
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        cx, cy, cz = ax + by * z - bz * y, ay + bz * x - bx * z, az + bx * y - by * x
+        tangent[i, 0], tangent[i, 1], tangent[i, 2] = _find_tangent(nx, ny, nz, cx, cy, cz)
+        tree[i, 0], tree[i, 1] = -1, 0
+        offset[i, 0] = -velocity[i]
+        offset[i, 1] = offset[i, 2] = 0.0
+    for i in range(count):
+        x, y, z = points[i, 0] - hx, points[i, 1] - hy, points[i, 2] - hz
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+        sx, sy, sz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+        for k in range(6):
+            gx = vx[k] + wy[k] * z - wz[k] * y
+            gy = vy[k] + wz[k] * x - wx[k] * z
+            gz = vz[k] + wx[k] * y - wy[k] * x
+            W[i, 0, 1, k] = nx * gx + ny * gy + nz * gz
+            W[i, 1, 1, k] = tx * gx + ty * gy + tz * gz
+            W[i, 2, 1, k] = sx * gx + sy * gy + sz * gz
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_spatial_rows(contacts, side, tree, plus, minus, J_W, support, L, u):
+    """Fill the memory of a side with J L^-T for the velocity at the world's origin of joint plus less joint minus.
+
+    A joint of -1 has none; both are of the same tree. The velocity at another point follows without L: so the
+    triangular system is solved once for each joint, not for each contact.
+    """
+    S, V = contacts.spatial, contacts.twist
+    first = contacts.start[tree]
+    for r in range(6):
+        V[side, r] = 0.0
+    for k in range(contacts.size[tree]):
+        j = first + k
+        moves = 0.0
+        if plus >= 0 and support[plus, j]:
+            moves += 1.0
+        if minus >= 0 and support[minus, j]:
+            moves -= 1.0
+        s = 1.0 / L[j, j]
+        for r in range(6):
+            g = moves * J_W[r, j]
+            for m in range(k):
+                g -= L[j, first + m] * S[side, r, m]
+            S[side, r, k] = g * s
+            V[side, r] += g * s * u[j]
 
 
 @numba.njit(cache=True, nogil=True)

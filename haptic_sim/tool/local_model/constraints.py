@@ -95,16 +95,18 @@ def coherence(period: float, max_speed: float, max_rotation: float, max_facet_an
 @numba.njit(cache=True, nogil=True)
 def locate(count, planes, R_WL, p_WL):
     """Fill in point and separation of each constraint at the present places of the tool's links, THESIS (6.3)."""
+    links, way, p, point, n, c = planes.link, planes.way, planes.p, planes.point, planes.n, planes.c
+    separation, offset = planes.separation, planes.offset
     for m in range(count):
-        link = planes.link[m]
-        s = planes.offset[m] - planes.way[m]
+        link = links[m]
+        s = offset[m] - way[m]
         for i in range(3):
             x = p_WL[link, i]
             for j in range(3):
-                x += R_WL[link, i, j] * planes.p[m, j]
-            planes.point[m, i] = x
-            s += planes.n[m, i] * (x - planes.c[m, i])
-        planes.separation[m] = s
+                x += R_WL[link, i, j] * p[m, j]
+            point[m, i] = x
+            s += n[m, i] * (x - c[m, i])
+        separation[m] = s
 
 
 @numba.njit(cache=True, nogil=True)
@@ -213,32 +215,34 @@ def _copy(source, k, target, i):
 @numba.njit(cache=True, nogil=True)
 def recover(count, planes, period, update_period):
     """Let fade for a tick what does, and give back the offset of what does not touch; returns how many are left."""
+    leaving, weight, separation, fade = planes.leaving, planes.weight, planes.separation, planes.fade
+    correction, offsets, velocity = planes.correction, planes.offset, planes.velocity
     left = 0
     for m in range(count):
-        if planes.leaving[m]:
-            planes.weight[m] -= period / update_period
-            if not planes.weight[m] > FADED or planes.separation[m] >= 0.0:
+        if leaving[m]:
+            weight[m] -= period / update_period
+            if not weight[m] > FADED or separation[m] >= 0.0:
                 continue
         if left != m:
             _copy(planes, m, planes, left)
         left += 1
     for m in range(left):
-        lack = planes.correction[m]
+        lack = correction[m]
         if lack != 0.0:
             step = planes.change[m] * period
             step = min(step, lack) if lack > 0.0 else max(-step, lack)
-            planes.velocity[m] += step
-            planes.correction[m] -= step
-        offset = planes.offset[m]
+            velocity[m] += step
+            correction[m] -= step
+        offset = offsets[m]
         if offset == 0.0:
             continue
-        if planes.fade[m] > 0.0:
-            step = min(abs(offset), planes.fade[m] * period)
+        if fade[m] > 0.0:
+            step = min(abs(offset), fade[m] * period)
             change = -step if offset > 0.0 else step
-        elif planes.separation[m] > 0.0 and offset > 0.0:
-            change = -min(planes.separation[m], offset)
+        elif separation[m] > 0.0 and offset > 0.0:
+            change = -min(separation[m], offset)
         else:
             continue
-        planes.offset[m] += change
-        planes.separation[m] += change
+        offsets[m] += change
+        separation[m] += change
     return left

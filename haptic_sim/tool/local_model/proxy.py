@@ -209,22 +209,36 @@ def put(packed, count, period, update_period, moving, masses):
     locate(count, planes, a.R_WL, a.p_WL)
     count = recover(count, planes, period, update_period)
     used = 0
+    velocities, way, plane, mobility = planes.velocity, planes.way, planes.plane, planes.mobility
+    row_velocity, row_plane, row_mobility = rows.velocity, rows.plane, rows.mobility
+    _fill_rows(count, planes, rows)
     for m in range(count):
-        velocity = planes.velocity[m] if moving else 0.0
-        rows.id[m], rows.wall[m], rows.coordinate[m] = planes.track[m], planes.body[m], -1
-        rows.body[m, 0], rows.body[m, 1] = 0, planes.link[m]
-        for j in range(3):
-            rows.point[m, j], rows.normal[m, j] = planes.point[m, j], planes.n[m, j]
-        rows.separation[m], rows.velocity[m] = planes.separation[m], velocity
-        rows.friction[m, 0], rows.friction[m, 1] = planes.friction[m, 0], planes.friction[m, 1]
-        rows.restitution[m], rows.weight[m] = planes.restitution[m], planes.weight[m]
-        planes.plane[m] = -1
-        if moving and used < masses and planes.mobility[m] > 0.0:
-            planes.plane[m] = used
-            a.u[first + used] = velocity / math.sqrt(planes.mobility[m])
+        velocity = velocities[m] if moving else 0.0
+        row_velocity[m] = velocity
+        plane[m] = -1
+        if moving and used < masses and mobility[m] > 0.0:
+            plane[m] = used
+            a.u[first + used] = velocity / math.sqrt(mobility[m])
             used += 1
-        rows.plane[m], rows.mobility[m] = planes.plane[m], planes.mobility[m]
-        planes.way[m] += velocity * period
+        row_plane[m], row_mobility[m] = plane[m], mobility[m]
+        way[m] += velocity * period
     for k in range(used, masses):
         a.u[first + k] = 0.0
     return count
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_rows(count, planes, rows):
+    """Fill in what does not depend on how planes move."""
+    track, body, link, point, n = planes.track, planes.body, planes.link, planes.point, planes.n
+    separation, friction, restitution, weight = planes.separation, planes.friction, planes.restitution, planes.weight
+    row_id, row_wall, row_coordinate, row_body = rows.id, rows.wall, rows.coordinate, rows.body
+    row_point, row_normal, row_separation = rows.point, rows.normal, rows.separation
+    row_friction, row_restitution, row_weight = rows.friction, rows.restitution, rows.weight
+    for m in range(count):
+        row_id[m], row_wall[m], row_coordinate[m] = track[m], body[m], -1
+        row_body[m, 0], row_body[m, 1] = 0, link[m]
+        row_point[m, 0], row_point[m, 1], row_point[m, 2] = point[m, 0], point[m, 1], point[m, 2]
+        row_normal[m, 0], row_normal[m, 1], row_normal[m, 2] = n[m, 0], n[m, 1], n[m, 2]
+        row_separation[m], row_restitution[m], row_weight[m] = separation[m], restitution[m], weight[m]
+        row_friction[m, 0], row_friction[m, 1] = friction[m, 0], friction[m, 1]
