@@ -18,6 +18,7 @@ from haptic_bench import experiment
 from haptic_bench.benchmarks import constrained as benchmark_constrained
 from haptic_bench.benchmarks import contact as benchmark_contact
 from haptic_bench.benchmarks import graph as benchmark_graph
+from haptic_bench.benchmarks import local_model as benchmark_local_model
 from haptic_bench.benchmarks import rates as benchmark_rates
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
@@ -128,6 +129,11 @@ def contact() -> list[Result]:
     return benchmark_contact.measure(_row)
 
 
+def local_model() -> list[Result]:
+    """A step of the proxy of a local model, called from Python, beside the same in NumPy."""
+    return benchmark_local_model.measure(_row)
+
+
 def constrained() -> list[Result]:
     """How exactly constraints and energy are kept, and what steps of constrained tools and hand quantities cost."""
     return benchmark_constrained.measure(_row)
@@ -147,6 +153,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "contact": contact,
     "constrained": constrained,
     "rates": rates,
+    "local_model": local_model,
     "start": start,
 }
 

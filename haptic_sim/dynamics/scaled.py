@@ -217,7 +217,8 @@ def _find_tangent(nx, ny, nz, cx, cy, cz):
         else:
             cx, cy, cz = 0.0, -nz, ny
         length = math.sqrt(cx * cx + cy * cy + cz * cz)
-    return cx / length, cy / length, cz / length
+    inverse = 1.0 / length
+    return cx * inverse, cy * inverse, cz * inverse
 
 
 @numba.njit(cache=True, nogil=True)

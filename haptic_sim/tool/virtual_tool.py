@@ -14,7 +14,7 @@ from haptic_sim.contact.halves import append_halves
 from haptic_sim.contact.methods import build_response
 from haptic_sim.contact.response import CONTACTS, RIGID, SLIDING, STATE, ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import ContactRows
-from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.dynamics.energy import EXCEEDED, UnstableError
 from haptic_sim.dynamics.joints import LimitArrays, append_limits
 from haptic_sim.dynamics.multibody import SurveyedMultibody, follow_single, refresh_bodies
 from haptic_sim.hand import Hand
@@ -105,6 +105,8 @@ class VirtualTool:
                 period=self.period,
             )
         )
+        self._watch = self.energy.watch.data  # as a memoryview: reading it takes less than an element of an array
+        self._listed = 0  # directions of topological constraint after the last step
         self._material: ContactParameters | None = None  # with which the step was bound
         self._step: Callable[..., int]
 
@@ -165,26 +167,29 @@ class VirtualTool:
         """
         if self._excess:
             raise UnstableError(self._excess)
-        contacts = self.rows.count
+        rows = self.rows
+        contacts = count = rows.count
         if self._limits is not None:
-            self.rows.count = append_limits(self._limits, contacts, self.period, self._rigid)
+            count = append_limits(self._limits, count, self.period, self._rigid)
         if self._halves is not None:
-            self.rows.count = append_halves(self._halves, self.rows.count)
+            count = append_halves(self._halves, count)
+        rows.count = count
         if self._material is not self.contact.parameters:
             self._bind(command, state)
         if self.body.single:
-            listed = self._step(self._both, command.packed, state.packed, self.rows.count, geometry_tick)
+            listed = self._step(self._both, command.packed, state.packed, count, geometry_tick)
         elif isinstance(self.body, ConstrainedMultibody):
             listed = self._step_constrained(self.body, command, state)
             _fill_stamp(self._packed, command.packed, state.packed, geometry_tick)
         else:
-            self._begin(self._response, self.rows.count, command.wrench, self.period)
+            self._begin(self._response, count, command.wrench, self.period)
             self.body.follow()
             listed = self._end(self._packed, command.packed, state.packed, geometry_tick)
-        self.rows.count = contacts
-        if 6 * listed != len(state):
+        rows.count = contacts
+        if (listed or self._listed) and 6 * listed != len(state):
             state.resize(6 * listed)
-        if self.energy.exceeded and not self.pushed:
+        self._listed = listed
+        if self._watch[EXCEEDED] and not self.pushed:
             self._excess = self.contact.explain_excess(self.rows, self.period)
 
     def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:

@@ -24,19 +24,16 @@ class UpdatePeriod:
 
     def __init__(self, expected: float):
         self._periods: deque[float] = deque(maxlen=AVERAGED)
-        self._expected, self._last = expected, -1
+        self._last = -1
+        self.mean = expected  # [s]
 
     def add(self, tick: int, rate: float) -> float:
         """Take the tick of a survey; returns the period."""
         if self._last >= 0 and tick > self._last:
             self._periods.append((tick - self._last) / rate)
+            self.mean = sum(self._periods) / len(self._periods)
         self._last = tick
         return self.mean
-
-    @property
-    def mean(self) -> float:
-        """[s]."""
-        return sum(self._periods) / len(self._periods) if self._periods else self._expected
 
 
 class SeenWorld:
