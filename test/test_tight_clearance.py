@@ -105,6 +105,16 @@ def test_a_hole_that_is_not_as_deep_turns_the_peg() -> None:
     assert claim.holds is not None and min(value for value in claim.measured.values() if value is not None) > 1e-4
 
 
+@pytest.mark.parametrize("epsilon", ["0.005", "0.1"])
+def test_with_an_update_in_each_tick_it_is_the_synchronous_world(epsilon: str, compared: Compared) -> None:
+    """Without delay and with all walls in sight, every tick has the constraints that the whole world has in it."""
+    own = load("tight_clearance", "environment.rate=512", "environment.delay=0", f"local_model.epsilon={epsilon}")
+    samples = study_of(own.experiment).run_unrecorded(own)
+    whole = compared["tight_clearance"][2]["synchronous"]
+    for name in ("hand_px", "hand_py", "env_fx", "env_fy"):
+        np.testing.assert_allclose(samples[name], whole[name], rtol=1e-6, atol=1e-9)
+
+
 def test_stiff_contacts_in_a_world_at_20_hz_are_stable_for_a_minute() -> None:
     """15,000 N/m at a servo rate of 1 kHz, within 5 mm: the motion of the last second is that of the second one."""
     settings = ["rate=1000", "environment.rate=20", "environment.publish=null", "analysis=trial"]

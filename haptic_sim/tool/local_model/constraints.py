@@ -66,14 +66,13 @@ class Planes(NamedTuple):
 class Rules(NamedTuple):
     """How one update follows another.
 
-        Attributes:
-            law: FADED = 1e-9  # weight at which a constraint has gone
-    KEEP, RELEASE or INTERPOLATE.
-            deformed: whether there are offsets at all.
-            identity: whether constraints with the same `id` are the same.
-            near: contact points farther from each other than this are of different constraints [m], THESIS (6.13).
-            aligned: so are normals with a smaller product, THESIS (6.14).
-            period: of the updates [s].
+    Attributes:
+        law: KEEP, RELEASE or INTERPOLATE.
+        deformed: whether there are offsets at all.
+        identity: whether constraints with the same `id` are the same.
+        near: contact points farther from each other than this are of different constraints [m], THESIS (6.13).
+        aligned: so are normals with a smaller product, THESIS (6.14).
+        period: of the updates [s].
     """
 
     law: int
