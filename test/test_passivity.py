@@ -115,7 +115,7 @@ def test_poles_are_the_roots_in_z(alpha: float, beta: float, integrator: int) ->
     z = y / (y - 1.0)
     for root in roots_of(alpha, beta, integrator):
         assert np.abs(z - root).min() < 1e-6
-    growth = np.abs(roots_of(alpha, beta, integrator)).max()
+    growth = np.abs(roots_of(alpha, beta, integrator)).max(initial=0.0)
     assert bool(is_stable(y)) == bool(growth < 1.0) or abs(growth - 1.0) < 1e-9
 
 
@@ -151,9 +151,10 @@ def test_a_slow_loop_keeps_its_poles() -> None:
 
 
 def test_integrator_1_needs_beta_above_one() -> None:
-    beta = np.array([0.3, 0.7, 0.99, 1.0, 1.02])
+    beta = np.array([0.3, 0.7, 0.99, 1.0, 1.02, 1.04])  # beyond one is necessary, not sufficient
     assert np.isnan(unity_curve(beta, 1)).all()
     assert (unity_curve(np.array([1.1, 1.5, 2.0, 3.0]), 1) > 0.05).all()
+    assert unity_curve(np.array([1.042]), 1) > 0.0
 
 
 def test_integrator_2_always_requires_more_than_the_wall() -> None:
@@ -280,12 +281,45 @@ def test_a_point_mass_by_its_delays_is_that_of_the_table() -> None:
         assert damping == pytest.approx(float(same), rel=1e-6)
 
 
+def test_a_long_delay_is_resolved() -> None:
+    """A spring with a delayed damper of its own sign: the worst frequency is one of hundreds of local maxima."""
+    n, c = 300, 0.05
+    # H = K + c K w: with a delay of n ticks the ratio is the Dirichlet kernel of n, and c times that of n + 1
+    loop = feedback(from_delays([1.0, c], [1.0], "C"), NONE, n)
+    damping, _ = required_damping(loop, T)
+    assert damping == pytest.approx(0.5 * T * (2 * n + 1 + c * (2 * n + 3)), rel=1e-5)
+    theta = np.linspace(0.0, np.pi, 400_001)[1:]
+    damper = feedback(spring_damper(0.0, 1.0, T), NONE, n)
+    w = np.exp(-1j * theta)
+    dense = 0.5 * T * ((1 - w) ** 2 / T * w**n).real / (1 - np.cos(theta))
+    assert required_damping(damper, T)[0] == pytest.approx(dense.max(), rel=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    K=st.floats(0.0, 1e12),
+    B=st.floats(0.0, 1e12),
+    rate=st.floats(1e-3, 1e6),
+    mass=st.none() | st.floats(1e-9, 1e9),
+    integrator=st.integers(1, 3),
+    delay=st.integers(0, 40),
+)
+def test_any_valid_setting_has_an_answer(
+    K: float, B: float, rate: float, mass: float | None, integrator: int, delay: int
+) -> None:
+    values = {"stiffness": K if K > 1e-12 else 0.0, "damping": B if B > 1e-12 else 0.0, "rate": rate, "mass": mass}
+    found = analyse(CouplingParameters(**values, device_damping=1.0, integrator=integrator, delay=delay))
+    assert all(value is None or math.isfinite(value) for value in found)
+    assert not found.passive or (found.stable and (found.margin or 0.0) > 0.0)
+
+
 @pytest.mark.parametrize(
     "numerator, denominator, said",
     [
         ([1.0], [0.0, 1.0], r"E: denominator \[0.0, 1.0\]: is not proper"),
         ([1.0], [0.0], r"must not be zero"),
         ([math.nan], [1.0], r"E: numerator \[nan\]: must be one or more finite numbers"),
+        ([1.0] * 30, [1.0], r"E: numerator: has 30 coefficients: must have at most 24"),
         ([], [1.0], r"must be one or more finite numbers"),
     ],
 )

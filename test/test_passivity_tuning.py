@@ -45,7 +45,7 @@ def test_the_largest_stiffness_is_passive_and_no_larger_one_is(mass: float, beta
     K, required = largest_stiffness(3.0, beta, T, mass, integrator, delay)
     if K > 0.0:
         assert all(passive(0.995 * K, mass * np.geomspace(1.0, 1e5, 40)))
-        assert required <= 3.0 * (1.0 + 1e-9)
+        assert required <= 3.0 * (1.0 + 1e-7)
     more = max(1.02 * K, 1e-3)
     assert not all(passive(more, mass * np.concatenate([np.linspace(1.0, 3.0, 80), np.geomspace(3.0, 1e5, 40)])))
 

@@ -28,7 +28,7 @@ def draw_map(
     lines = []
     if np.isfinite(unity).any():
         lines.append(Line(beta, unity, "ratio 1, exact", Style(BLACK, SOLID, 2.0)))
-    if integrator == 3:
+    if integrator == 3 and np.isfinite(unity).any():
         lines.append(Line(beta, 0.5 * unity, "ratio 1, A6 as printed (errata 2)", Style(BLACK, (1.3, 1.3))))
         lines.append(Line(beta, equation_16, "equation 16 as printed (errata 3)", Style(BLACK, (5, 1.8))))
     if min(alpha.size, beta.size) > 1:

@@ -21,6 +21,7 @@ import numpy as np
 from haptic_control.passivity.transfer import TransferFunction, poles
 
 _UNIFORM, _SLOW, _BESIDE = 96, 24, 33  # frequencies: in (0, pi], towards 0, beside each pole
+_PER_ORDER = 8  # uniform frequencies for each delay and coefficient, where that is more
 _LOWEST = 1e-5  # [rad] stands for the limit at zero: the error is of the order of its square
 _PEAKS = 3  # highest of the grid, each of which is refined
 _STEPS = 36  # of the golden section: 0.618^36 = 3e-8 of the grid's spacing
@@ -41,7 +42,7 @@ def required_damping(rendered: TransferFunction, period: float, y: np.ndarray | 
         b [N s/m] and theta = omega T [rad] in [0, pi], of each system.
     """
     where = poles(rendered.denominator) if y is None else y
-    most, theta = supremum(lambda theta: damping_at(rendered, theta), where)
+    most, theta = supremum(lambda theta: damping_at(rendered, theta), where, _order(rendered))
     return 0.5 * period * most, theta
 
 
@@ -55,8 +56,13 @@ def required_damping_of_coupling(coupling: TransferFunction, period: float) -> n
         period: T [s].
     """
     inverse = TransferFunction(coupling.denominator, coupling.numerator)
-    most, _ = supremum(lambda theta: -damping_at(inverse, theta), poles(coupling.numerator))
+    most, _ = supremum(lambda theta: -damping_at(inverse, theta), poles(coupling.numerator), _order(inverse))
     return np.where(most < 0.0, 0.5 * period / np.where(most < 0.0, -most, 1.0), np.inf)
+
+
+def _order(rendered: TransferFunction) -> int:
+    """How many times a transfer function may oscillate over the frequencies."""
+    return rendered.delay + rendered.numerator.shape[-1] + rendered.denominator.shape[-1]
 
 
 def damping_at(rendered: TransferFunction, theta: np.ndarray) -> np.ndarray:
@@ -65,17 +71,20 @@ def damping_at(rendered: TransferFunction, theta: np.ndarray) -> np.ndarray:
     return H.real - H.imag / np.tan(0.5 * theta)
 
 
-def supremum(function: Callable[[np.ndarray], np.ndarray], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def supremum(
+    function: Callable[[np.ndarray], np.ndarray], y: np.ndarray, order: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """The largest value of functions of the frequency, by a grid that resolves their poles, then bounded search.
 
     Args:
         function: values (..., n) at theta (..., n) [rad].
         y: poles of the functions, as 1/(1 - z^-1) (..., m).
+        order: how many times the functions may oscillate.
 
     Returns:
         The suprema (...,), and the frequencies theta (...,) [rad] in [0, pi] at which they are.
     """
-    theta = _grid(y)
+    theta = _grid(y, max(_UNIFORM, _PER_ORDER * order))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         values = np.nan_to_num(function(theta), nan=np.inf, posinf=np.inf, neginf=-np.inf)
         low, high = _brackets(theta, values)
@@ -100,13 +109,13 @@ def _highest(values: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.take_along_axis(values, best, -1)[..., 0], np.take_along_axis(theta, best, -1)[..., 0]
 
 
-def _grid(y: np.ndarray) -> np.ndarray:
+def _grid(y: np.ndarray, uniform: int) -> np.ndarray:
     """Frequencies (..., n) in ascending order: uniform, towards zero, and beside each pole at multiples of its width.
 
     In t = cot(theta/2)/2 a pole y is a resonance at |Im y| of the width |1/2 - Re y|.
     """
     shape = y.shape[:-1]
-    common = np.concatenate([np.linspace(0.0, np.pi, _UNIFORM + 1)[1:], np.geomspace(_LOWEST, 0.03, _SLOW)])
+    common = np.concatenate([np.linspace(0.0, np.pi, uniform + 1)[1:], np.geomspace(_LOWEST, 0.03, _SLOW)])
     parts = [np.broadcast_to(common, (*shape, common.size))]
     for i in range(y.shape[-1]):
         pole = np.where(np.isfinite(y[..., i]), y[..., i], 0.0)[..., None]

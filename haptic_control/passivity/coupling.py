@@ -210,8 +210,9 @@ def ratio_of(
     """Ratio, worst theta [rad] and stability of loops; a = 0: a wall."""
     ratio, theta, stable = (np.empty(a.size, kind) for kind in (float, float, bool))
     all_a, all_kappa = a.ravel(), np.broadcast_to(kappa, a.shape).ravel()
-    for i in range(0, a.size, _CHUNK):
-        part = slice(i, i + _CHUNK)
+    at_once = max(1, _CHUNK // (1 + delay // 10))
+    for i in range(0, a.size, at_once):
+        part = slice(i, i + at_once)
         loop = _loop(all_a[part], all_kappa[part], integrator, delay)
         y = poles(loop.denominator)
         damping, theta[part] = required_damping(loop, 2.0, y)

@@ -119,7 +119,7 @@ def analyse_directions(
         return to_device @ (0.5 * (A + A.swapaxes(1, 2))) @ to_device.T
 
     y = np.empty(0, complex) if inverse is None else _poles(K, B / T, inverse, INTEGRATORS[integrator])
-    scale, theta = supremum(lambda theta: np.linalg.eigvalsh(required(theta))[..., -1], y)
+    scale, theta = supremum(lambda theta: np.linalg.eigvalsh(required(theta))[..., -1], y, delay)
     vector = _motion(L, np.linalg.eigh(required(np.maximum(theta, 1e-5)[None])[0])[1][:, -1])
     stable = bool(is_stable(y))
     return DirectionalAnalysis(

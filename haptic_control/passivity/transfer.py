@@ -19,6 +19,7 @@ import numpy as np
 from haptic_sim.parameters import ParameterError
 
 DELAY = np.array([1.0, -1.0])  # z^-1
+_COEFFICIENTS = 24  # of z^-1, whose differences lose half of their digits
 _MARGIN = 1e-12  # rounding errors of a pole y, per its size: what is closer to Re y = 1/2 counts as on the unit circle
 
 
@@ -55,6 +56,8 @@ def from_delays(numerator: Sequence[float], denominator: Sequence[float], name: 
         values = np.array(given, float)
         if values.ndim != 1 or not values.size or not np.isfinite(values).all():
             raise ParameterError([f"{name}: {part} {list(given)}: must be one or more finite numbers"])
+        if values.size > _COEFFICIENTS:
+            raise ParameterError([f"{name}: {part}: has {values.size} coefficients: must have at most {_COEFFICIENTS}"])
         parts.append(values)
     if not parts[1].any():
         raise ParameterError([f"{name}: denominator {list(denominator)}: must not be zero"])

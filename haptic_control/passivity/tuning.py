@@ -120,14 +120,14 @@ def largest_stiffness(
     if mass is None:
         return device_damping / (wall * limit), device_damping
     per_a = kappa * mass / period**2  # stiffness
-    most = limit  # of the masses that are heavier than those of the search
+    heavier = np.maximum.accumulate(np.append(limit, worst(SCAN)))  # the largest ratio up to each value of the scan
 
-    def holds(a: np.ndarray) -> np.ndarray:
-        return wall * per_a * a * np.maximum.accumulate(np.maximum(worst(a), most)) <= device_damping
+    def worst_up_to(a: np.ndarray) -> np.ndarray:
+        """The largest ratio of the mass at each of the ascending a, and of all heavier ones."""
+        return np.maximum.accumulate(np.maximum(worst(a), heavier[np.searchsorted(SCAN, a, side="right")]))
 
-    found = float(end_of_interval(holds))
-    if math.isnan(found):  # a heavy mass, or one that is not passive at any stiffness
-        most = max(most, float(worst(SCAN[:1])[0]))
+    a = float(end_of_interval(lambda a: wall * per_a * a * worst_up_to(a) <= device_damping))
+    if math.isnan(a):  # a heavy mass, or one that is not passive at any stiffness
+        most = float(heavier[1])
         return (device_damping / (wall * most), device_damping) if math.isfinite(most) else (0.0, 0.0)
-    most = max(most, float(worst(np.append(SCAN[found > SCAN], found)).max()))
-    return per_a * found, wall * per_a * found * most
+    return per_a * a, wall * per_a * a * float(worst_up_to(np.array([a]))[0])
