@@ -344,6 +344,7 @@ class Multibody:
         self._step = a.step
         self.packed = Packed(self.arrays)
         self.single = a.single.kind != SEVERAL
+        self._no_acceleration = np.zeros(nv)
         pin.computeAllTerms(model, self.data, self.q, self.v)  # what of a single body is constant
         self.refresh()
 
@@ -424,7 +425,10 @@ class Multibody:
         if self.single:
             follow_single(self.packed)
             return
-        self.q[:] = pin.integrate(self.model, self.q, self._step)
+        if self.model.nq == self.model.nv:  # coordinates of hinges and slides
+            np.add(self.q, self._step, out=self.q)
+        else:
+            self.q[:] = pin.integrate(self.model, self.q, self._step)
         self.evaluate()
 
 
@@ -447,7 +451,7 @@ class SurveyedMultibody(Multibody):
         if self.single:
             evaluate_single(self.packed)
             return
-        pin.forwardKinematics(model, data, self.q, self.v, np.zeros(model.nv))
+        pin.forwardKinematics(model, data, self.q, self.v, self._no_acceleration)
         pin.computeJointJacobians(model, data)
         pin.updateFramePlacement(model, data, self.hand)
 
@@ -684,12 +688,21 @@ def _refresh_hand(a):
             J_H[1, j] = J_W[1, j] + wz * p[0] - wx * p[2]
             J_H[2, j] = J_W[2, j] + wx * p[1] - wy * p[0]
             J_H[3, j], J_H[4, j], J_H[5, j] = wx, wy, wz
+    if first == 0 and end == 6:  # the compiler unrolls the loops
+        _find_rows(J_H, L, v, 0, 6, twist, W_H, inverse_inertia)
+    else:
+        _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia)
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia):
+    """Fill the twist J_H v, W_H = J_H L^-T, and W_H W_H^T."""
     for i in range(6):
         s = 0.0
         for j in range(first, end):
             s += J_H[i, j] * v[j]
         twist[i] = s
-    for j in range(first, end):  # W_H = J_H L^-T
+    for j in range(first, end):
         inverse = 1.0 / L[j, j]
         for i in range(6):
             s = J_H[i, j]
