@@ -13,7 +13,6 @@ from haptic_sim.contact.impacts import ACTIVE_SET
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.messages import COLLIDING, FREE, RESTING
-from haptic_sim.parameters import ParameterError
 
 T = 1e-3  # [s]
 K, B = 4000.0, 30.0  # [N/m], [N s/m]
@@ -279,17 +278,6 @@ def test_limits_of_the_device_are_the_tools_affair(rendering: str) -> None:
 def arm() -> dict[str, Any]:
     link = {"joint": "revolute", "axis": [0, 0, 1], "mass": 1.0, "inertia": [0.01] * 3, "centre_of_mass": [0.5, 0, 0]}
     return {"upper": link, "lower": {**link, "parent": "upper", "position": [1.0, 0, 0]}}
-
-
-def test_limits_are_refused_for_linkages() -> None:
-    body = linkage()
-    for rendering in ("scaled", "spread"):
-        with pytest.raises(
-            ParameterError, match=f"impulse_rendering = {rendering}: .* linkage needs full or saturated"
-        ):
-            Response(body, "impulse_augmented", rendering)
-    for rendering in ("full", "saturated"):
-        Response(body, "impulse_augmented", rendering)
 
 
 def linkage() -> Multibody:

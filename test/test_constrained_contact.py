@@ -16,7 +16,9 @@ from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies import constrained_contact as study
+from haptic_sim.contact.response import ContactParameters, Rendering
 from haptic_sim.parameters import ParameterError
+from haptic_sim.tool.environment import Environment
 
 
 def trial(*settings: str) -> Trial:
@@ -104,3 +106,10 @@ def test_constraints_that_cannot_be_met_end_with_2_and_their_name() -> None:
     run = answer("run", "constrained_contact", "--mode", "offline", "--set", "scene.constraints.circle.body=pog")
     assert run.status == 2
     assert "scene.constraints.circle.body = pog: unknown body (known: " in run.err
+
+
+@pytest.mark.parametrize("rendering", ["scaled", "spread"])
+def test_impulses_are_not_limited_under_exact_constraints(rendering: Rendering) -> None:
+    one = trial()
+    with pytest.raises(ParameterError, match=f"impulse_rendering = {rendering}: .* needs full or saturated"):
+        Environment(one.world, ContactParameters(), "impulse_augmented", rendering, np.full(6, 15.0), 1000.0)

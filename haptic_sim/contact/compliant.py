@@ -67,7 +67,9 @@ from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.dynamics.joints import after_impact
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
+from haptic_sim.hand import Hand
 from haptic_sim.messages import COLLIDING, FREE, RESTING
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, array, part, record, shared, value
 
@@ -85,6 +87,8 @@ class CompliantArrays(NamedTuple):
     spread: bool = value("whether what impulses lack by scaling is given in the following steps")
     consistent: bool = value("whether springs act beside impulses, and restitution is remembered")
     wrench_limit: np.ndarray = shared("what the device can render", 6, unit="N, N m")
+    alone: bool = value("whether the tool is one body, so that only contacts of its own come to the hand")
+    hand: Packed = value("arrays of the hand, `HandArrays`")
 
     old_id: np.ndarray = array("contacts that overlapped in the step before", "contacts", dtype=np.int64)
     old_owed: np.ndarray = array("velocity that these contacts owe, see owed", "contacts", unit="m/s")
@@ -127,6 +131,7 @@ class CompliantArrays(NamedTuple):
     gross: np.ndarray = array("sums of the magnitudes of the terms of that wrench", 6, unit="N, N m")
     pushed: np.ndarray = array("wrench of the springs beside impulses at the hand", 6, unit="N, N m")
     force: np.ndarray = array("force of one impulse", 3, unit="N")
+    one: np.ndarray = array("wrench of one contact at the hand of a linkage", 6, unit="N, N m")
 
 
 class CompliantContact(ContactResponse):
@@ -135,6 +140,7 @@ class CompliantContact(ContactResponse):
     Args:
         rendering: what is done about impulses that the device cannot render; those of LIMITED are done here.
         wrench_limit: of the device, (6,) [N, N m].
+        hand: of the body; needed for a linkage, where what the device renders of its impulses is limited.
     """
 
     def __init__(
@@ -145,17 +151,18 @@ class CompliantContact(ContactResponse):
         method: Method,
         rendering: Rendering,
         wrench_limit: np.ndarray,
+        hand: Hand | None = None,
     ):
         super().__init__(body, parameters, capacity)
         frictional, limited = method == "frictional_impulses", rendering in LIMITED
         self._respond, self.step_kernel = (
             (_respond_with_friction, _step_with_friction) if frictional else (_respond, _step)
         )
-        if limited and not body.held_alone:
+        if limited and len(body.arrays.Q) > 0:
             raise ParameterError(
                 [
-                    f"device.impulse_rendering = {rendering.removeprefix('printed_')}: is made for a tool of one body; "
-                    "a linkage needs full or saturated"
+                    f"device.impulse_rendering = {rendering.removeprefix('printed_')}: is not made for a tool under "
+                    "exact constraints, which needs full or saturated"
                 ]
             )
         self._method = allocate(
@@ -167,6 +174,8 @@ class CompliantContact(ContactResponse):
                 "table": table_size(capacity),
             },
             wrench_limit=np.array(wrench_limit, float),
+            alone=body.held_alone,
+            hand=(hand or Hand(body, metric="length", free=True)).packed,
             impulsive=method != "penalty",
             limited=limited,
             spread=rendering in ("spread", "printed_spread"),

@@ -8,6 +8,7 @@ from haptic_sim.contact.compliant import CompliantContact
 from haptic_sim.contact.response import RIGID, ContactParameters, ContactResponse, Method, Rendering
 from haptic_sim.contact.rigid import RigidContact
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.hand import Hand
 from haptic_sim.parameters import ParameterError
 
 
@@ -18,6 +19,7 @@ def build_response(
     rendering: Rendering,
     wrench_limit: np.ndarray,
     capacity: int,
+    hand: Hand | None = None,
 ) -> ContactResponse:
     """The contact method of an experiment.
 
@@ -29,6 +31,7 @@ def build_response(
             penalties.
         wrench_limit: of the device, (6,) [N, N m].
         capacity: contacts at most.
+        hand: of the body; needed for a linkage, where what the device renders of its impulses is limited.
 
     Raises:
         ParameterError: the method cannot do what the parameters ask for.
@@ -42,4 +45,4 @@ def build_response(
         )
     if method in RIGID:
         return RigidContact(body, parameters, capacity, method)
-    return CompliantContact(body, parameters, capacity, method, rendering, wrench_limit)
+    return CompliantContact(body, parameters, capacity, method, rendering, wrench_limit, hand)

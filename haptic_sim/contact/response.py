@@ -165,7 +165,7 @@ class DeviceLimits(Parameters):
         description="full: device limitations are ignored, any wrench is rendered; saturated: the device clips to "
         "wrench_limit; scaled: impulses are scaled to it where they arise; spread: and what they lack is given in the "
         "steps that follow. All but full clip what is left. Where it is left out and there are no impulses to spread, "
-        "or the tool is a linkage, which spread is not made for, it is saturated",
+        "or the tool is a linkage, it is saturated; a tool under exact constraints needs full or saturated",
     )
     wrench_limit: Gains = quantity(
         (15.0, 15.0, 15.0, 1.0, 1.0, 1.0),

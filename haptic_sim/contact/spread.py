@@ -38,6 +38,7 @@ import numba
 from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.response import PENDING
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
+from haptic_sim.hand.held import find_wrench
 
 
 @numba.njit(cache=True, nogil=True)
@@ -140,11 +141,54 @@ def _find_part(packed, count, period):
     Scaling keeps them passive: the change of energy is convex in the factor and zero at 0.
     """
     a = packed.arrays
+    m = a.method
+    wrench, gross, pushed = m.wrench, m.gross, m.pushed
+    for j in range(6):
+        wrench[j] = gross[j] = pushed[j] = 0.0
+    if m.alone:
+        _add_wrenches_of_body(packed, count, period)
+    else:
+        _add_wrenches_of_linkage(packed, count, period)
+    part = 1.0
+    for j in range(6):
+        # what rounding leaves of a sum of zero needs no rendering
+        room = max(0.0, m.wrench_limit[j] - math.copysign(pushed[j], pushed[j] * wrench[j]))
+        if abs(wrench[j]) > 1e-12 * gross[j] and abs(wrench[j]) * part > room:
+            part = room / abs(wrench[j])
+    return part
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_wrenches_of_linkage(packed, count, period):
+    """Fill in the wrenches that impulses and springs on any link are at the hand: THESIS (5.12), linear in each."""
+    a = packed.arrays
+    m, impulses = a.method, a.impulses
+    for i in range(count):
+        if m.consistent and impulses.spring[i] > 0.0:
+            for j in range(m.u.shape[0]):
+                m.u[j] = 0.0
+            apply_impulse(a.scaled, i, 0, impulses.spring[i], m.u)
+            find_wrench(m.hand, m.u, period, m.one)
+            for j in range(6):
+                m.pushed[j] += m.one[j]
+        if impulses.impact[i]:
+            for j in range(m.u.shape[0]):
+                m.u[j] = 0.0
+            for d in range(3):
+                apply_impulse(a.scaled, i, d, impulses.p[i, d], m.u)
+            find_wrench(m.hand, m.u, period, m.one)
+            for j in range(6):
+                m.wrench[j] += m.one[j]
+                m.gross[j] += abs(m.one[j])
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_wrenches_of_body(packed, count, period):
+    """The same of a tool of one body, on which they act themselves."""
+    a = packed.arrays
     rows, contacts, impulses, body, m = a.rows, a.scaled, a.impulses, a.body, a.method
     p, hand, J_W, p_WH = impulses.p, body.hand, body.J_W, body.p_WH
     wrench, gross, f, pushed = m.wrench, m.gross, m.force, m.pushed
-    for j in range(6):
-        wrench[j] = gross[j] = pushed[j] = 0.0
     for i in range(count):
         if m.consistent and impulses.spring[i] > 0.0:
             _add_push(rows, i, hand, impulses.spring[i] / period, p_WH, pushed)
@@ -178,13 +222,6 @@ def _find_part(packed, count, period):
             wrench[3 + c] -= (rows.point[i, b] - p_WH[b]) * f[j]
             gross[3 + b] += abs((rows.point[i, c] - p_WH[c]) * f[j])
             gross[3 + c] += abs((rows.point[i, b] - p_WH[b]) * f[j])
-    part = 1.0
-    for j in range(6):
-        # what rounding leaves of a sum of zero needs no rendering
-        room = max(0.0, m.wrench_limit[j] - math.copysign(pushed[j], pushed[j] * wrench[j]))
-        if abs(wrench[j]) > 1e-12 * gross[j] and abs(wrench[j]) * part > room:
-            part = room / abs(wrench[j])
-    return part
 
 
 @numba.njit(cache=True, nogil=True)

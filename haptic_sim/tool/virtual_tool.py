@@ -76,7 +76,7 @@ class VirtualTool:
         limited = sum(law.limited for law in world.laws) if method != "penalty" else 0
         halves = contact.self_collision == "printed"
         self.rows = ContactRows(limits=2 * limited, halves=halves)
-        self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size)
+        self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
         self._rigid = method in RIGID
         limits = allocate(LimitArrays, joints=self.body.arrays.joints, rows=self.rows.arrays, v=self.body.v)
         self._limits = Packed(limits) if limited else None
