@@ -247,6 +247,24 @@ def test_time_that_is_no_multiple_of_mujocos_step_is_kept() -> None:
         assert 0.0 <= 17e-3 * step - data.time + 1e-9 < 0.003 + 1e-9
 
 
+def test_a_world_that_is_too_slow_loses_time() -> None:
+    """A gap of 1 s at 60 Hz: two periods are simulated, the tool arrives, and later surveys go on as ever."""
+    _, data, tool, surroundings = opened(box(0.1), option='timestep="0.001"')
+    state, geometry = tool.world.tool_sizes().tool_state(), surroundings.local_geometry()
+    state.q[:] = tool.world.q
+    state.tick = -1
+    surroundings.survey(state, 0, geometry)
+    state.tick, state.q[0] = 999, tool.world.q[0] + 0.001
+    surroundings.survey(state, 1, geometry)
+    assert data.time == pytest.approx(0.033)
+    assert geometry.tick == 1000
+    for step in range(2, 12):
+        state.tick += 17
+        surroundings.survey(state, step, geometry)
+    assert data.time == pytest.approx(0.033 + 10 * 0.017)
+    assert geometry.q[0] == pytest.approx(state.q[0], abs=1e-5)
+
+
 def test_a_world_that_mujoco_gives_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where MuJoCo writes its log
     _, _, tool, surroundings = opened(FLOOR + box(0.1))

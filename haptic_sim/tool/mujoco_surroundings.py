@@ -18,6 +18,9 @@ from haptic_sim.worlds.mujoco_files import MujocoTree, library, version
 SAME = 1e-3  # [m] by which a contact moves at most on one of its two bodies while it keeps its identity
 
 
+LONGEST = 2.0  # periods from survey to survey that MuJoCo makes up for at once
+
+
 class MujocoSurroundings:
     """What surrounds a tool that MuJoCo simulates with it; see `haptic_sim.tool.surroundings.Surroundings`.
 
@@ -41,10 +44,14 @@ class MujocoSurroundings:
     deepest (LOADED), by MuJoCo's inertia; other than in `WorldSurroundings`, what it rests against does not count.
     Where there are more contacts than a message takes, the nearest count.
 
+    A world that is too slow for the clock loses time, so that surveys go on to come: of a gap between two of them no
+    more than LONGEST periods are simulated.
+
     Args:
         model, data: MuJoCo's; the tool's gaps, damping, springs and dry friction in the model are changed.
         tool: of `model`, and in the state of `data`, which is at time 0.
-        epsilon, horizon, rate, following: as of `WorldSurroundings`; w is at most half the rate of MuJoCo's steps.
+        epsilon, horizon, rate, period, following: as of `WorldSurroundings`; w is at most half the rate of MuJoCo's
+            steps.
         restitution: of the contacts.
     """
 
@@ -57,6 +64,7 @@ class MujocoSurroundings:
         epsilon: float,
         horizon: float = 0.0,
         rate: float = 1000.0,
+        period: float = 1.0 / 60.0,
         following: float = 200.0,
         restitution: float = 0.0,
     ):
@@ -71,7 +79,8 @@ class MujocoSurroundings:
             table[tool.v] = 0.0
         joints = np.nonzero(tool.link[model.jnt_bodyid] > 0)[0]
         model.jnt_stiffness[joints] = 0.0
-        self._steps, self._last = 0, -1  # that MuJoCo has made, and tick of the last survey's state
+        self._steps, self._last = 0, -1  # of MuJoCo, with those left out, and tick of the last survey's state
+        self._most = max(1, round(LONGEST * period / float(model.opt.timestep)))
         # the tool as of the last survey, and what it felt
         self._before, self._speed, self._felt = world.q.copy(), world.v.copy(), np.zeros(6)
         self._wrench, self._force = np.zeros(6), np.zeros(world.model.nv)
@@ -140,11 +149,13 @@ class MujocoSurroundings:
         period = float(model.opt.timestep)
         steps = int(np.floor((tool.tick + 1) / self._rate / period + 1e-6)) - self._steps
         begin, span = (self._last + 1) / self._rate, ticks / self._rate
+        if steps > self._most:
+            self._steps += steps - self._most
+            steps, begin, span = self._most, self._steps * period, self._most * period
         way = pin.difference(body.model, self._before, tool.q)
         acceleration = (tool.v - self._speed) / span
-        felt = (
-            self._felt if tool.contact_state == COLLIDING else tool.wrench
-        )  # an impulse is of a tick, not of a period
+        # an impulse is of a tick, not of a period
+        felt = self._felt if tool.contact_state == COLLIDING else tool.wrench
         total = np.zeros(6)
         for _ in range(steps):
             self._steps += 1

@@ -226,6 +226,7 @@ def build_surroundings(world: World, sections: LocalSections, rate: float) -> Su
             epsilon=local_model.epsilon,
             horizon=ahead,
             rate=rate,
+            period=schedule.period / rate,
             following=environment.following,
             restitution=sections.contact.restitution,
         )
