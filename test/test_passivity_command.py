@@ -124,6 +124,10 @@ def test_tuned_gains_are_passive(capsys: pytest.CaptureFixture[str]) -> None:
         (("corner_peg",), "corner_peg: its device has no damping of its own; give --device-damping"),
         (("--device-damping", "3"), "--rate: missing (Servo rate, 1/T)"),
         (("--device-damping", "0", "--rate", "1"), "--device-damping = 0 N s/m: must be > 0 N s/m"),
+        (
+            ("--device-damping", "1", "--rate", "1", "--mass", "1", "--integrator", "1", "--beta", "0.99"),
+            "--beta = 0.99: no stiffness is passive; of the table there are: 1.3, 1.6, 2, 3, 4",
+        ),
         (("--device-damping", "1", "--rate", "1", "--share", "1.5"), "--share = 1.5: must be <= 1"),
     ],
 )

@@ -201,12 +201,9 @@ def tune(options: argparse.Namespace) -> int:
     given = _read(TuningParameters, options)
     found = tuning.tune(given)
     if found.gains is None:
-        raise ParameterError(
-            [f"--beta = {given.beta:g}: no stiffness is passive with integrator {given.integrator}: "
-             f"must be above {1 if given.integrator == 1 else 0.5:g}"]
-            if given.beta is not None and given.integrator != 2
-            else ["no stiffness is passive with this device and mass; use another integrator, or a heavier mass"]
-        )  # fmt: skip
+        beta = tuning.BEST_BETA[given.integrator] if given.beta is None else given.beta
+        others = ", ".join(f"{one.beta:g}" for one in found.others) or "none, with this integrator and delay"
+        raise ParameterError([f"--beta = {beta:g}: no stiffness is passive; of the table there are: {others}"])
     if options.json:
         fields = {
             **found.gains._asdict(),
