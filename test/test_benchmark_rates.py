@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from claim_checks import changed
+from conftest import Haptics, wait_until
 
 from haptic_bench.benchmarks import rates
 from haptic_bench.benchmarks.rates import Cell
@@ -86,3 +88,20 @@ def test_cells_are_measured_in_other_processes() -> None:
     (cell,) = rates.measure_all(["resolve"], [1000])
     assert (cell.contender, cell.rate) == ("resolve", 1000)
     assert math.isnan(cell.stiffness) and cell.penetration < 1e-3
+
+
+def test_an_interruption_ends_all_processes(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = haptics("benchmark", "rates", "--out", str(out))
+    place = Path(f"/proc/{run.process.pid}/task/{run.process.pid}/children")
+
+    def workers() -> list[Path]:
+        found = [Path(f"/proc/{pid}/cmdline") for pid in place.read_text().split()]
+        return [path for path in found if path.exists() and b"spawn_main" in path.read_bytes()]
+
+    wait_until(workers, "the workers")
+    started = workers()
+    run.interrupt()
+    assert run.wait() != 0
+    wait_until(lambda: not any(path.exists() for path in started), "the end of the workers")
+    assert not out.exists()

@@ -19,10 +19,11 @@ import csv
 import math
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,16 @@ def measure_all(contenders: Sequence[str], rates: Sequence[int]) -> Iterator[Cel
 
 
 def _prepare() -> None:
-    """Leave interruptions to the command."""
+    """Leave interruptions to the command, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def describe(cell: Cell) -> list[str]:
