@@ -105,6 +105,7 @@ def test_directions_that_do_not_couple_are_those_of_one_direction(integrator: in
                     device_damping=b[i],
                     mass=None if mass is None else mass[i],
                     integrator=integrator,
+                    delay=trial % 3,
                 )
             )
             for i in range(n)
@@ -113,7 +114,7 @@ def test_directions_that_do_not_couple_are_those_of_one_direction(integrator: in
         P = rng.normal(size=(n, n))
         matrices = [P.T @ np.diag(values) @ P for values in (K, B, b, m)]
         together = analyse_directions(
-            matrices[0], matrices[1], RATE, matrices[2], None if mass is None else matrices[3], integrator
+            matrices[0], matrices[1], RATE, matrices[2], None if mass is None else matrices[3], integrator, trial % 3
         )
         assert together.scale == pytest.approx(max(scales), rel=1e-6)
         assert together.stable == all(one.stable for one in found)
