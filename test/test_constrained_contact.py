@@ -87,7 +87,7 @@ def test_switched_at_once_it_jumps(default: tuple[Trial, Samples, Analysis]) -> 
 
 
 def test_a_scene_without_constraints_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"is about scene\.constraints, of which there are none"):
+    with pytest.raises(ParameterError, match=r"needs scene\.constraints, and there are none"):
         trial("scene.constraints={}")
 
 

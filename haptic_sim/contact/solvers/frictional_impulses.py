@@ -10,7 +10,7 @@ method for the equations of Routh and Keller (Mirtich's, see mirtich.py) and ten
 step is solved by projected Gauss-Seidel over the contacts with the solution for a contact alone, from the increments of
 the step before. Each step makes one sweep, and more where that changes much, from a common stock (`choose_effort`).
 
-Cost: it is bounded by the sweeps, each a visit of every contact: 200 visits of up to 10 contacts, 20 of each of more. A
+Cost: it is bounded by the sweeps, each a visit of every contact: 130 visits of up to 6 contacts, 20 of each of more. A
 visit takes 30 to 70 ns. Few sweeps do not affect the guarantees below, only the accuracy (docs/contact.md).
 
 Restitution is Stronge's, with the part of the mobility that is the contact's own: with alpha = dv_n / dp_n of the
@@ -53,12 +53,12 @@ from haptic_sim.records import array, numbers, record
 
 STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
 _FEW, _STEPS_OF_MANY = 4, 12  # contacts up to which STEPS are made, and steps for more
-_SWEEPS, _VISITS = 20, 200  # of an impact: sweeps, and visits of contacts; whichever is more
+_SWEEPS, _VISITS = 20, 130  # of an impact: sweeps, and visits of contacts; whichever is more
 _TOLERANCE = 1e-8  # of the largest approach velocity: a sweep that changes less ends the last step
 _CONVERGED = 1e-5  # likewise: a last sweep that changed less will do; impulses that share a load converge slowly
 _ON_THE_WAY = 1e3  # tolerance of the steps before in terms of the last one's
 _SHARE = 4  # a step may make one in so many of the sweeps that are to spare: early errors are made up for by all others
-_EXACT = 3  # sweeps a step, on the average, from which the law of each contact is solved exactly in each visit
+_EXACT = 2  # sweeps a step, on the average, from which the law of each contact is solved exactly in each visit
 # Of the mobility of the contact: a tangent that can hardly move beside the normal is dealt with as if it were this one,
 # which changes how fast the sweeps converge, not to what, and bounds impulses that wedge the contact in itself.
 _LEAST_MOBILITY = 1e-4
