@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import graph_checks as graph
 import numpy as np
 import pytest
 from claim_checks import changed, names, scaled
+from conftest import Haptics
 
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
@@ -114,3 +119,9 @@ def test_a_tick_with_an_update_in_which_the_force_jumps_is_found(runs: Runs) -> 
 def test_a_force_that_changes_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"needs operator\.type = constant"):
         trial("operator.type=sine", "operator.amplitude=[1,0,0,0,0,0]", "operator.frequency=1")
+
+
+def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    """The environment's node has the arm, too."""
+    settings = ("--set", "analysis=trial", "--duration", "0.5")
+    graph.check_lockstep_is_offline(haptics, tmp_path, "dynamic_contact", *settings)

@@ -200,6 +200,12 @@ def _from_to(values: tuple[float, float]) -> tuple[float, float]:
 Walls = Annotated[tuple[float, float], AfterValidator(_from_to)]
 
 
+class NoArmParameters(Parameters):
+    """Nothing moves beside the tool."""
+
+    type: Literal["none"] = "none"
+
+
 class SlottedEnclosureParameters(Parameters):
     """Four fixed walls, the lower one with a slot in it, and possibly an arm of three links (THESIS figure 3.3)."""
 
@@ -214,8 +220,8 @@ class SlottedEnclosureParameters(Parameters):
         (-0.04, 0.15), unit="m", description="Position of a peg's centre of mass at the start"
     )
     start_angle: float = quantity(0.0, unit="rad", description="Angle of a peg at the start")
-    arm: ThreeLinksParameters | None = quantity(
-        None, description="An arm that moves in the enclosure beside the tool; null: none"
+    arm: Annotated[ThreeLinksParameters | NoArmParameters, Field(discriminator="type")] = quantity(
+        NoArmParameters(), description="An arm that moves in the enclosure beside the tool"
     )
 
     @model_validator(mode="after")
@@ -253,7 +259,7 @@ class SlottedEnclosureParameters(Parameters):
         ignore = list(parts.get("ignore", ()))
         if isinstance(tool, PegParameters):
             parts["bodies"]["tool"] |= {"position": list(self.start), "angle": self.start_angle}
-        if self.arm is not None:
+        if isinstance(self.arm, ThreeLinksParameters):
             arm = self.arm.parts()
             name = {link: f"arm_{link}" for link in arm["bodies"]}
             ignore += [[name[a], name[b]] for a, b in arm["ignore"]]
