@@ -640,7 +640,7 @@ NOT_A_BODY = "the greatest of its principal moments (1, 1, 3 kg m^2) must be at 
         ),
         (
             {"joint": "revolute", "mass": 1, "inertia": [1, 1, 1]},
-            "scene.bodies.ball.axis: missing (Direction of the joint, of any length, in the body's axes)",
+            "scene.bodies.ball.axis: missing (Axis of the joint, of any length, in the axes of the body)",
         ),
     ],
 )
