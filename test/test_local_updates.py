@@ -399,7 +399,6 @@ def test_a_collision_with_a_constraint_that_is_a_mass_is_one_of_two_bodies(mobil
     state, model = struck("impulse_augmented", mobility, e)
     impulse = (1 + e) * 0.1 / (1 / MASS + mobility)
     np.testing.assert_allclose(state.v[0], 0.1 - impulse / MASS, rtol=1e-9, atol=1e-15)
-    run(model, 1, state, 2)
     np.testing.assert_allclose(model._now.planes.velocity[0], -impulse * mobility, rtol=1e-9, atol=1e-15)
 
 
@@ -407,10 +406,9 @@ def test_pushing_a_mass_accelerates_it_and_the_tool_together() -> None:
     """1 N on 2 kg that push 0.5 kg, after a plastic impact: momentum grows by the force alone, in every tick."""
     state, model = struck("impulse_augmented", 2.0)
     for k in range(8):
-        before = state.v[0]
         run(model, 1, state, 2 + k, (1.0, 0, 0, 0, 0, 0))
-        mass = -model._now.planes.velocity[0]  # as of the beginning of the tick
-        np.testing.assert_allclose(MASS * before + 0.5 * mass, MASS * 0.1 + T * k, rtol=1e-9)
+        mass = -model._now.planes.velocity[0]
+        np.testing.assert_allclose(MASS * state.v[0] + 0.5 * mass, MASS * 0.1 + T * (k + 1), rtol=1e-9)
     assert 0.0 > model._now.planes.separation[0] > -1e-3
 
 

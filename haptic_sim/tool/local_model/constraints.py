@@ -109,8 +109,8 @@ def locate(count, planes, R_WL, p_WL):
 
 
 @numba.njit(cache=True, nogil=True)
-def hand_over(old, old_count, new, count, rules, tracks):
-    """Go over to the constraints of an update; returns how many there are with those that fade.
+def continue_planes(old, old_count, new, count, rules, tracks):
+    """Let the constraints of an update continue those before; returns how many there are with those that fade.
 
     Args:
         old, old_count: `Planes` in use, located where the proxy is.

@@ -22,7 +22,7 @@ from haptic_sim.tool.local_model.constraints import (
     Planes,
     Rules,
     coherence,
-    hand_over,
+    continue_planes,
     locate,
     recover,
 )
@@ -103,7 +103,7 @@ class Proxy(LocalModel):
             for _ in range(2)
         )
         self._packed, self._packed_next = Packed(self._now), Packed(self._next)
-        self._put = bind(put, self._packed, 0, tool.period, period, True, 0)
+        self._fill_rows = bind(fill_rows, self._packed, 0, tool.period, period, True, 0)
         self._count = 0
         self._tracks = np.zeros(1, np.int64)
         self._age = self._still = 0.0  # of the survey, and when planes stop [s]
@@ -132,7 +132,7 @@ class Proxy(LocalModel):
             *coherence(period, parameters.max_speed, parameters.max_rotation, parameters.max_facet_angle),
             period,
         )
-        self._count = go_over(self._packed, self._count, self._packed_next, n, rules, self._tracks)
+        self._count = update_planes(self._packed, self._count, self._packed_next, n, rules, self._tracks)
         self._now, self._next = self._next, self._now
         self._packed, self._packed_next = self._packed_next, self._packed
         self._links = np.unique(planes.link[: self._count]).tolist()
@@ -161,10 +161,12 @@ class Proxy(LocalModel):
         if not tool.body.single:
             self._place(self._now, self._links)
         moving = self._age < self._still
-        self._count = tool.rows.count = self._put(
+        self._count = tool.rows.count = self._fill_rows(
             self._packed, self._count, tool.period, self._period.mean, moving, self._planes
         )
         tool.step(command, state, self._geometry_tick)
+        if self._planes:
+            accelerate(self._packed, self._count, tool.period, self._planes)
         self._age += tool.period
 
     def _place(self, side: Neighbourhood, links: list[int]) -> None:
@@ -174,17 +176,30 @@ class Proxy(LocalModel):
 
 
 @numba.njit(cache=True, nogil=True)
-def go_over(packed, count, packed_next, count_next, rules, tracks):
-    """Go over to the constraints of an update, see `hand_over`; returns how many there are."""
+def update_planes(packed, count, packed_next, count_next, rules, tracks):
+    """Replace the constraints by those of an update, see `continue_planes`; returns how many there are."""
     old, new = packed.arrays, packed_next.arrays
     locate(count, old.planes, old.R_WL, old.p_WL)
     locate(count_next, new.planes, new.R_WL, new.p_WL)
-    return hand_over(old.planes, count, new.planes, count_next, rules, tracks)
+    return continue_planes(old.planes, count, new.planes, count_next, rules, tracks)
 
 
 @numba.njit(cache=True, nogil=True)
-def put(packed, count, period, update_period, moving, masses):
-    """Put the constraints where they are in a tick, as contact rows; returns how many are left.
+def accelerate(packed, count, period, masses):
+    """Give the constraints that move as masses the velocity that they have after a tick."""
+    a = packed.arrays
+    planes = a.planes
+    first = a.u.shape[0] - masses
+    for m in range(count):
+        if planes.plane[m] >= 0:
+            gain = a.u_after[first + planes.plane[m]] * math.sqrt(planes.mobility[m]) - planes.velocity[m]
+            planes.velocity[m] += gain
+            planes.way[m] += gain * period
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_rows(packed, count, period, update_period, moving, masses):
+    """Fill the contact rows with the constraints where they are in a tick; returns how many are left.
 
     Args:
         packed: of `Neighbourhood`.
@@ -201,17 +216,12 @@ def put(packed, count, period, update_period, moving, masses):
             for j in range(3):
                 a.R_WL[1, i, j] = a.single.R_WB[i, j]
     first = a.u.shape[0] - masses
-    for m in range(count):
-        if planes.plane[m] >= 0:  # it was accelerated in the tick before, at the end of which it is
-            velocity = a.u_after[first + planes.plane[m]] * math.sqrt(planes.mobility[m])
-            planes.way[m] += (velocity - planes.velocity[m]) * period
-            planes.velocity[m] = velocity
     locate(count, planes, a.R_WL, a.p_WL)
     count = recover(count, planes, period, update_period)
     used = 0
     velocities, way, plane, mobility = planes.velocity, planes.way, planes.plane, planes.mobility
     row_velocity, row_plane, row_mobility = rows.velocity, rows.plane, rows.mobility
-    _fill_rows(count, planes, rows)
+    _copy_rows(count, planes, rows)
     for m in range(count):
         velocity = velocities[m] if moving else 0.0
         row_velocity[m] = velocity
@@ -228,7 +238,7 @@ def put(packed, count, period, update_period, moving, masses):
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill_rows(count, planes, rows):
+def _copy_rows(count, planes, rows):
     """Fill in what does not depend on how planes move."""
     track, body, link, point, n = planes.track, planes.body, planes.link, planes.point, planes.n
     separation, friction, restitution, weight = planes.separation, planes.friction, planes.restitution, planes.weight
