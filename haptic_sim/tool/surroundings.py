@@ -27,7 +27,7 @@ from haptic_sim.worlds.alone import fill_bodies, held_joints, other_bodies, tool
 from haptic_sim.worlds.building import World
 
 LOADED = 1e-4  # [m] contacts of a body within so much of its deepest one share the load, see `WorldSurroundings`
-SWEEPS = 50  # of Gauss-Seidel, for what other contacts do to a body that is pushed
+SWEEPS = 50  # at most, of Gauss-Seidel, for what other contacts do to a body that is pushed
 
 
 class Surroundings(Protocol):
@@ -271,6 +271,7 @@ def measure(count, separation, contacts, tool, u, response, closing, velocity, m
                 _push_side(contacts, j, 0, 1.0, response)
         pushes[:] = 0.0
         for _ in range(SWEEPS):
+            changed = False
             for j in range(count):
                 if contacts.tree[j, 1] == tool or contacts.tree[j, 0] == tool or separation[j] > LOADED:
                     continue
@@ -278,8 +279,12 @@ def measure(count, separation, contacts, tool, u, response, closing, velocity, m
                 if square > 0.0:
                     v = _side_velocity(contacts, j, 0, response) + _side_velocity(contacts, j, 1, response)
                     push = max(0.0, pushes[j] - v / square)
-                    apply_impulse(contacts, j, 0, push - pushes[j], response)
-                    pushes[j] = push
+                    if push != pushes[j]:
+                        apply_impulse(contacts, j, 0, push - pushes[j], response)
+                        pushes[j] = push
+                        changed = True
+            if not changed:
+                break
         mobility[i] = max(0.0, _side_velocity(contacts, i, 0, response))
 
 
