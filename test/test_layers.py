@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "haptic_sim": {"haptic_sim"},
     "haptic_ros": {"haptic_ros", "haptic_sim"},
     "haptic_control": {"haptic_control", "haptic_sim"},
-    "haptic_drivers": {"haptic_drivers", "haptic_sim"},
+    "haptic_drivers": {"haptic_drivers", "haptic_control", "haptic_sim"},
     "haptic_bench": set(PACKAGES),
 }
 FOLDERS = {

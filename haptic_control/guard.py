@@ -1,0 +1,324 @@
+"""The guard of a port: a time-domain passivity observer and controller, in impedance or in admittance causality.
+
+The observer (PO) sums the energy that the hand has given to the display through the port since the activation. In tick
+k the wrench is held, and the displacement is measured, so the sum is exact (RYU 2004, which has positions for v T):
+
+    E(k+1) = E(k) + F(k) . dx(k),   dx(k) = x(k+1) - x(k), rotations as vectors
+
+F is the wrench of the hand on the display: minus the rendered wrench f of an impedance device, and what the force
+sensor of an admittance device tells. Translation and rotation are apart. A display is passive as long as E >= -allowed
+(HANNAFORD and RYU 2002).
+
+The controller (PC) changes the command of the tick to come as little as is necessary for that:
+
+- *Impedance causality*. Without a rendered wrench the tick would bring the displacement d, and the compliance c of a
+  tick adds c f: for a free mass m, d = T v + T^2 F/m and c = T^2/m. The work on the hand is then known beforehand,
+
+      W(f) = f . (d + c f) = c (|f - f0|^2 - |f0|^2),   f0 = -d/(2 c)
+
+  so the wrenches with W <= E are a ball about f0, which is the wrench of a damper m/(2T): the one that takes most. A
+  command outside of the ball is replaced by the nearest wrench in it. Where c is not known (0) the ball is the
+  half-space f . d <= E, whose nearest wrench is the command with a damper along d; d = T v is then an estimate, and E
+  may fall below -allowed by |f| |a| T^2 in a tick, with a the acceleration of that tick.
+- *Admittance causality*. A commanded displacement dx has the work W = -F . dx on the hand. With W > E a part along F
+  is added, the nearest displacement with W = E.
+
+A command with W <= E is not touched: its bits stay. Energy that is missing (E < 0: a limit of the device has cut what
+the controller added, or the displacement was not as predicted) is recovered in the ticks to come by at most the largest
+damping, or the largest mobility, and not below a floor of speed or of wrench, where no motion or wrench could take it.
+A change takes away at most the part of a command that gives energy, and adds at most that damper. So no quotient grows
+as the speed, or the wrench, goes to zero; the damping E/(v^2 T) of HANNAFORD does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.messages import FORCE
+from haptic_sim.parameters import NotNegativePair, Parameters, PositivePair, quantity
+from haptic_sim.records import allocate, array, record, shared
+from haptic_sim.spatial import rotation_difference
+
+ROUNDING = 5e-10  # [J] below zero that is no missing energy: sums of works are rounded
+TINY = 1e-200  # squares below are rounded so much that nothing is divided by them
+
+
+class GuardParameters(Parameters):
+    """The guard of the device's port, which keeps the display passive; pairs are of translation and rotation."""
+
+    type: Literal["none", "passivity"] | None = quantity(
+        None,
+        description="none: energy is observed only; passivity: a command that would give the hand more energy than it "
+        "has given is changed (time-domain passivity control); null: passivity in realtime, none in lockstep and "
+        "offline",
+    )
+    allowed_energy: NotNegativePair = quantity(
+        (0.0, 0.0), unit="J", description="Energy that the display may give to the hand beyond what it has received"
+    )
+    speed_floor: PositivePair = quantity(
+        (1e-4, 1e-3), unit="m/s, rad/s", description="Speed below which no damping recovers missing energy"
+    )
+    wrench_floor: PositivePair = quantity(
+        (1e-2, 1e-4),
+        unit="N, N m",
+        description="Force, and torque, of the hand below which no motion recovers missing energy (admittance devices)",
+    )
+    largest_damping: PositivePair | None = quantity(
+        None,
+        unit="N s/m, N m s/rad",
+        description="Largest damping that recovers missing energy; null: m/(2T) of a device with the known inertia m, "
+        "which takes most from it; none where the inertia is not known",
+    )
+    largest_mobility: PositivePair | None = quantity(
+        None,
+        unit="m/(N s), rad/(N m s)",
+        description="Largest velocity for the hand's wrench that recovers missing energy (admittance devices); null: "
+        "T/M of a device with the known inertia M",
+    )
+
+    def acts(self, realtime: bool) -> bool:
+        """Whether it changes commands, in realtime or in another mode."""
+        return self.type == "passivity" or (self.type is None and realtime)
+
+
+@record
+class Port(NamedTuple):
+    """A port and its observer, for kernels; pairs are of translation and rotation."""
+
+    acts: np.ndarray = shared("whether the controller changes commands", 1, dtype=np.int64)
+    mode: np.ndarray = shared("FORCE: impedance causality, MOTION: admittance causality", 1, dtype=np.int64)
+    allowed: np.ndarray = shared("energy that may be given beyond what was received", 2, unit="J")
+    floor: np.ndarray = shared("speed, or wrench, below which nothing is recovered", 2, unit="m/s, rad/s or N, N m")
+    largest: np.ndarray = shared(
+        "largest damping, or mobility, that recovers energy", 2, unit="N s/m, N m s/rad or the inverse"
+    )
+    energy: np.ndarray = array("energy received from the hand since the activation", 2, unit="J")
+    dissipated: np.ndarray = array("energy that the controller has kept from the hand", 2, unit="J")
+    acted: np.ndarray = array("ticks in which it has changed the command", 2, dtype=np.int64)
+    observed: np.ndarray = array("number of observations", 1, dtype=np.int64)
+    pose: np.ndarray = array("measured pose: position, quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = array("measured twist", 6, unit="m/s, rad/s")
+    operator: np.ndarray = array("wrench of the operator as the device knows it", 6, unit="N, N m")
+    free: np.ndarray = array("displacement of the tick to come without a rendered wrench, or as commanded", 6, unit="m")
+    compliance: np.ndarray = array("displacement by a rendered wrench in a tick; 0: not known", 6, unit="m/N, rad/N m")
+    turned: np.ndarray = array("rotation over the last tick", 3, unit="rad")
+
+    @classmethod
+    def of(
+        cls,
+        parameters: GuardParameters,
+        mode: int,
+        period: float,
+        inertia: tuple[float, float] | None,
+        *,
+        acts: bool,
+    ) -> Port:
+        """The port of a device.
+
+        Args:
+            parameters: of its guard.
+            mode: FORCE (impedance causality) or MOTION (admittance causality).
+            period: T [s].
+            inertia: mass [kg] and inertia [kg m^2] that the device is known to have, None if it is not.
+            acts: whether the controller changes commands; see `GuardParameters.acts`.
+        """
+        given = parameters.largest_damping if mode == FORCE else parameters.largest_mobility
+        if given is None and inertia is not None:
+            given = (
+                (inertia[0] / (2.0 * period), inertia[1] / (2.0 * period))
+                if mode == FORCE
+                else (period / inertia[0], period / inertia[1])
+            )
+        return allocate(
+            cls,
+            acts=np.array([acts], np.int64),
+            mode=np.array([mode], np.int64),
+            allowed=np.array(parameters.allowed_energy),
+            floor=np.array(parameters.speed_floor if mode == FORCE else parameters.wrench_floor),
+            largest=np.array(given or (0.0, 0.0)),
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def reset_port(port):
+    """Begin again from zero energy: at an activation, and at a switch between force and motion."""
+    port.observed[0] = 0
+    for part in range(2):
+        port.energy[part] = port.dissipated[part] = 0.0
+        port.acted[part] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def observe_port(port, pose, twist, operator, rendered):
+    """Add the work of the last tick to the port's energy, and keep what was measured at its end.
+
+    Args:
+        port: a Port.
+        pose, twist: of the hand point as measured (7,), (6,) [m, quat_xyzw; m/s, rad/s].
+        operator: wrench of the operator as the device knows it, now (6,) [N, N m].
+        rendered: wrench that the device has held in the last tick (6,) [N, N m].
+    """
+    if port.observed[0]:
+        rotation_difference(pose[3:], port.pose[3:], port.turned)
+        for i in range(3):
+            if port.mode[0] == FORCE:
+                port.energy[0] -= rendered[i] * (pose[i] - port.pose[i])
+                port.energy[1] -= rendered[3 + i] * port.turned[i]
+            else:
+                port.energy[0] += port.operator[i] * (pose[i] - port.pose[i])
+                port.energy[1] += port.operator[3 + i] * port.turned[i]
+    port.observed[0] += 1
+    port.pose[:] = pose
+    port.twist[:] = twist
+    port.operator[:] = operator
+
+
+@numba.njit(cache=True, nogil=True)
+def guard_wrench(port, wrench, period):
+    """Change the wrench to be rendered in the tick to come so that the port stays passive, if it would not.
+
+    `port.free` and `port.compliance` are those of the tick.
+
+    Args:
+        port: a Port of impedance causality.
+        wrench: (6,) [N, N m], changed in place.
+        period: T [s].
+
+    Returns:
+        Whether it was changed.
+    """
+    changed = False
+    for part in range(2):
+        kept = passive_wrench(
+            wrench,
+            3 * part,
+            port.free,
+            port.compliance,
+            port.energy[part] + port.allowed[part] + ROUNDING,
+            port.largest[part],
+            port.floor[part],
+            period,
+        )
+        if kept > 0.0:
+            changed = True
+            port.dissipated[part] += kept
+            port.acted[part] += 1
+    return changed
+
+
+@numba.njit(cache=True, nogil=True)
+def guard_motion(port, displacement, period):
+    """Change the displacement (6,) [m, rad] commanded for the tick to come so that the port stays passive.
+
+    Args:
+        port: a Port of admittance causality.
+        displacement: changed in place.
+        period: T [s].
+
+    Returns:
+        Whether it was changed.
+    """
+    changed = False
+    for part in range(2):
+        kept = passive_motion(
+            displacement,
+            3 * part,
+            port.operator,
+            port.energy[part] + port.allowed[part] + ROUNDING,
+            port.largest[part],
+            port.floor[part],
+            period,
+        )
+        if kept > 0.0:
+            changed = True
+            port.dissipated[part] += kept
+            port.acted[part] += 1
+    return changed
+
+
+@numba.njit(cache=True, nogil=True)
+def passive_wrench(wrench, first, free, compliance, available, damping, floor, period):
+    """Change three components of a wrench as little as necessary for a work of at most `available` over a tick.
+
+    Args:
+        wrench: (6,) [N, N m], changed in place from the component `first` on (0 or 3).
+        free: displacement of the tick without it, 0 in directions that cannot move (6,) [m, rad].
+        compliance: displacement by the wrench, the same in all directions that can move and 0 in the others; 0 in all
+            three where it is not known (6,) [m/N, rad/(N m)].
+        available: work that the tick may do; negative: what it has to take back [J].
+        damping: that takes it back at most [N s/m, N m s/rad].
+        floor: speed below which nothing is taken back [m/s, rad/s].
+        period: T [s].
+
+    Returns:
+        The work that the change has kept back [J]; 0 if the wrench was left as it is, to the bit.
+    """
+    c, work, squared = 0.0, 0.0, 0.0
+    for i in range(first, first + 3):
+        c = max(c, compliance[i])
+        work += wrench[i] * (free[i] + compliance[i] * wrench[i])
+        squared += free[i] * free[i]
+    if work <= available:
+        return 0.0
+    level = available
+    if level < 0.0:
+        takes = 0.0
+        if math.sqrt(squared) > floor * period:
+            b = min(damping, 0.5 * period / c) if c > 0.0 else damping  # a stronger damper would take less
+            takes = b * (1.0 - b * c / period) * squared / period
+        level = max(level, -takes)
+        if work <= level:
+            return 0.0
+    if c == 0.0:
+        if squared < TINY:
+            return 0.0
+        for i in range(first, first + 3):
+            wrench[i] -= (work - level) / squared * free[i]
+        return work - level
+    beside = 0.0  # |f - f0|^2
+    for i in range(first, first + 3):
+        if compliance[i] > 0.0:
+            beside += (wrench[i] + 0.5 / c * free[i]) ** 2
+    if beside < TINY:
+        return 0.0
+    part = math.sqrt(max(0.0, level / c + squared / (4.0 * c * c)) / beside)
+    for i in range(first, first + 3):
+        if compliance[i] > 0.0:
+            centre = -0.5 / c * free[i]
+            wrench[i] = centre + part * (wrench[i] - centre)
+    return work - level
+
+
+@numba.njit(cache=True, nogil=True)
+def passive_motion(displacement, first, wrench, available, mobility, floor, period):
+    """Change three components of a displacement as little as necessary for a work of at most `available` on the hand.
+
+    Args:
+        displacement: commanded for a tick (6,) [m, rad], changed in place from the component `first` on (0 or 3).
+        wrench: of the hand on the display over the tick (6,) [N, N m].
+        available: work that the display may do on the hand; negative: what it has to take back [J].
+        mobility: velocity for a wrench that takes it back at most [m/(N s), rad/(N m s)].
+        floor: wrench below which nothing is taken back [N, N m].
+        period: T [s].
+
+    Returns:
+        The work that the change has kept back [J]; 0 if the displacement was left as it is, to the bit.
+    """
+    work, squared = 0.0, 0.0
+    for i in range(first, first + 3):
+        work -= wrench[i] * displacement[i]
+        squared += wrench[i] * wrench[i]
+    if work <= available:
+        return 0.0
+    level = available
+    if level < 0.0:
+        level = max(level, -mobility * squared * period) if math.sqrt(squared) > floor else 0.0
+    if work <= level or squared < TINY:
+        return 0.0
+    for i in range(first, first + 3):
+        displacement[i] += (work - level) / squared * wrench[i]
+    return work - level
