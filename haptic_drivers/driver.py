@@ -18,8 +18,9 @@ from haptic_drivers.bound import (
     bound_wrench,
     soft_start_quantity,
 )
+from haptic_drivers.encoder import Encoder, EncoderParameters
 from haptic_drivers.inertial import ORIGIN, InertialDevice
-from haptic_drivers.noise import SensorNoise, SensorParameters
+from haptic_drivers.noise import SensorNoise
 from haptic_drivers.operators import AnyOperatorParameters, Operator, build_operator
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
@@ -48,7 +49,7 @@ def _two_or_three(values: tuple[float, ...]) -> tuple[float, ...]:
 Offset = Annotated[tuple[float, ...], AfterValidator(_two_or_three)]
 
 
-class InertialParameters(DeviceLimits, SensorParameters):
+class InertialParameters(DeviceLimits, EncoderParameters):
     """A simulated impedance device with purely inertial dynamics, kinematically equal to the tool."""
 
     type: Literal["inertial"] = "inertial"
@@ -80,6 +81,12 @@ class InertialParameters(DeviceLimits, SensorParameters):
         "all axes",
         gt=0.0,
         le=1e3,
+    )
+    damping: NotNegativePair | None = quantity(
+        None,
+        unit="N s/m, N m s/rad",
+        description="Viscous damping of the device in translation and in rotation, with which its motion is integrated "
+        "exactly; null: an ideal device, which is integrated as the tool is",
     )
     offset: Offset = quantity(
         (0.0, 0.0), unit="m", description="Offset from the tool's hand point to that of the device at the start"
@@ -179,7 +186,7 @@ class Driver:
         watchdog: age beyond which a command is not followed [s].
         soft_start: time over which what is rendered grows from zero after an activation [s]; None: SOFT_START, but none
             at the start of a trial.
-        noise: of its sensors; None: what they tell is true.
+        noise: of its sensors; encoder: of its position; None: what they tell is true.
 
     Attributes:
         saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
@@ -195,8 +202,9 @@ class Driver:
         watchdog: float = 0.02,
         soft_start: float | None = None,
         noise: SensorNoise | None = None,
+        encoder: Encoder | None = None,
     ):
-        self._noise = noise
+        self._noise, self._encoder = noise, encoder
         self._device, self._operator = device, operator
         self._rate, self._period = rate, 1.0 / rate
         self._wrench = np.zeros(6)
@@ -214,6 +222,8 @@ class Driver:
             time = SOFT_START if tick > 0 else 0.0
         self._first, self._ramp = tick, time * self._rate
         self._command_tick = -1
+        if self._encoder is not None:
+            self._encoder.forget()
         self._device.rendered[:] = self._device.bound.before[:] = 0.0
 
     def rehearse(self) -> None:
@@ -237,6 +247,8 @@ class Driver:
         state.rendered_wrench[:] = device.rendered
         if self._noise is not None:
             self._noise.add(tick, state)
+        if self._encoder is not None:
+            self._encoder.read(state)
         state.command_tick = self._command_tick
 
     def actuate(self, command: DeviceCommand) -> None:
@@ -291,7 +303,18 @@ def build_driver(
     wrench = device.noise if isinstance(device, InertialParameters) else (0.0, 0.0)
     noisy = any((*device.pose_noise, *device.twist_noise, *wrench))
     noise = SensorNoise(device, wrench, seed, hand.planar) if noisy else None
-    return Driver(simulated, build_operator(operator, table, seed), rate, device.watchdog, device.soft_start, noise)
+    encoder = None
+    if isinstance(device, InertialParameters) and (any(device.resolution) or device.differentiates):
+        encoder = Encoder(device, simulated.pose, rate)
+    return Driver(
+        simulated,
+        build_operator(operator, table, seed),
+        rate,
+        device.watchdog,
+        device.soft_start,
+        noise,
+        encoder,
+    )
 
 
 def _inertial(device: InertialParameters, tool: AnyToolParameters, hand: HandParameters, seed: int) -> ForceDevice:
@@ -301,7 +324,7 @@ def _inertial(device: InertialParameters, tool: AnyToolParameters, hand: HandPar
     pose = displaced(np.array(hand.pose), device.jitter, seed, hand.planar).tolist()
     for i, offset in enumerate(device.offset):
         pose[i] += offset
-    body = InertialDevice(mass, inertia, pose, planar=hand.planar)
+    body = InertialDevice(mass, inertia, pose, planar=hand.planar, damping=device.damping)
     return ForceDevice(body, device.limit(), Bound.of(device.bound))
 
 

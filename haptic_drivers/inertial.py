@@ -2,10 +2,20 @@
 
 Its hand point has the same inertia in all directions, M_d = diag(m, m, m, I, I, I), so that C_d v = 0 in (5.20). The
 local controller of the device is not modelled: the commanded wrench is rendered exactly.
+
+Without a damping the device is ideal and integrated by semi-implicit Euler, as the tool is. With a damping b, of which
+0 is one too, it is the device of the passivity analysis (BROWN, figure 2): m dv/dt = F - b v is integrated exactly
+under a wrench F that is held over the tick. With z = b T/m
+
+    v' = exp(-z) v + T/m p F,   dx = T p v + T^2/m r F,   p = (1 - exp(-z))/z,   r = (1 - p)/z
+
+The rotation is exact about one axis, and so in the plane. In space the device turns by the integral of its angular
+velocity, which leaves out what rotations about different axes within a tick do to each other, of the order of T^3.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numba
@@ -23,19 +33,50 @@ class InertialDevice:
         mass: [kg]; inertia: about every axis through the hand point [kg m^2].
         pose: at the start (7,); the device is at rest.
         planar: moves in x and y and turns about z only; otherwise in all six directions.
+        damping: viscous, of translation and of rotation [N s/m, N m s/rad]; None: an ideal device.
 
     Attributes:
         pose: of the hand point, position and quaternion x y z w (7,); twist: [m/s, rad/s] (6,); in world axes.
     """
 
-    def __init__(self, mass: float, inertia: float, pose: Sequence[float] = ORIGIN, *, planar: bool = True):
+    def __init__(
+        self,
+        mass: float,
+        inertia: float,
+        pose: Sequence[float] = ORIGIN,
+        *,
+        planar: bool = True,
+        damping: tuple[float, float] | None = None,
+    ):
         self._axes = np.array((0, 1, 5) if planar else range(6), np.int64)
+        self._pairs = (mass, inertia), damping
         self._inertia = np.array([*(3 * [mass]), *(3 * [inertia])])
+        self._motion, self._period = np.zeros((4, 6)), math.nan  # under held wrenches, see `held_motion`
         self.pose, self.twist = np.array(pose, float), np.zeros(6)
 
     def step(self, operator: np.ndarray, rendered: np.ndarray, period: float) -> None:
-        """Advance by `period` [s] under two wrenches (6,) [N, N m], by semi-implicit Euler."""
-        _step(self._axes, self._inertia, operator, rendered, period, self.pose, self.twist)
+        """Advance by `period` [s] under two wrenches (6,) [N, N m] that are held."""
+        inertias, damping = self._pairs
+        if damping is None:
+            _step(self._axes, self._inertia, operator, rendered, period, self.pose, self.twist)
+            return
+        if period != self._period:
+            pairs = [held_motion(m, b, period) for m, b in zip(inertias, damping, strict=True)]
+            self._motion[:], self._period = np.repeat(np.array(pairs).T, 3, axis=1), period
+        _step_exactly(self._axes, self._motion, operator, rendered, period, self.pose, self.twist)
+
+
+def held_motion(mass: float, damping: float, period: float) -> tuple[float, float, float, float]:
+    """How a mass [kg] with a viscous damping [N s/m] moves over `period` [s] under a held force; exact.
+
+    Returns:
+        (a, b, c, d) of v' = a v + b F and dx = c v + d F [1, s/kg, s, s^2/kg].
+    """
+    z = damping * period / mass
+    p = -math.expm1(-z) / z if z > 0.0 else 1.0
+    # the series where the difference 1 - p would lose digits: it converges as z^n / (n + 2)!
+    r = (1.0 - p) / z if z > 0.1 else sum((-z) ** n / math.factorial(n + 2) for n in range(10))
+    return math.exp(-z), period / mass * p, period * p, period**2 / mass * r
 
 
 @numba.njit(cache=True, nogil=True)
@@ -43,3 +84,13 @@ def _step(axes, inertia, operator, rendered, period, pose, twist):
     for axis in axes:
         twist[axis] += period * ((operator[axis] + rendered[axis]) / inertia[axis])
     advance_pose(twist, period, pose)
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_exactly(axes, motion, operator, rendered, period, pose, twist):
+    mean = np.zeros(6)
+    for axis in axes:
+        wrench = operator[axis] + rendered[axis]
+        mean[axis] = (motion[2, axis] * twist[axis] + motion[3, axis] * wrench) / period
+        twist[axis] = motion[0, axis] * twist[axis] + motion[1, axis] * wrench
+    advance_pose(mean, period, pose)

@@ -121,7 +121,8 @@ def test_tuned_gains_are_passive(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (("corner_peg",), "corner_peg: its device has no damping of its own; give --device-damping"),
+        (("corner_peg",), "corner_peg: device.damping = null states none; give --device-damping"),
+        (("rolling_disk",), "rolling_disk: device.type = none has no damping of its own; give --device-damping"),
         (("--device-damping", "3"), "--rate: missing (Servo rate, 1/T)"),
         (("--device-damping", "0", "--rate", "1"), "--device-damping = 0 N s/m: must be > 0 N s/m"),
         (
@@ -136,6 +137,18 @@ def test_a_device_that_cannot_be_tuned(
 ) -> None:
     assert call("passivity", "tune", *arguments) == 2
     assert capsys.readouterr().err == f"haptics: {said}\n"
+
+
+def test_the_device_of_an_experiment_is_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "damped.yaml"
+    text = (Path(__file__).resolve().parents[1] / "config/experiments/static_wall.yaml").read_text()
+    path.write_text(text.replace("device:\n", "device:\n  damping: [2.5, 0.01]\n"))
+    found = fields(capsys, "passivity", "tune", str(path))
+    assert found["largest_damping"] == 2.5 and found["largest_stiffness"] == 2 * 2.5 * 512.0
+    assert fields(capsys, "passivity", "tune", str(path), "--device-damping", "1")["largest_damping"] == 1.0
+    path.write_text(text.replace("device:\n", "device:\n  damping: [0, 0.01]\n"))
+    assert call("passivity", "tune", str(path)) == 2
+    assert "device.damping[0] = 0 N s/m: nothing is passive without damping" in capsys.readouterr().err
 
 
 def test_options_that_are_missing_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -322,8 +322,12 @@ def _add_passivity(commands: Any) -> None:
     kind.set_defaults(command="haptic_bench.commands.passivity:coupling")
 
     kind = kinds.add_parser("tune", help="the stiffest coupling that a device renders passively (BROWN 4)")
-    kind.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="experiment whose rate is taken")
-    kind.add_argument("--device-damping", metavar="b", help="viscous damping of the device itself [N s/m]")
+    kind.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="experiment whose device and rate are taken")
+    kind.add_argument(
+        "--device-damping",
+        metavar="b",
+        help="viscous damping of the device itself [N s/m]; default: that of the experiment's device",
+    )
     kind.add_argument("--rate", metavar="HZ", help="servo rate [Hz]; default: that of the experiment")
     kind.add_argument("--mass", metavar="m", help="lightest mass that is simulated [kg]; default: virtual walls only")
     kind.add_argument("--beta", metavar="BETA", help="damping relative to the stiffness, B/(K T)")

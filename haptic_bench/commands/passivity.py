@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from haptic_bench import experiment
 from haptic_bench.analysis import passivity_figures
 from haptic_bench.commands.command_line import DONE
+from haptic_bench.experiment import Experiment
 from haptic_bench.trials import trial
 from haptic_control.passivity import tuning
 from haptic_control.passivity.conditions import required_damping, required_damping_of_coupling
@@ -31,6 +32,7 @@ from haptic_control.passivity.coupling import (
 from haptic_control.passivity.directions import analyse_directions
 from haptic_control.passivity.transfer import TransferFunction, feedback, from_delays, is_stable, poles
 from haptic_control.passivity.tuning import TuningParameters
+from haptic_drivers.driver import InertialParameters
 from haptic_sim import inputs
 from haptic_sim.inputs import shown
 from haptic_sim.parameters import ParameterError, Parameters, explain
@@ -194,10 +196,8 @@ def _numbers(name: str, values: list[Any]) -> list[float]:
 
 def tune(options: argparse.Namespace) -> int:
     """`haptics passivity tune`."""
-    if options.experiment is not None and options.rate is None:
-        options.rate = str(experiment.load(options.experiment)[0].experiment.rate)
-    if options.experiment is not None and options.device_damping is None:
-        raise ParameterError([f"{options.experiment}: its device has no damping of its own; give --device-damping"])
+    if options.experiment is not None:
+        _take_from(experiment.load(options.experiment)[0].experiment, options)
     given = _read(TuningParameters, options)
     found = tuning.tune(given)
     if found.gains is None:
@@ -225,6 +225,28 @@ def tune(options: argparse.Namespace) -> int:
         )
     print(f"--stiffness {found.gains.stiffness:.5g} --damping {found.gains.damping:.5g}")
     return DONE
+
+
+def _take_from(source: Experiment, options: argparse.Namespace) -> None:
+    """Fill in the rate and the damping of a device, where they were not given, from an experiment.
+
+    Raises:
+        ParameterError: its device has no damping.
+    """
+    if options.rate is None:
+        options.rate = str(source.rate)
+    if options.device_damping is not None:
+        return
+    if not isinstance(source.device, InertialParameters):
+        found = f"device.type = {source.device.type} has no damping of its own"
+    elif source.device.damping is None:
+        found = "device.damping = null states none"
+    elif source.device.damping[0] == 0.0:
+        found = "device.damping[0] = 0 N s/m: nothing is passive without damping"
+    else:
+        options.device_damping = str(source.device.damping[0])
+        return
+    raise ParameterError([f"{options.experiment}: {found}; give --device-damping"])
 
 
 def _print(fields: Mapping[str, Any], units: Mapping[str, str]) -> None:
