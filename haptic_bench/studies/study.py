@@ -15,6 +15,7 @@ from haptic_bench.running.offline import Sink, simulate
 from haptic_bench.studies.common import tracking
 from haptic_sim.contact.response import Method
 from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.messages import MessageError
 from haptic_sim.parameters import ParameterError, Parameters
 
 Scene = TypeVar("Scene", bound=Parameters)
@@ -76,14 +77,15 @@ class Study:
         return self.attempt(trial)[0]
 
     def attempt(self, trial: Trial) -> tuple[Samples, str]:
-        """The samples as of `run_unrecorded`, and the message of `UnstableError`, empty if the run was stable.
+        """The samples as of `run_unrecorded`, and why the run is unstable, empty if it is stable.
 
-        So a variant that is unstable ends its comparison early, as a trial that is cut short would, and no other.
+        So a variant that is unstable ends its comparison early, as a trial that is cut short would, and no other. A
+        local model that gets what is not finite says so by `MessageError`.
         """
         store, reason = MessageStore(), ""
         try:
             self.simulate(trial, store)
-        except UnstableError as error:
+        except (UnstableError, MessageError) as error:
             reason = str(error)
         return self.samples(trial, store.messages), reason
 
