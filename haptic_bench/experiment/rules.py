@@ -9,6 +9,7 @@ from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresPa
 from haptic_sim.tool.tool_side import (
     is_constrained,
 )
+from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.scenes import (
     tools_of,
 )
@@ -46,6 +47,12 @@ def broken_rules(experiment: Experiment) -> list[str]:
         problems += _admittance_rules(experiment)
     problems += _constraint_rules(experiment)
     problems += _engine_rules(experiment)
+    if environment.integrator != SEMI_IMPLICIT and (experiment.asynchronous or is_constrained(experiment)):
+        what = "a local model" if experiment.asynchronous else "exact constraints"
+        problems.append(
+            f"environment.integrator = {environment.integrator}: is for a tool in a synchronous world, and this one has "
+            f"{what}; leave it out"
+        )
     if not experiment.asynchronous:
         for key in ("rate", "delay"):
             value = getattr(environment, key)

@@ -20,7 +20,7 @@ from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.messages import ToolCommand, ToolState, WorldState, tick_time
 from haptic_sim.parameters import ParameterError, Parameters, quantity
-from haptic_sim.tool.virtual_tool import VirtualTool
+from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT, VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
 from haptic_sim.worlds.building import World
 
@@ -34,6 +34,14 @@ class EnvironmentParameters(Parameters):
         "through a local model",
     )
     method: Method = quantity("impulse_augmented", description="Method that computes contact forces and impulses")
+    integrator: int = quantity(
+        SEMI_IMPLICIT,
+        description="How a tool's position follows from its velocity v, which is integrated explicitly: by the method of "
+        "BROWN Table 1. 1: by v before the step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool "
+        "whose contacts are penalties, and its twist is then that with which it moved",
+        ge=1,
+        le=3,
+    )
     rate: float | None = quantity(
         None,
         unit="Hz",
@@ -117,6 +125,7 @@ class Environment:
         rendering: what is done about impulses beyond `wrench_limit`.
         wrench_limit: of the device [N, N m], (6,); none if left out.
         rate: steps a second [Hz].
+        integrator: of the tool's position, see `EnvironmentParameters`.
 
     Raises:
         ParameterError: the method cannot do what the parameters ask for.
@@ -130,11 +139,12 @@ class Environment:
         rendering: Rendering = "full",
         wrench_limit: np.ndarray | None = None,
         rate: float = 1000.0,
+        integrator: int = SEMI_IMPLICIT,
     ):
         contact = ContactParameters() if contact is None else contact
         wrench_limit = UNLIMITED.limit() if wrench_limit is None else wrench_limit
         self._world, self._rate = world, rate
-        self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate)
+        self._tool = VirtualTool(world, contact, method, rendering, wrench_limit, rate, integrator=integrator)
         self._detector = detector(world, contact)
         self._detected = False
         self._command = ToolCommand()

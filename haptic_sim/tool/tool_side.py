@@ -192,7 +192,8 @@ def build_environment(
     world: World, contact: ContactParameters, environment: EnvironmentParameters, device: DeviceLimits, rate: float
 ) -> Environment:
     """A synchronous environment at the servo rate [Hz]."""
-    return Environment(world, contact, environment.method, device.rendering, device.limit(), rate)
+    method, integrator = environment.method, environment.integrator
+    return Environment(world, contact, method, device.rendering, device.limit(), rate, integrator)
 
 
 def build_local_model(world: World, sections: LocalSections, device: DeviceLimits, rate: float) -> LocalModel:

@@ -21,9 +21,13 @@ from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
 from haptic_sim.messages import FREE, LocalGeometry, ToolCommand, ToolState, stamp_next
 from haptic_sim.packed import Packed, bind
+from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.building import World
+
+SEMI_IMPLICIT = 2
+"""The integrator of all tools but those of BROWN's other two methods: the new velocity moves the tool."""
 
 
 @record
@@ -40,6 +44,7 @@ class ToolArrays(NamedTuple):
     q: np.ndarray = shared("configuration", "nq")
     rate: float = value("steps a second", unit="Hz")
     period: float = value("of a step", unit="s")
+    last_step: np.ndarray = shared("tangent vector of the step before, by the new velocity", "nv", unit="m, rad")
 
 
 @record
@@ -63,6 +68,7 @@ class VirtualTool:
         rate: float,
         surveyed: bool = False,
         planes: int = 0,
+        integrator: int = SEMI_IMPLICIT,
     ):
         self.body = world.bodies(1.0 / rate, surveyed=surveyed, planes=planes)
         self.hand = Hand(
@@ -78,6 +84,16 @@ class VirtualTool:
         self.rows = ContactRows(limits=2 * limited, halves=halves)
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
         self._rigid = method in RIGID
+        self._integrator = integrator
+        if integrator != SEMI_IMPLICIT and not (self.body.single and method == "penalty"):
+            what = f"environment.method = {method}" if self.body.single else "this one is not"
+            raise ParameterError(
+                [
+                    f"environment.integrator = {integrator}: is for one free rigid tool whose contacts are penalties, and "
+                    f"{what}; set environment.integrator={SEMI_IMPLICIT}"
+                    + (" or environment.method=penalty" if self.body.single else "")
+                ]
+            )
         limits = allocate(LimitArrays, joints=self.body.arrays.joints, rows=self.rows.arrays, v=self.body.v)
         self._limits = Packed(limits) if limited else None
         self._halves = Packed(self.rows.arrays) if halves else None
@@ -103,6 +119,7 @@ class VirtualTool:
                 q=body.q,
                 rate=rate,
                 period=self.period,
+                last_step=body.v / rate,
             )
         )
         self._watch = self.energy.watch.data  # as a memoryview: reading it takes less than an element of an array
@@ -213,18 +230,21 @@ class VirtualTool:
         self._both = Packed(allocate(StepArrays, tool=self._packed, response=response))
         self._material = contact.parameters
         if self.body.single:
-            self._step = bind(build_step(contact.step_kernel), self._both, command.packed, state.packed, 0, 0)
+            self._step = bind(
+                build_step(contact.step_kernel, self._integrator), self._both, command.packed, state.packed, 0, 0
+            )
         else:
             self._begin = bind(contact.step_kernel, response, 0, command.wrench, self.period)
             self._end = bind(_end_step, self._packed, command.packed, state.packed, 0)
 
 
 @cache
-def build_step(respond: Any) -> Any:
+def build_step(respond: Any, integrator: int = SEMI_IMPLICIT) -> Any:
     """The kernel of a step of a single body, in which the kernel `respond` finds how contacts let it move.
 
     Args:
         respond: `ContactResponse.step_kernel`.
+        integrator: of the position, the method of BROWN Table 1.
 
     Returns:
         kernel of the packed `StepArrays`, command and state, the number of rows, and the tick of the geometry; it
@@ -239,7 +259,43 @@ def build_step(respond: Any) -> Any:
         follow_single(tool.body)
         return _end_step(a.tool, command, state, geometry_tick)
 
-    return step
+    if integrator == SEMI_IMPLICIT:
+        return step
+    part = {1: 0.0, 3: 0.5}[integrator]  # of the new velocity in the step
+
+    @numba.njit(cache=True, nogil=True)
+    def step_explicitly(packed, command, state, count, geometry_tick):
+        a = packed.arrays
+        tool = a.tool.arrays
+        respond(a.response, count, command.arrays.wrench, tool.period)
+        _blend_steps(part, tool.body, tool.last_step)
+        follow_single(tool.body)
+        listed = _end_step(a.tool, command, state, geometry_tick)
+        _fill_mean_twist(tool.body, tool.period, state)
+        return listed
+
+    return step_explicitly
+
+
+@numba.njit(cache=True, nogil=True)
+def _blend_steps(part, packed, last):
+    """Move by a `part` of the step with the new velocity and the rest of that with the old one, which was `last`."""
+    step = packed.arrays.step
+    for j in range(step.shape[0]):
+        new = step[j]
+        step[j] = part * new + (1.0 - part) * last[j]
+        last[j] = new
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_mean_twist(packed, period, state):
+    """Fill in the twist with which the tool has moved: a coupling's damper needs the difference of its positions."""
+    a = packed.arrays
+    for i in range(6):
+        s = 0.0
+        for j in range(a.step.shape[0]):
+            s += a.J_H[i, j] * a.step[j]
+        state.arrays.twist[i] = s / period
 
 
 @numba.njit(cache=True, nogil=True)
