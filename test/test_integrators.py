@@ -1,4 +1,4 @@
-"""Integrators of the tool's position (BROWN Table 1): difference equations, transfer functions, and where they apply."""
+"""Integrators of the tool's position (BROWN Table 1): difference equations, transfer functions, where they apply."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_trial_is_simulated_again(integrator: str) -> None:
         (
             "rolling_disk",
             (),
-            "integrator = 1: is for a tool in a synchronous world, and this one has exact constraints",
+            "integrator = 1: is for a tool in a synchronous world, and here are exact constraints",
         ),
         ("laparoscopic", ("environment.method=penalty",), "for one free rigid tool whose contacts are penalties, and"),
         ("corner_peg", ("environment.integrator=4",), "environment.integrator = 4: must be <= 3"),

@@ -48,9 +48,9 @@ def broken_rules(experiment: Experiment) -> list[str]:
     problems += _constraint_rules(experiment)
     problems += _engine_rules(experiment)
     if environment.integrator != SEMI_IMPLICIT and (experiment.asynchronous or is_constrained(experiment)):
-        what = "a local model" if experiment.asynchronous else "exact constraints"
+        what = "is a local model" if experiment.asynchronous else "are exact constraints"
         problems.append(
-            f"environment.integrator = {environment.integrator}: is for a tool in a synchronous world, and this one has "
+            f"environment.integrator = {environment.integrator}: is for a tool in a synchronous world, and here "
             f"{what}; leave it out"
         )
     if not experiment.asynchronous:

@@ -36,9 +36,9 @@ class EnvironmentParameters(Parameters):
     method: Method = quantity("impulse_augmented", description="Method that computes contact forces and impulses")
     integrator: int = quantity(
         SEMI_IMPLICIT,
-        description="How a tool's position follows from its velocity v, which is integrated explicitly: by the method of "
-        "BROWN Table 1. 1: by v before the step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool "
-        "whose contacts are penalties, and its twist is then that with which it moved",
+        description="How a tool's position follows from its velocity v, a method of BROWN Table 1. 1: by v before the "
+        "step; 2: by v after it; 3: by their mean. 1 and 3 are for one free rigid tool whose contacts are penalties, "
+        "and its twist is then that with which it moved",
         ge=1,
         le=3,
     )

@@ -89,8 +89,8 @@ class VirtualTool:
             what = f"environment.method = {method}" if self.body.single else "this one is not"
             raise ParameterError(
                 [
-                    f"environment.integrator = {integrator}: is for one free rigid tool whose contacts are penalties, and "
-                    f"{what}; set environment.integrator={SEMI_IMPLICIT}"
+                    f"environment.integrator = {integrator}: is for one free rigid tool whose contacts are penalties, "
+                    f"and {what}; set environment.integrator={SEMI_IMPLICIT}"
                     + (" or environment.method=penalty" if self.body.single else "")
                 ]
             )
