@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from haptic_sim.parameters import Gains, Parameters, quantity
+from haptic_control.parameters import ControllerParameters
+from haptic_sim.parameters import Gains, quantity
 
 
-class DirectParameters(Parameters):
+class DirectParameters(ControllerParameters):
     """Direct coupling, a `four_channel.Coupling` without gains."""
 
     type: Literal["direct"] = "direct"

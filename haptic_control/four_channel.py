@@ -23,13 +23,14 @@ from typing import Literal, Protocol
 import numba
 import numpy as np
 
+from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import CoupledInertias, diverges, largest_gains, settings, spring_loop, worst
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
-from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.parameters import Gains, quantity, six
 from haptic_sim.spatial import rotation_difference
 
 
-class FourChannelParameters(Parameters):
+class FourChannelParameters(ControllerParameters):
     """Gains of the four-channel controller."""
 
     type: Literal["four_channel"] = "four_channel"

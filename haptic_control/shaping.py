@@ -19,11 +19,12 @@ import numpy as np
 from pydantic import AfterValidator
 
 from haptic_control.four_channel import FourChannel, spring_problem
+from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import LIMIT, CoupledInertias, diverges, largest, rounded_down, settings, spring_loop
 from haptic_sim.hand.rendering import add_topology, hand_acceleration, shaping_wrench, total_wrench
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.parameters import Gains, quantity, six
 from haptic_sim.records import allocate, array, record, value
 
 _LENGTH = 1.0  # [m] in which the directions of a ToolState measure torques
@@ -38,7 +39,7 @@ def _pose(values: tuple[float, ...]) -> tuple[float, ...]:
 Pose = Annotated[tuple[float, float, float, float, float, float, float], AfterValidator(_pose)]
 
 
-class ShapingParameters(Parameters):
+class ShapingParameters(ControllerParameters):
     """Coordination, desired impedance and topology, and the device's own inertia."""
 
     type: Literal["impedance_shaping"] = "impedance_shaping"

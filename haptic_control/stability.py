@@ -65,6 +65,15 @@ class CoupledInertias(Parameters):
         description="Mass of the device, and its inertia about any axis through the hand point; null: not known, and "
         "the loop is not checked",
     )
+    damping: tuple[float, float] | None = quantity(
+        None,
+        unit="N s/m, N m s/rad",
+        description="Viscous damping of the device; null: not stated, and the passivity of the hand's port is not "
+        "checked",
+    )
+    contact: tuple[float, float] | None = quantity(
+        None, unit="N/m, N s/m", description="Stiffness and damping of penalty contacts; null: contacts are rigid"
+    )
     obeyed: tuple[float, float] = quantity(
         (1.0, 1.0),
         description="Part of a commanded acceleration that a device with an inner servo takes, in translation and in "

@@ -19,11 +19,12 @@ from __future__ import annotations
 from typing import Literal
 
 from haptic_control.four_channel import FourChannel
+from haptic_control.parameters import ControllerParameters
 from haptic_sim.messages import FREE, DeviceCommand, ToolState
-from haptic_sim.parameters import Gains, Parameters, quantity
+from haptic_sim.parameters import Gains, quantity
 
 
-class UnilateralParameters(Parameters):
+class UnilateralParameters(ControllerParameters):
     """Gains of the unilateral coupling."""
 
     type: Literal["unilateral_coupling"] = "unilateral_coupling"

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numba
 import numpy as np
 
+from haptic_sim.dynamics.held_motion import held_motion
 from haptic_sim.spatial import advance_pose
 
 ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -64,19 +65,6 @@ class InertialDevice:
             pairs = [held_motion(m, b, period) for m, b in zip(inertias, damping, strict=True)]
             self._motion[:], self._period = np.repeat(np.array(pairs).T, 3, axis=1), period
         _step_exactly(self._axes, self._motion, operator, rendered, period, self.pose, self.twist)
-
-
-def held_motion(mass: float, damping: float, period: float) -> tuple[float, float, float, float]:
-    """How a mass [kg] with a viscous damping [N s/m] moves over `period` [s] under a held force; exact.
-
-    Returns:
-        (a, b, c, d) of v' = a v + b F and dx = c v + d F [1, s/kg, s, s^2/kg].
-    """
-    z = damping * period / mass
-    p = -math.expm1(-z) / z if z > 0.0 else 1.0
-    # the series where the difference 1 - p would lose digits: it converges as z^n / (n + 2)!
-    r = (1.0 - p) / z if z > 0.1 else sum((-z) ** n / math.factorial(n + 2) for n in range(10))
-    return math.exp(-z), period / mass * p, period * p, period**2 / mass * r
 
 
 @numba.njit(cache=True, nogil=True)

@@ -451,4 +451,4 @@ def test_every_experiment_has_gains_to_spare() -> None:
         more = with_gains(controller, {key: tuple(getattr(controller, key)) for key in ("stiffness", "damping")}, 1.1)
         assert not stability_problem(more, coupled, trial.experiment.rate), name
         checked += 1
-    assert checked == 16
+    assert checked >= 17

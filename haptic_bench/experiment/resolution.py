@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from haptic_bench.experiment.model import Experiment
+from haptic_control.activation import passivity_problem
 from haptic_control.controllers import stability_problem
 from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
@@ -145,12 +146,19 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
 
 def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     """Inertias that the controller of an experiment couples, at the start."""
-    device, planar = experiment.device, start.planar
+    device, planar, contact = experiment.device, start.planar, experiment.contact
     mobility = hand_mobility(start, experiment.constraint, experiment.rate).ravel()
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
     if isinstance(device, InertialParameters) and device.mass is not None and device.inertia is not None:
-        return CoupledInertias(planar=planar, tool=tool, device=(device.mass, device.inertia))
+        soft = isinstance(start, World) and experiment.environment.method not in ("constraint", "hybrid")
+        return CoupledInertias(
+            planar=planar,
+            tool=tool,
+            device=(device.mass, device.inertia),
+            damping=device.damping,
+            contact=(contact.stiffness, contact.damping) if soft else None,
+        )
     if isinstance(device, AdmittanceDeviceParameters):
         inertia, obeyed, drag = device.follows(experiment.rate)
         felt = tuple(device.sensed_inertia(hand_pose(start)).ravel().tolist())
@@ -240,7 +248,8 @@ def check_controller(experiment: Experiment, start: Start) -> None:
     planar = [] if inertias.planar else _planar_gains(controller)
     if planar:
         controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
-    problem = stability_problem(controller, inertias, experiment.rate)
+    given = controller, inertias, experiment.rate
+    problem = stability_problem(*given) or passivity_problem(*given)
     if planar:
         keys = ", ".join(f"controller.{name} = {_listed(experiment.controller, name, ', ')}" for name in planar)
         settings = " ".join(f"controller.{name}={_listed(controller, name, ',')}" for name in planar)

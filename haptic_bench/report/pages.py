@@ -18,6 +18,7 @@ from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.studies import Analysis, Quantity, study_of
+from haptic_control.activation import passivity_fact
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.contact.response import DeviceLimits
@@ -170,7 +171,15 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
     ticks = f"{0 if samples is None else len(samples)} ticks recorded"
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
-    facts = [_method(experiment), *_rendering(experiment), *_scale(experiment), _seed(experiment), ticks]
+    passivity = passivity_fact(experiment.controller, run.trial.coupled_inertias, experiment.rate)
+    facts = [
+        _method(experiment),
+        *_rendering(experiment),
+        *_scale(experiment),
+        *filter(None, [passivity]),
+        _seed(experiment),
+        ticks,
+    ]
     timing = _mapping(summary.get("timing"))
     clock = None if measured is None else health.drawn(measured)
     parts = [

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
+from haptic_control.activation import passivity_problem
 from haptic_control.controllers import AnyControllerParameters, build_controller, stability_problem
 from haptic_control.stability import CoupledInertias
 from haptic_ros.process import run
@@ -29,9 +30,10 @@ class ControllerTrialParameters(TrialParameters):
     inertias: CoupledInertias = quantity(CoupledInertias(), description="What the controller couples, at the start")
 
     @model_validator(mode="after")
-    def _loop_is_stable(self) -> ControllerTrialParameters:
-        """Refuse gains, also changed ones, with which the sampled loop diverges."""
-        problem = stability_problem(self.controller, self.inertias, self.rate)
+    def _is_stable_and_passive(self) -> ControllerTrialParameters:
+        """Refuse gains, also changed ones, with which the sampled loop diverges or the device is active."""
+        given = self.controller, self.inertias, self.rate
+        problem = stability_problem(*given) or passivity_problem(*given)
         if problem:
             raise ValueError(f".{problem}")
         return self

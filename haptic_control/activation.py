@@ -1,0 +1,97 @@
+"""Whether the device of an experiment is passive at the hand with its controller, which is asked before it runs.
+
+Only a device that states its damping is analysed (see `haptic_control.passivity.port`): of an ideal one, integrated as
+the tool is, the analysis says nothing. The tool is free, in a penalty contact in every direction, or against a rigid
+wall.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from haptic_control.controllers import build_controller
+from haptic_control.parameters import ControllerParameters
+from haptic_control.passivity.port import Device, Port, World, analyse_port, connection_of
+from haptic_control.stability import CoupledInertias, largest, settings
+from haptic_sim.parameters import Parameters, six
+
+_LEAST = 1e-3  # of the gains: less is nothing that could be felt
+_WORLDS = {"free": "with a free tool", "contact": "with a tool in contact", "rigid": "with a tool against a rigid wall"}
+
+
+def port_of(parameters: ControllerParameters, inertias: CoupledInertias, rate: float) -> tuple[World, Port] | None:
+    """Whether a device is passive at the hand: the first of the worlds free, contact, rigid in which it is not.
+
+    Returns:
+        The world and what was found there; None if the device states no damping.
+    """
+    if inertias.device is None or inertias.damping is None:
+        return None
+    axes = inertias.axes
+    device = Device(inertias.per_axis(inertias.device), inertias.per_axis(inertias.damping))
+    forces = (axes < 3).astype(float)  # a contact pushes along a line
+    stiffness, damping = inertias.contact or (0.0, 0.0)
+    contact = forces * stiffness, forces * damping
+    worlds: tuple[World, ...] = ("free", "contact", "rigid") if inertias.contact else ("free", "rigid")
+    for world in worlds:
+        controller = build_controller(parameters, rate)  # type: ignore[arg-type]  # those of the union
+        connection = connection_of(controller, axes, world, inertias.tool)
+        port = analyse_port(connection, world, inertias.of_tool(), device, contact, 1.0 / rate)
+        if not port.passive:
+            break
+    return world, port
+
+
+def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
+    """Why a device is not passive at the hand with a controller, and which gains would do.
+
+    Returns:
+        A line that begins with keys; empty if it is passive, may be active, or states no damping.
+    """
+    if not isinstance(parameters, ControllerParameters) or parameters.allow_active:
+        return ""
+    found = port_of(parameters, inertias, rate)
+    if found is None or found[1].passive:
+        return ""
+    world, port = found
+    assert inertias.damping is not None and port.direction is not None
+    frequency = port.theta * rate / (2.0 * math.pi)
+    where = f"{inertias.describe(port.direction)}, {_WORLDS[world]}, at {frequency:.3g} Hz"
+    why = f"the device, with damping [{inertias.damping[0]:g}, {inertias.damping[1]:g}], is not passive {where}"
+    allowed = "or set controller.allow_active=true"
+    names = [name for name in ("stiffness", "damping") if name in type(parameters).model_fields]
+    given = [getattr(parameters, name) for name in names]
+
+    def with_part(part: float) -> ControllerParameters:
+        scaled: dict[str, Any] = {
+            name: tuple(part * value for value in gains) for name, gains in zip(names, given, strict=True)
+        }
+        return parameters.model_copy(update=scaled)
+
+    def active(part: float) -> bool:
+        analysed = port_of(with_part(part), inertias, rate)
+        return analysed is not None and not analysed[1].passive
+
+    part = largest(active) if names else 0.0
+    key = ", ".join(f"controller.{name}" for name in names) or f"controller.type = {parameters.type}"  # type: ignore[attr-defined]
+    if part < _LEAST:
+        return f"{key}: {why}; no smaller gains are passive: use a device with more damping, {allowed}"
+    smaller = [part * np.array(six(gains))[inertias.axes] for gains in given]
+    are, would = settings(names, given, smaller, inertias.axes)
+    return f"{are}: {why}; gains that are passive: {would}; lower them, {allowed}"
+
+
+def passivity_fact(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
+    """Text about the passivity of a device at the hand, for a report; empty where nothing is known of it."""
+    if not isinstance(parameters, ControllerParameters) or inertias.device is None:
+        return ""
+    found = port_of(parameters, inertias, rate)
+    if found is None:
+        return "passivity not analysed: the device states no damping"
+    world, port = found
+    if port.passive:
+        return "device passive at the hand (BROWN 8)"
+    return f"active {_WORLDS[world]} (controller.allow_active: {str(parameters.allow_active).lower()})"

@@ -1,0 +1,180 @@
+"""Passivity of a device at the hand: against BROWN, against simulated hands, and what an experiment is told of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from haptic_bench import experiment
+from haptic_control.activation import passivity_fact, passivity_problem, port_of
+from haptic_control.controllers import AnyControllerParameters, build_controller
+from haptic_control.direct import DirectParameters
+from haptic_control.four_channel import FourChannelParameters
+from haptic_control.parameters import ControllerParameters
+from haptic_control.passivity.coupling import CouplingParameters, analyse
+from haptic_control.passivity.directions import analyse_directions
+from haptic_control.passivity.port import Connection, Device, Port, World, analyse_port, connection_of
+from haptic_control.stability import CoupledInertias
+from haptic_control.unilateral import UnilateralParameters
+from haptic_drivers.inertial import InertialDevice
+from haptic_sim.messages import FREE, RESTING, DeviceCommand, DeviceState, ToolCommand, ToolSizes
+from haptic_sim.parameters import ParameterError
+
+RATE, T = 512.0, 1.0 / 512.0
+PLANE = np.array([0, 1, 5])
+CONTACT = (15000.0, 30.0)  # [N/m, N s/m]
+
+
+def inertias(device: float, damping: float, tool: float = 2.0) -> CoupledInertias:
+    """A device and a tool in the plane; both turn about z with 0.005 kg m^2."""
+    W = np.diag([1 / tool, 1 / tool, 1 / tool, 0, 0, 200.0])
+    return CoupledInertias(
+        planar=True,
+        tool=tuple(W.ravel().tolist()),
+        device=(device, 0.005),
+        damping=(damping, damping),
+        contact=CONTACT,
+    )
+
+
+def coupling(K: float, B: float) -> Connection:
+    """A spring and a damper between device and tool, and no forces, in one direction."""
+    tool, device = np.zeros((5, 1, 1)), np.zeros((6, 1, 1))
+    device[[0, 1, 3, 4], 0, 0] = -K, -B, K, B
+    tool[[0, 1, 3, 4], 0, 0] = K, B, -K, -B
+    return Connection(tool, device)
+
+
+def analysed(connection: Connection, world: World, W: np.ndarray, b: np.ndarray) -> Port:
+    nothing = np.zeros(b.size)
+    return analyse_port(connection, world, W, Device(np.ones(b.size), b), (nothing, nothing), T)
+
+
+@pytest.mark.parametrize(
+    ("K", "B", "mass"),
+    [(1000.0, 0.0, None), *((K, B, mass) for K, B in ((1000.0, 2.0), (100.0, 70.0)) for mass in (None, 2.0, 0.5))],
+)
+def test_a_coupling_requires_what_brown_says(K: float, B: float, mass: float | None) -> None:
+    given = CouplingParameters(stiffness=K, damping=B, rate=RATE, device_damping=1.0, mass=mass, integrator=2)
+    required = analyse(given).required_damping
+    assert required is not None
+    W = np.array([[1.0 / (mass or 1.0)]])
+    for factor, passive in ((1.001, True), (0.999, False)):
+        found = analysed(coupling(K, B), "rigid" if mass is None else "free", W, np.array([factor * required]))
+        assert found.passive is passive and found.stable
+
+
+def test_directions_that_are_coupled_require_what_their_matrices_do() -> None:
+    rotate = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))[0]
+    K, B = (rotate @ np.diag(values) @ rotate.T for values in ([900.0, 400.0, 100.0], [3.0, 1.0, 2.0]))
+    W = rotate.T @ np.diag([1.0, 0.5, 0.2]) @ rotate
+    tool, device = np.zeros((5, 3, 3)), np.zeros((6, 3, 3))
+    tool[[0, 1, 3, 4]] = K, B, -K, -B
+    device[[0, 1, 3, 4]] = -K, -B, K, B
+    b = np.array([3.0, 2.0, 4.0])
+    scale = analyse_directions(K, B, RATE, np.diag(b), np.linalg.inv(W), 2).scale
+    for factor, passive in ((1.001, True), (0.999, False)):
+        assert analysed(Connection(tool, device), "free", W, factor * scale * b).passive is passive
+
+
+def work_of_hand(
+    parameters: AnyControllerParameters, of: CoupledInertias, world: World, theta: float, cycles: int = 60
+) -> float:
+    """Work of a hand that pushes along x with sin(theta k), of its mean power in the end, over its apparent power.
+
+    Device and controller are the ones that run; the tool is the one of the analysis.
+    """
+    assert of.device is not None
+    device_core = InertialDevice(*of.device, planar=True, damping=of.damping)
+    controller = build_controller(parameters, RATE)
+    device, tool = DeviceState(), ToolSizes(6, 6, 0).tool_state()
+    tool.pose[6], tool.inverse_inertia[:] = 1.0, of.tool
+    tool.contact_state = FREE if world == "free" else RESTING
+    tool_command, device_command = ToolCommand(), DeviceCommand()
+    ticks = round(cycles * 2 * np.pi / theta)
+    force, moved = np.zeros(ticks), np.zeros(ticks)
+    for k in range(ticks):
+        device.pose[:], device.twist[:] = device_core.pose, device_core.twist
+        device.operator_wrench[0] = force[k] = np.sin(theta * k)
+        controller.coordinate(device, tool, tool_command)
+        push, v = tool_command.wrench[0], tool.twist[0]
+        E = {"free": 0.0, "contact": -CONTACT[0] * tool.pose[0] - CONTACT[1] * v, "rigid": -push}[world]
+        tool.wrench[0] = E
+        controller.command(tool, device_command)  # the wrench of the tick, the state of its beginning
+        if world != "rigid":
+            tool.twist[0] = v + T * of.tool[0] * (push + E)
+            tool.pose[0] += T * tool.twist[0]
+        before = device_core.pose[0]
+        device_core.step(device.operator_wrench, device_command.wrench, T)
+        moved[k] = device_core.pose[0] - before
+    late = slice(ticks // 2, None)
+    return float(np.sum(force[late] * moved[late]) / np.sqrt(np.sum(force[late] ** 2) * np.sum(moved[late] ** 2)))
+
+
+CASES: list[tuple[ControllerParameters, float, float, bool]] = [
+    (FourChannelParameters(), 2.0, 3.0, True),
+    (FourChannelParameters(), 1.0, 3.0, False),
+    (DirectParameters(), 2.0, 0.0, True),
+    (DirectParameters(), 2.0, 3.0, False),
+    (UnilateralParameters(force_scale=0.0), 2.0, 60.0, True),
+    (UnilateralParameters(), 2.0, 3.0, False),
+]
+
+
+@pytest.mark.parametrize(("parameters", "mass", "damping", "passive"), CASES)
+def test_hands_get_energy_exactly_from_what_is_active(
+    parameters: ControllerParameters, mass: float, damping: float, passive: bool
+) -> None:
+    of = inertias(mass, damping)
+    found = port_of(parameters, of, RATE)
+    assert found is not None
+    world, port = found
+    assert port.passive is passive
+    if not passive:
+        assert work_of_hand(parameters, of, world, port.theta) < -1e-6  # type: ignore[arg-type]
+        return
+    for theta in (0.02, 0.1, 0.5, 2.0):
+        assert work_of_hand(parameters, of, "contact", theta) > -1e-6  # type: ignore[arg-type]
+
+
+def test_a_controller_is_as_its_equations() -> None:
+    parameters = FourChannelParameters(stiffness=(100, 200, 0.5), damping=(7, 8, 0.3), force_scale=2.0)
+    connection = connection_of(build_controller(parameters, RATE), PLANE, "contact", np.zeros(36).tolist())
+    K, B, one = np.diag([100, 200, 0.5]), np.diag([7, 8, 0.3]), np.eye(3)
+    np.testing.assert_allclose(connection.tool, [K, B, 2.0 * one, -K, -B], atol=1e-6)
+    np.testing.assert_allclose(connection.device, [-K, -B, 0.0 * one, K, B, one], atol=1e-6)
+    assert connection.passes_forces and not coupling(1.0, 1.0).passes_forces
+
+
+def test_gains_that_are_passive_are_named() -> None:
+    # with s = 0 no force is passed on, and the wall requires K T/2 + B = 5.1 N s/m, more than there is
+    parameters = UnilateralParameters(stiffness=(1000, 1000, 0.02), damping=(5, 5, 1e-4), force_scale=0.0)
+    of = inertias(2.0, 3.0)
+    problem = passivity_problem(parameters, of, RATE)
+    assert problem.startswith("controller.stiffness = [1000, 1000, 0.02], controller.damping = [5, 5, 0.0001]: ")
+    named = dict(part.split("=") for part in problem.partition("gains that are passive: ")[2].split(";")[0].split())
+    gains = {name.partition(".")[2]: tuple(map(float, text[1:-1].split(","))) for name, text in named.items()}
+    assert passivity_problem(parameters.model_copy(update=gains), of, RATE) == ""
+    assert gains["stiffness"][0] * T / 2 + gains["damping"][0] == pytest.approx(3.0, rel=0.05)
+    assert passivity_problem(parameters.model_copy(update={"allow_active": True}), of, RATE) == ""
+    assert passivity_problem(parameters, of.model_copy(update={"damping": None}), RATE) == ""
+
+
+def test_where_no_gains_help_the_line_says_so() -> None:
+    problem = passivity_problem(DirectParameters(), inertias(2.0, 3.0), RATE)
+    assert problem.startswith("controller.type = direct: ") and "no smaller gains are passive" in problem
+
+
+def test_an_experiment_with_an_active_device_is_refused() -> None:
+    wall = "controller={type: unilateral_coupling}"
+    with pytest.raises(ParameterError, match=r"damping \[3, 0.01\], is not passive along x.*allow_active=true"):
+        experiment.load("corner_peg", [wall, "device.damping=[3, 0.01]"])
+    (allowed,) = experiment.load("corner_peg", [wall, "device.damping=[3, 0.01]", "controller.allow_active=true"])
+    (passive,) = experiment.load("corner_peg", ["device.damping=[3, 0.01]"])
+    (ideal,) = experiment.load("corner_peg")
+    facts = [
+        passivity_fact(trial.experiment.controller, trial.coupled_inertias, trial.experiment.rate)
+        for trial in (allowed, passive, ideal)
+    ]
+    assert facts[0] == "active with a tool in contact (controller.allow_active: true)"
+    assert facts[1].startswith("device passive") and facts[2].startswith("passivity not analysed")
