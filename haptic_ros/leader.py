@@ -24,8 +24,8 @@ from haptic_sim.messages import TOPICS, Message
 from haptic_sim.parameters import quantity
 
 RESEND = 0.05  # [s] without an answer after which a tick is begun again
-# Ticks that the leader may be ahead of the recorder: four messages each, of which the middleware's shared memory
-# holds 512 for a reader whose process does not get to run.
+# Ticks that the leader may be ahead of the recorder: four messages each, with a relay eight, of which the middleware's
+# shared memory holds 512 for a reader whose process does not get to run.
 LEAD, LOOK = 64, 16  # it looks every LOOK ticks
 LOOK_AROUND = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
@@ -159,7 +159,7 @@ class LeaderNode(ServoNode):
 
     def _run_in_lockstep(self, tick: int) -> int:
         """Execute the ticks from `tick` on, each when the one before is answered; the first that was not executed."""
-        recorded = self.config.recorded
+        recorded, lead = self.config.recorded, LEAD // 2 if self.config.relayed else LEAD
         while tick <= self.config.last_tick and not self.stopping:
             if not self._tick(tick):
                 break
@@ -167,7 +167,7 @@ class LeaderNode(ServoNode):
             if not tick % 64:
                 self._report(tick)
             if recorded and not tick % LOOK:
-                self._await(lambda done=tick: self._recorded >= done - LEAD, "recorder: is behind")
+                self._await(lambda done=tick: self._recorded >= done - lead, "recorder: is behind")
         return tick
 
     def _run_on_the_clock(self, first: int) -> int:

@@ -22,6 +22,16 @@ SUBSCRIBERS: dict[str, tuple[str, ...]] = {
 }
 """Who of a trial listens to a topic; `tool` is the local model if there is one, else the environment."""
 
+RELAYED: dict[str, tuple[str, ...]] = {
+    "device_state": ("device_relay", "recorder"),
+    "relay_forward": ("world_relay", "recorder"),
+    "relayed_device_state": ("controller", "recorder"),
+    "device_command": ("world_relay", "recorder"),
+    "relay_backward": ("device_relay", "recorder"),
+    "relayed_device_command": ("driver", "recorder"),
+}
+"""The same with a relay between driver and controller."""
+
 
 class TrialParameters(Parameters):
     """What every node of a trial knows of it."""
@@ -47,12 +57,22 @@ class TrialParameters(Parameters):
         """Whether this is a trial that is recorded, and not only a graph that runs."""
         return "recorder" in self.nodes
 
+    @property
+    def relayed(self) -> bool:
+        """Whether there is a relay between driver and controller."""
+        return "device_relay" in self.nodes
+
+    def arriving(self, topic: str) -> str:
+        """Where a topic that crosses a relay, if there is one, arrives."""
+        return f"relayed_{topic}" if self.relayed else topic
+
     def listeners(self, topic: str) -> int:
         """How many of the trial's nodes listen to a topic."""
         tool = "local_model" if "local_model" in self.nodes else "environment"
         asynchronous = "local_model" in self.nodes
         count = 0
-        for name in SUBSCRIBERS[topic] if "driver" in self.nodes else ("recorder",):
+        subscribers = SUBSCRIBERS | RELAYED if self.relayed else SUBSCRIBERS
+        for name in subscribers[topic] if "driver" in self.nodes else ("recorder",):
             if name == "environment" and not asynchronous:
                 continue
             count += (tool if name == "tool" else name) in self.nodes
@@ -70,6 +90,10 @@ class TrialParameters(Parameters):
             "device_command": commands,
             "local_geometry": "environment",
             "world_state": tool,
+            "relay_forward": "device_relay",
+            "relayed_device_state": "world_relay",
+            "relay_backward": "world_relay",
+            "relayed_device_command": "device_relay",
         }.get(topic)
         return names if one is None else (one,)
 

@@ -659,11 +659,70 @@ class WorldState(Message):
     contacts: np.ndarray
 
 
+_LEDGER = (
+    Field("wave", "<f8", 6),
+    Field("paid", "<f8", 2),
+    Field("absorbed", "<f8", 2),
+    Field("delivered", "<f8", 2),
+    Field("dissipated", "<f8", 2),
+    Field("available", "<f8", 2),
+)
+
+
+class RelayPacket(Message):
+    """What the packets of both directions of a relay have: the energies at the end that sends it."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    content_tick: int
+    wave: np.ndarray
+    paid: np.ndarray
+    absorbed: np.ndarray
+    delivered: np.ndarray
+    dissipated: np.ndarray
+    available: np.ndarray
+
+
+class ForwardPacket(RelayPacket):
+    """What crosses a relay from the device's end to the world's."""
+
+    TYPE = "haptics/msg/ForwardPacket"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("content_tick", "<i8"),
+        Field("pose", "<f8", 7),
+        Field("twist", "<f8", 6),
+        Field("operator_wrench", "<f8", 6),
+        *_LEDGER,
+    )
+    pose: np.ndarray
+    twist: np.ndarray
+    operator_wrench: np.ndarray
+
+
+class BackwardPacket(RelayPacket):
+    """What crosses a relay from the world's end to the device's."""
+
+    TYPE = "haptics/msg/BackwardPacket"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("content_tick", "<i8"),
+        Field("state_tick", "<i8"),
+        Field("wrench", "<f8", 6),
+        *_LEDGER,
+    )
+    state_tick: int
+    wrench: np.ndarray
+
+
 TOPICS: dict[str, type[Message]] = {
     "device_state": DeviceState,
+    "relay_forward": ForwardPacket,
+    "relayed_device_state": DeviceState,
     "tool_command": ToolCommand,
     "tool_state": ToolState,
     "device_command": DeviceCommand,
+    "relay_backward": BackwardPacket,
+    "relayed_device_command": DeviceCommand,
     "local_geometry": LocalGeometry,
     "world_state": WorldState,
 }

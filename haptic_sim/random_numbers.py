@@ -72,6 +72,14 @@ def gaussian(seed, number):
 
 
 @numba.njit(cache=True, nogil=True)
+def uniform(seed, number):
+    """Number `number` of the numbers of a seed that are uniform in [0, 1), by SplitMix64 as in `gaussian`."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    start = _mix((seed + np.uint64(1)) * step)
+    return float(_mix(start + np.uint64(number + 1) * step) >> np.uint64(11)) * 2.0**-53
+
+
+@numba.njit(cache=True, nogil=True)
 def _mix(z):
     """The finaliser of SplitMix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -21,8 +21,10 @@ from haptic_sim.messages import (
     MOTION,
     RESTING,
     TOPICS,
+    BackwardPacket,
     DeviceCommand,
     DeviceState,
+    ForwardPacket,
     LocalGeometry,
     Message,
     MessageError,
@@ -44,11 +46,13 @@ TYPES.register(
     }
 )
 
-CLASSES = list(TOPICS.values())
+CLASSES = list(dict.fromkeys(TOPICS.values()))
 LENGTHS: dict[type[Message], dict[str, Any]] = {  # of the sequences; of the last one its capacity
     DeviceState: {"buttons": 5},
     DeviceCommand: {},
     ToolCommand: {},
+    ForwardPacket: {},
+    BackwardPacket: {},
     ToolState: {"q": 4, "v": 3, "multipliers": 2, "constraint_directions": 18},
     LocalGeometry: {"q": 4, "v": 3, "inertia": 9, "gravity": 3, "poses": 2, "twists": 2, "constraints": 7},
     WorldState: {
@@ -222,9 +226,18 @@ def test_constants_are_those_of_the_definitions() -> None:
 
 
 def test_topics_are_in_the_order_of_the_tick() -> None:
-    topics = ["device_state", "tool_command", "tool_state", "device_command", "local_geometry", "world_state"]
-    assert list(TOPICS) == topics
-    assert list(TOPICS.values()) == [DeviceState, ToolCommand, ToolState, DeviceCommand, LocalGeometry, WorldState]
+    assert list(TOPICS.items()) == [
+        ("device_state", DeviceState),
+        ("relay_forward", ForwardPacket),
+        ("relayed_device_state", DeviceState),
+        ("tool_command", ToolCommand),
+        ("tool_state", ToolState),
+        ("device_command", DeviceCommand),
+        ("relay_backward", BackwardPacket),
+        ("relayed_device_command", DeviceCommand),
+        ("local_geometry", LocalGeometry),
+        ("world_state", WorldState),
+    ]
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import model_validator
 
 from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
+from haptic_control.relay.ends import Guard
+from haptic_control.relay.parameters import RelayParameters
 from haptic_drivers.driver import AnyDeviceParameters
 from haptic_drivers.operators import AnyOperatorParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
@@ -68,6 +70,9 @@ class Experiment(Parameters):
     constraint: ConstraintParameters = quantity(
         ConstraintParameters(), description="How the exact constraints of the tool are kept"
     )
+    relay: RelayParameters = quantity(
+        RelayParameters(), description="The way between the device's side and the world's, where they are apart"
+    )
     health: HealthParameters = quantity(
         HealthParameters(), description="How many missed ticks a realtime trial may have"
     )
@@ -94,12 +99,15 @@ class Experiment(Parameters):
             "operator": ("tremor",),
             "scene": ("jitter",),
         }
-        return tuple(
+        found = tuple(
             f"{section}.{key}"
             for section, names in keys.items()
             for key in names
             if any(getattr(getattr(self, section), key, ()))
         )
+        if not self.relayed:
+            return found
+        return found + tuple(f"relay.{key}" for key in ("jitter", "loss") if getattr(self.relay, key))
 
     @property
     def last_tick(self) -> int:
@@ -115,6 +123,16 @@ class Experiment(Parameters):
     def asynchronous(self) -> bool:
         """Whether a local model answers the controller."""
         return self.local_model.type != "none"
+
+    @property
+    def relayed(self) -> bool:
+        """Whether there is a relay between driver and controller."""
+        return self.relay.delay is not None
+
+    @property
+    def relay_guard(self) -> Guard:
+        """The guard of the relay's ports."""
+        return "none"
 
     @property
     def alone(self) -> bool:

@@ -45,6 +45,7 @@ def broken_rules(experiment: Experiment) -> list[str]:
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
     else:
         problems += _admittance_rules(experiment)
+    problems += _relay_rules(experiment)
     problems += _constraint_rules(experiment)
     problems += _engine_rules(experiment)
     if environment.integrator != SEMI_IMPLICIT and (experiment.asynchronous or is_constrained(experiment)):
@@ -64,6 +65,22 @@ def broken_rules(experiment: Experiment) -> list[str]:
     elif environment.rate is not None and environment.rate > rate:
         problems.append(f"environment.rate = {environment.rate:g} Hz: must be at most the servo rate ({rate:g} Hz)")
     return problems
+
+
+def _relay_rules(experiment: Experiment) -> list[str]:
+    relay, device = experiment.relay, experiment.device
+    if relay.delay is None:
+        given = [name for name in ("jitter", "loss") if getattr(relay, name) > 0.0]
+        return [
+            f"relay.{name} = {getattr(relay, name):g}: there is no relay; set relay.delay, or leave it out"
+            for name in given
+        ]
+    if experiment.alone or isinstance(device, AdmittanceDeviceParameters):
+        return [
+            f"relay.delay = {relay.delay:g} s: a relay is for devices that take forces, not for device.type = "
+            f"{device.type}; set relay.delay=null"
+        ]
+    return []
 
 
 def _engine_rules(experiment: Experiment) -> list[str]:

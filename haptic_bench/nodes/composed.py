@@ -1,6 +1,6 @@
-"""Driver, controller and the tool's side in one process, with direct calls in the order of the tick.
+"""Driver, controller and the tool's side, and a relay between them, in one process, with direct calls.
 
-    composed environment|local_model --ros-args ...
+    composed driver [device_relay world_relay] controller environment|local_model --ros-args ...
 
 The nodes are the same as in separate processes, with their own names, parameters and lifecycle; all topics are still
 published.
@@ -8,24 +8,29 @@ published.
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 from haptic_control.nodes.controller import ControllerNode
+from haptic_control.nodes.relay import DeviceRelayNode, WorldRelayNode
 from haptic_drivers.nodes.driver import DriverNode
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_sim.nodes.environment import EnvironmentNode
 from haptic_sim.nodes.local_model import LocalModelNode
 
-TOOL_SIDES: dict[str, type[ServoNode]] = {"environment": EnvironmentNode, "local_model": LocalModelNode}
+KINDS: dict[str, type[ServoNode]] = {
+    kind.NAME: kind
+    for kind in (DriverNode, DeviceRelayNode, WorldRelayNode, ControllerNode, EnvironmentNode, LocalModelNode)
+}
 
 
 def main() -> None:
     """Entry point of the process."""
-    name = sys.argv[1] if len(sys.argv) > 1 else ""
-    if name not in TOOL_SIDES:
-        sys.exit(f"composed: {name or 'nothing'}: must be one of {', '.join(TOOL_SIDES)}")
-    run(DriverNode, ControllerNode, TOOL_SIDES[name])
+    names = list(itertools.takewhile(lambda argument: not argument.startswith("-"), sys.argv[1:]))
+    if not names or not set(names) <= set(KINDS):
+        sys.exit(f"composed: {' '.join(names) or 'nothing'}: must be of {', '.join(KINDS)}")
+    run(*(KINDS[name] for name in names))
 
 
 if __name__ == "__main__":

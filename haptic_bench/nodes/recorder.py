@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
-from haptic_bench.recording.recording import ALONE, ROW
+from haptic_bench.recording.recording import ALONE, RELAYED, ROW
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery
@@ -50,7 +50,10 @@ class RecorderNode(ServoNode):
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
         asynchronous = "local_model" in self.config.nodes
-        topics = [*(ALONE if self._alone else ROW), *(["local_geometry"] if asynchronous else [])]
+        topics = [
+            *(ALONE if self._alone else RELAYED if self.config.relayed else ROW),
+            *(["local_geometry"] if asynchronous else []),
+        ]
         return (*topics, *(["world_state"] if self.config.environment.publish is not None else []), EVENTS)
 
     @property
@@ -72,6 +75,7 @@ class RecorderNode(ServoNode):
                 schedule,
                 realtime=config.realtime,
                 alone=self._alone,
+                relayed=config.relayed,
                 world_every=config.environment.publish_every(config.rate),
             )
         except OSError as error:

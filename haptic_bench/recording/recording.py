@@ -15,6 +15,17 @@ from haptic_sim.messages import TOPICS, stamp_of, time_between
 from haptic_sim.tool.environment import SurveySchedule
 
 ROW = ("device_state", "tool_command", "tool_state", "device_command")
+RELAYED = (
+    "device_state",
+    "relay_forward",
+    "relayed_device_state",
+    "tool_command",
+    "tool_state",
+    "device_command",
+    "relay_backward",
+    "relayed_device_command",
+)
+"""Topics of a trial with a relay."""
 ALONE = ("tool_command", "tool_state")
 """Topics of a trial without a device."""
 

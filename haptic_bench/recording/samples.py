@@ -10,12 +10,23 @@ import numpy as np
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_sim.dynamics.energy import TERMS
-from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolSizes, columns
+from haptic_sim.messages import (
+    COLLIDING,
+    TOPICS,
+    DeviceCommand,
+    DeviceState,
+    ToolCommand,
+    ToolSizes,
+    columns,
+)
 from haptic_sim.rotations import matrices
 
 _POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 _TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
 _WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
+_ENDS = {"relay_device_": "relay_forward", "relay_world_": "relay_backward"}
+_CROSSING = ("relay_forward", "relayed_device_state", "device_command", "relay_backward", "relayed_device_command")
+_ENERGIES = ("absorbed", "delivered", "dissipated", "available")
 
 
 class Samples:
@@ -102,7 +113,7 @@ class Samples:
         with path.open(encoding="ascii") as file:
             names = file.readline().strip().split(",")
             values = np.array([line.split(",") for line in file], np.float64).reshape(-1, len(names))
-        integers = {"tick", "contacts", "colliding", "sliding_contacts"}
+        integers = {"tick", "contacts", "colliding", "sliding_contacts", *(f"{end}content_tick" for end in _ENDS)}
         return cls(
             {
                 name: values[:, i].astype(np.int64) if name in integers else values[:, i].copy()
@@ -121,7 +132,14 @@ class MessageStore:
         self.messages.setdefault(topic, []).append(data)
 
 
-def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float, *, alone: bool = False) -> Samples:
+def join(
+    messages: Mapping[str, Sequence[bytes]],
+    sizes: ToolSizes,
+    rate: float,
+    *,
+    alone: bool = False,
+    relayed: bool = False,
+) -> Samples:
     """Samples from the messages of a trial.
 
     `complete_ticks` says which ticks are rows. An environment that runs alone has ToolCommand k for the operator's
@@ -132,6 +150,8 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
         sizes: of the tool.
         rate: of the servo [Hz].
         alone: whether there is no device.
+        relayed: whether there is a relay: then the device's command is what has arrived of it, and there are columns of
+            what is at the other end.
     """
     nq, nv = sizes.q, sizes.v
     tool = columns(sizes.tool_state(), messages.get("tool_state", ()))
@@ -141,11 +161,17 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
         found["tool_command"] = asked["tick"]
     else:
         device = columns(DeviceState(), messages.get("device_state", ()))
-        asked = columns(DeviceCommand(), messages.get("device_command", ()))
+        asked = columns(DeviceCommand(), messages.get("relayed_device_command" if relayed else "device_command", ()))
         found |= {"device_state": device["tick"], "device_command": asked["tick"]}
         at_device = _by_tick(device)
+    crossing = {
+        topic: columns(TOPICS[topic](), messages.get(topic, ())) for topic in (_CROSSING[:-1] if relayed else ())
+    }
+    found |= {topic: rows["tick"] for topic, rows in crossing.items()}
+    if relayed:
+        found["relayed_device_command"] = asked["tick"]
     at_tool, at_asked = _by_tick(tool), _by_tick(asked)
-    ticks = complete_ticks(found, alone=alone).tolist()
+    ticks = complete_ticks(found, alone=alone, relayed=relayed).tolist()
     command = asked[[at_asked[k] for k in ticks]]
     before = tool[[at_tool[k - 1] for k in ticks]]
     during = tool[[at_tool[k] for k in ticks]]
@@ -175,6 +201,15 @@ def join(messages: Mapping[str, Sequence[bytes]], sizes: ToolSizes, rate: float,
     put("v", [str(i) for i in range(nv)], before["v"] if nv else np.zeros((len(ticks), 0)))
     table["sliding_contacts"] = during["sliding"].astype(np.int64)
     put("energy_", TERMS, during["energy"])
+    if relayed:
+        at = {topic: rows[list(map(_by_tick(rows).__getitem__, ticks))] for topic, rows in crossing.items()}
+        put("remote_", _POSE, at["relayed_device_state"]["pose"])
+        put("remote_", _TWIST, at["relayed_device_state"]["twist"])
+        put("remote_", _WRENCH, at["device_command"]["wrench"])
+        for end, topic in _ENDS.items():
+            table[f"{end}content_tick"] = at[topic]["content_tick"].astype(np.int64)
+            for name in _ENERGIES:
+                put(f"{end}{name}_", ("t", "r"), at[topic][name])
     if sizes.multipliers:
         put("lambda", [str(i + 1) for i in range(sizes.multipliers)], during["multipliers"])
         put("residual_", ("holonomic", "nonholonomic"), before["residual"])
@@ -186,7 +221,7 @@ def rotations(poses: np.ndarray) -> np.ndarray:
     return matrices(poses[:, 3:])
 
 
-def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> np.ndarray:
+def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False, relayed: bool = False) -> np.ndarray:
     """The ticks that are rows of the samples, in their order.
 
     A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
@@ -196,6 +231,7 @@ def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> n
     Args:
         ticks: of the messages that are there, by topic name, in any order.
         alone: whether there is no device.
+        relayed: whether there is a relay, whose messages are of the tick too.
     """
     none = np.zeros(0, np.int64)
     tool = ticks.get("tool_state", none)
@@ -203,14 +239,16 @@ def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False) -> n
     if alone:
         return np.intersect1d(rows, ticks.get("tool_command", none))
     device = ticks.get("device_state", none)
-    rows = np.intersect1d(rows, ticks.get("device_command", none))
+    for topic in _CROSSING if relayed else ("device_command",):
+        rows = np.intersect1d(rows, ticks.get(topic, none))
     return np.intersect1d(rows, np.intersect1d(device, device - 1))
 
 
 def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
     experiment = trial.experiment
-    samples = join(messages, trial.tool_sizes, experiment.rate, alone=experiment.alone)
+    alone, relayed = experiment.alone, experiment.relayed
+    samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed)
     samples.world = read_world(messages.get("world_state", ()))
     return samples
 

@@ -21,7 +21,7 @@ from haptic_bench.recording.bag import (
     read_metadata,
     read_numbers,
 )
-from haptic_bench.recording.recording import ALONE, ROW, Recording
+from haptic_bench.recording.recording import ALONE, RELAYED, ROW, Recording
 from haptic_sim.messages import TOPICS, tick_place
 from haptic_sim.tool.environment import SurveySchedule
 
@@ -47,6 +47,7 @@ class TrialBag:
         schedule: of the surveys of an asynchronous environment, None if there is none.
         realtime: surveys come when they come, and a message may be lost.
         alone: there is no device.
+        relayed: there is a relay.
         world_every: ticks from one world state to the next, 0: there are none.
     """
 
@@ -59,9 +60,10 @@ class TrialBag:
         *,
         realtime: bool = False,
         alone: bool = False,
+        relayed: bool = False,
         world_every: int = 0,
     ):
-        of_tick = ALONE if alone else ROW
+        of_tick = ALONE if alone else RELAYED if relayed else ROW
         more = {"local_geometry": schedule is not None, "world_state": world_every > 0}
         topics = [topic for topic in TOPICS if topic in of_tick or more.get(topic)]
         self._index = {topic: i for i, topic in enumerate([*topics, EVENTS])}
@@ -148,7 +150,7 @@ def read_messages(directory: Path) -> Mapping[str, list[bytes]]:
 def read_ticks(directory: Path) -> Mapping[str, np.ndarray]:
     """The ticks of the messages of a trial's bag by the last part of the topic name, without reading the messages."""
     place = tick_place()
-    found = read_numbers(directory / "bag", lambda name: place if name.rpartition("/")[2] in ROW else None)
+    found = read_numbers(directory / "bag", lambda name: place if name.rpartition("/")[2] in RELAYED else None)
     return {name.rpartition("/")[2]: ticks for name, ticks in found.items()}
 
 

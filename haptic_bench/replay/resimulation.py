@@ -7,18 +7,22 @@ at a tick depend on the clock: every core gets its recorded inputs, and must giv
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.bag import message_types
 from haptic_control.controllers import build_controller
+from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.driver import NoDeviceParameters, SimulatedParameters, build_driver
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import (
+    TOPICS,
+    BackwardPacket,
     DeviceCommand,
     DeviceState,
+    ForwardPacket,
     LocalGeometry,
     Message,
     ToolCommand,
@@ -55,12 +59,9 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
     tool_state = trial.tool_sizes.tool_state
 
     layouts: dict[str, Message] = {
-        "device_state": DeviceState(),
-        "tool_command": ToolCommand(),
-        "tool_state": tool_state(),
-        "device_command": DeviceCommand(),
-        "world_state": WorldState(),
+        topic: kind() for topic, kind in TOPICS.items() if topic not in ("tool_state", "local_geometry")
     }
+    layouts["tool_state"] = tool_state()
     if experiment.asynchronous:
         layouts["local_geometry"] = _local_geometry(trial)
     tick_at = {topic: 4 + layout.offsets["tick"][0] for topic, layout in layouts.items()}
@@ -72,11 +73,15 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
     events = messages.get("trial_events", ())
     verdict = Verdict()
     if not isinstance(experiment.device, NoDeviceParameters):
-        _driver(trial, experiment.device, recorded, verdict)
+        arrived = recorded["relayed_device_command" if experiment.relayed else "device_command"]
+        _driver(trial, experiment.device, recorded["device_state"], arrived, verdict)
     _tool_side(trial, recorded, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
         gains = Live(experiment.controller, "controller", "controller", events)
-        _controller(recorded, gains, tool_state(), experiment.rate, verdict)
+        arrived = recorded["relayed_device_state" if experiment.relayed else "device_state"]
+        _controller(recorded, arrived, gains, tool_state(), experiment.rate, verdict)
+    if experiment.relayed:
+        _relay(trial, recorded, verdict)
     return verdict
 
 
@@ -126,7 +131,13 @@ def _local_geometry(trial: Trial) -> LocalGeometry:
     return build_surroundings(trial.world, trial.experiment, trial.experiment.rate).local_geometry()
 
 
-def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdict: Verdict) -> None:
+def _driver(
+    trial: Trial,
+    device: SimulatedParameters,
+    states: Mapping[int, bytes],
+    commands: Mapping[int, bytes],
+    verdict: Verdict,
+) -> None:
     """The device from its commands."""
     experiment = trial.experiment
     driver = build_driver(
@@ -139,18 +150,18 @@ def _driver(trial: Trial, device: SimulatedParameters, recorded: Recorded, verdi
         experiment.seed,
     )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
-    for tick in sorted(recorded["device_state"]):
-        driver.sense(tick, state, stamp_of(recorded["device_state"][tick]))  # in realtime a clock's
-        verdict.compare(state, recorded["device_state"][tick])
-        following = recorded["device_state"].get(tick + 1)
+    for tick in sorted(states):
+        driver.sense(tick, state, stamp_of(states[tick]))  # in realtime a clock's
+        verdict.compare(state, states[tick])
+        following = states.get(tick + 1)
         if following is None:
-            if tick + 1 < max(recorded["device_state"]):
+            if tick + 1 < max(states):
                 verdict.unverified.append(f"device_state from tick {tick + 1} on: it was not recorded")
             return
         after.load(following)
         command.tick = -1  # nothing was rendered
         if after.command_tick >= 0:
-            used = recorded["device_command"].get(after.command_tick)
+            used = commands.get(after.command_tick)
             if used is None:
                 verdict.unverified.append(
                     f"device_state from {tick + 1} on: device_command {after.command_tick} is lost"
@@ -202,7 +213,14 @@ def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters
             world_states.conclude(state)
 
 
-def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, rate: float, verdict: Verdict) -> None:
+def _controller(
+    recorded: Recorded,
+    device_states: Mapping[int, bytes],
+    gains: Live[Any],
+    tool: ToolState,
+    rate: float,
+    verdict: Verdict,
+) -> None:
     """The controller from the states of device and tool."""
     controller: Any = build_controller(gains.parameters, rate)  # each kind takes parameters of its own
     device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
@@ -214,7 +232,7 @@ def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, rate: flo
     for tick, data in sorted(recorded["tool_command"].items()):
         tool_command.load(data)
         gap, before = gap or tick != before + 1, tick  # a tick that was skipped, or one whose command is lost
-        states = recorded["device_state"].get(tick), recorded["tool_state"].get(tool_command.tool_tick)
+        states = device_states.get(tick), recorded["tool_state"].get(tool_command.tool_tick)
         if states[0] is None or states[1] is None:
             verdict.unverified.append(f"tool_command {tick}: a state that it used is lost")
             if remembers:
@@ -239,6 +257,63 @@ def _controller(recorded: Recorded, gains: Live[Any], tool: ToolState, rate: flo
                 verdict.unverified.append(f"device_command from {answered} on: the controller remembers a lost state")
                 return
             verdict.compare(device_command, command)
+
+
+class _Way(NamedTuple):
+    """One way through an end of a relay: topic and message that come in, those that go out, and what makes them."""
+
+    into: str
+    taken: Message
+    out: str
+    made: Any
+    core: Callable[[Any, Any], None]
+
+
+def _relay(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
+    """Both ends of a relay, each from what came in, in the order in which it came."""
+    experiment = trial.experiment
+    arguments = experiment.relay, experiment.relay_guard, experiment.rate
+    device = DeviceEnd(*arguments, trial.coupled_inertias, realtime=True)
+    world = WorldEnd(*arguments, trial.hand.pose, realtime=True)
+    forth = _Way("device_state", DeviceState(), "relay_forward", ForwardPacket(), device.forward)
+    back = _Way("relay_backward", BackwardPacket(), "relayed_device_command", DeviceCommand(), device.command)
+    _relay_end(forth, back, "device_tick", experiment.last_tick, recorded, verdict)
+    forth = _Way("relay_forward", ForwardPacket(), "relayed_device_state", DeviceState(), world.state)
+    back = _Way("device_command", DeviceCommand(), "relay_backward", BackwardPacket(), world.backward)
+    _relay_end(forth, back, "state_tick", experiment.last_tick, recorded, verdict)
+
+
+def _relay_end(forth: _Way, back: _Way, newest: str, last_tick: int, recorded: Recorded, verdict: Verdict) -> None:
+    """One end of a relay; `newest` of what it sends back names the last tick that it had passed on."""
+
+    def pass_on(way: _Way, tick: int) -> bool:
+        given, sent = recorded[way.into].get(tick), recorded[way.out].get(tick)
+        if given is None and sent is None:
+            return True  # it never came
+        if given is None or sent is None:
+            verdict.unverified.append(
+                f"{way.out} from {tick} on: {way.into if given is None else way.out} {tick} is lost"
+            )
+            return False
+        way.taken.load(given)
+        way.core(way.taken, way.made)
+        verdict.compare(way.made, sent)
+        return True
+
+    begun = 0
+    for tick in range(last_tick + 1):
+        data = recorded[back.out].get(tick)
+        if data is not None:
+            back.made.load(data)
+            until = getattr(back.made, newest)
+            while begun <= until:
+                if not pass_on(forth, begun):
+                    return
+                begun += 1
+        if not pass_on(back, tick):
+            return
+    while begun <= last_tick and pass_on(forth, begun):
+        begun += 1
 
 
 def _first_difference(again: Message, recorded: bytes) -> str:

@@ -19,6 +19,7 @@ MODULES = {
     "controller": "haptic_control.nodes.controller",
     "local_model": "haptic_sim.nodes.local_model",
     "environment": "haptic_sim.nodes.environment",
+    "relay": "haptic_control.nodes.relay",
     "recorder": "haptic_bench.nodes.recorder",
     "composed": "haptic_bench.nodes.composed",
     "alone": "haptic_bench.nodes.alone",
@@ -72,6 +73,8 @@ def node_specs(
     names = [*leading, *(("recorder",) if record else ())]
     if experiment.asynchronous:
         names.insert(2, "local_model")
+    if experiment.relayed:
+        names[1:1] = ["device_relay", "world_relay"]
     common = {
         "rate": experiment.rate,
         "last_tick": experiment.last_tick,
@@ -92,6 +95,7 @@ def node_specs(
             "environment",
             "local_model",
             "constraint",
+            "relay",
         )
     }
     if sections["operator"]["type"] == "file":
@@ -106,10 +110,13 @@ def node_specs(
         "seed": experiment.seed,
     }
     leader = {"directory": str(directory), "progress": progress}
+    inertias = encode(trial.coupled_inertias)
+    relay = some("relay") | {"guard": experiment.relay_guard, "inertias": inertias, "pose": trial.hand.pose}
     own: dict[str, dict[str, Any]] = {
         "driver": some("device", "operator", "tool") | {"hand": encode(trial.hand), "seed": experiment.seed} | leader,
-        "controller": some("controller")
-        | {"tool_sizes": tuple(trial.tool_sizes), "inertias": encode(trial.coupled_inertias)},
+        "controller": some("controller") | {"tool_sizes": tuple(trial.tool_sizes), "inertias": inertias},
+        "device_relay": relay,
+        "world_relay": relay,
         "local_model": tool_side,
         "environment": some("tool", "scene", "contact", "environment", "constraint", "operator")
         | {"seed": experiment.seed}
@@ -123,10 +130,19 @@ def node_specs(
         rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
         return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]
     if not composed:
-        return [NodeSpec(name, {name: parameters[name]}) for name in names]
-    inside, outside = names[:3], names[3:]
-    together = NodeSpec("composed", {name: parameters[name] for name in inside}, (inside[-1],))
-    return [together, *(NodeSpec(name, {name: parameters[name]}) for name in outside)]
+        return [_process(name, parameters[name]) for name in names]
+    first = names.index("controller") + 2  # after what answers the controller
+    inside, outside = names[:first], names[first:]
+    together = NodeSpec("composed", {name: parameters[name] for name in inside}, tuple(inside))
+    return [together, *(_process(name, parameters[name]) for name in outside)]
+
+
+def _process(name: str, parameters: dict[str, Any]) -> NodeSpec:
+    """One node in a process of its own."""
+    end, _, kind = name.partition("_")
+    if kind == "relay":
+        return NodeSpec(kind, {name: parameters}, (end,))
+    return NodeSpec(name, {name: parameters})
 
 
 def write_parameters(specs: list[NodeSpec], path: Path) -> None:

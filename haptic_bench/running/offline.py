@@ -9,9 +9,18 @@ from collections.abc import Callable
 
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
+from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.driver import NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
-from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState, tick_time
+from haptic_sim.messages import (
+    BackwardPacket,
+    DeviceCommand,
+    DeviceState,
+    ForwardPacket,
+    ToolCommand,
+    ToolState,
+    tick_time,
+)
 from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.tool.tool_side import ToolSide, build_surroundings
@@ -45,6 +54,7 @@ def simulate(
     controller = build_controller(experiment.controller, rate)
     device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
 
+    relay = _Relay(trial, sink) if experiment.relayed else None
     tool_side = trial.tool_side()
     surveys = None
     if isinstance(tool_side, LocalModel):
@@ -58,7 +68,8 @@ def simulate(
     for k in range(last + 1):
         driver.sense(k, device_state)
         sink("device_state", k, device_state.to_bytes())
-        controller.coordinate(device_state, tool_state, tool_command)
+        arrived = device_state if relay is None else relay.forward(device_state)
+        controller.coordinate(arrived, tool_state, tool_command)
         sink("tool_command", k, tool_command.to_bytes())
         if surveys is not None:
             surveys.before(k, tool_state)
@@ -66,7 +77,7 @@ def simulate(
         sink("tool_state", k, tool_state.to_bytes())
         controller.command(tool_state, device_command)
         sink("device_command", k, device_command.to_bytes())
-        driver.actuate(device_command)
+        driver.actuate(device_command if relay is None else relay.back(device_command))
         worlds.conclude(tool_state)
         done = k + 1
         if not done & 63:
@@ -104,6 +115,34 @@ def _simulate_alone(
             if stop is not None and stop():
                 return k + 1
     return experiment.last_tick + 1
+
+
+class _Relay:
+    """Both ends of a relay."""
+
+    def __init__(self, trial: Trial, sink: Sink):
+        experiment, self._sink = trial.experiment, sink
+        arguments = experiment.relay, experiment.relay_guard, experiment.rate
+        self._device_end = DeviceEnd(*arguments, trial.coupled_inertias)
+        self._world_end = WorldEnd(*arguments, trial.hand.pose)
+        self._forward, self._backward = ForwardPacket(), BackwardPacket()
+        self._state, self._command = DeviceState(), DeviceCommand()
+
+    def forward(self, state: DeviceState) -> DeviceState:
+        """What the controller gets of a device's state."""
+        self._device_end.forward(state, self._forward)
+        self._sink("relay_forward", state.tick, self._forward.to_bytes())
+        self._world_end.state(self._forward, self._state)
+        self._sink("relayed_device_state", state.tick, self._state.to_bytes())
+        return self._state
+
+    def back(self, command: DeviceCommand) -> DeviceCommand:
+        """What the driver gets of a device's command."""
+        self._world_end.backward(command, self._backward)
+        self._sink("relay_backward", command.tick, self._backward.to_bytes())
+        self._device_end.command(self._backward, self._command)
+        self._sink("relayed_device_command", command.tick, self._command.to_bytes())
+        return self._command
 
 
 def _world_states(tool_side: ToolSide, experiment: Experiment, sink: Sink) -> WorldStates:

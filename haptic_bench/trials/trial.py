@@ -147,6 +147,7 @@ def run_offline(
         experiment.rate,
         schedule,
         alone=experiment.alone,
+        relayed=experiment.relayed,
         world_every=study.world_every(experiment),
     )
     started = time.monotonic()
@@ -290,11 +291,12 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
 
 def count_ticks(trial: Trial, directory: Path) -> int:
     """The rows that the samples of a trial have, which are not made for it where that is possible."""
-    study = study_of(trial.experiment)
+    experiment = trial.experiment
+    study = study_of(experiment)
     if study.OFFLINE_ONLY:  # no trial in time: its rows are its own affair
         return len(read_samples(trial, directory))
     try:
-        return len(complete_ticks(read_ticks(directory), alone=trial.experiment.alone))
+        return len(complete_ticks(read_ticks(directory), alone=experiment.alone, relayed=experiment.relayed))
     except bag.BagError:
         return 0
 

@@ -49,6 +49,10 @@ class ControllerNode(ServoNode):
     RANK: ClassVar[int] = 1
     config: ControllerTrialParameters
 
+    def subscribed(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return (self.config.arriving("device_state"), "tool_state")
+
     def build(self) -> None:
         """See ServoNode."""
         sizes = ToolSizes(*self.config.tool_sizes)
@@ -75,10 +79,10 @@ class ControllerNode(ServoNode):
 
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
-        if topic == "device_state":
-            self._coordinate(data)
-        else:
+        if topic == "tool_state":
             self._command(data)
+        else:
+            self._coordinate(data)
 
     def _coordinate(self, data: bytes | Message) -> None:
         device = self._received

@@ -40,6 +40,10 @@ class DriverNode(LeaderNode):
     PUBLISHES: ClassVar[tuple[str, ...]] = ("device_state",)
     config: DriverTrialParameters
 
+    def subscribed(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return (self.config.arriving("device_command"), EVENTS)
+
     def build(self) -> None:
         """See ServoNode."""
         config = self.config

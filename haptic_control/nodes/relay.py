@@ -1,0 +1,153 @@
+"""Relay nodes: the two ends of the way between the device's side and the world's.
+
+    relay device|world --ros-args ...
+
+The device's end answers device_state k with relay_forward k, and relay_backward k with relayed_device_command k, which
+the driver takes. The world's end answers relay_forward k with relayed_device_state k, which the controller takes, and
+device_command k with relay_backward k. A repeated message gets the same answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from haptic_control.relay.ends import DeviceEnd, Guard, WorldEnd
+from haptic_control.relay.parameters import RelayParameters
+from haptic_control.stability import CoupledInertias
+from haptic_ros.process import run
+from haptic_ros.servo import ServoNode
+from haptic_ros.trial import TrialParameters
+from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, Message, MessageError
+from haptic_sim.parameters import quantity
+
+
+class RelayTrialParameters(TrialParameters):
+    """What an end of a relay needs to know of a trial."""
+
+    relay: RelayParameters = quantity(description="The way between the device's side and the world's")
+    guard: Guard = quantity("none", description="Guard of the relay's ports")
+    inertias: CoupledInertias = quantity(CoupledInertias(), description="Inertias of tool and device, at the start")
+    pose: tuple[float, float, float, float, float, float, float] = quantity(
+        unit="m", description="Pose of the hand that the controller gets until one arrives, quaternion x y z w"
+    )
+
+
+Way = tuple[Callable[[Any, Any], None], Any, Any]
+"""A function of a core, the message that it takes, and the message that it fills."""
+
+
+class RelayNode(ServoNode):
+    """An end of a relay as a node: two messages come in each tick, and each has its answer."""
+
+    Config: ClassVar[Any] = RelayTrialParameters
+    DEPTH: ClassVar[int] = 64  # in realtime, too, each packet has its answer, and its energy is accounted for
+    RANK: ClassVar[int] = 1
+    config: RelayTrialParameters
+
+    def ways(self) -> tuple[Way, Way]:
+        """The two ways through a new core, in the order of the tick; every kernel has been called."""
+        raise NotImplementedError
+
+    def build(self) -> None:
+        """See ServoNode."""
+        self._ways = self.ways()
+        self._begun = self._ended = -1  # last ticks of both ways
+
+    def next_tick(self) -> int:
+        """See ServoNode."""
+        return self._begun + 1
+
+    def receive(self, topic: str, data: bytes | Message) -> None:
+        """See ServoNode."""
+        if topic == self.SUBSCRIBES[0]:
+            self._begin_tick(topic, data)
+        else:
+            self._end_tick(topic, data)
+
+    def _begin_tick(self, topic: str, data: bytes | Message) -> None:
+        """Pass on what a tick begins with."""
+        core, received, answer = self._ways[0]
+        received.load(data)
+        tick, last, realtime = received.tick, self._begun, self.realtime
+        if tick > self.config.last_tick:
+            return  # the device's state after the trial
+        if not realtime and tick == last and tick >= 0:
+            self._send_again()
+            return
+        if tick <= last or (not realtime and tick != last + 1):
+            raise MessageError(f"{topic} {tick}: must be {last + 1}")
+        if not received.is_finite():
+            raise MessageError(f"{topic} {tick}: not finite")
+        self._begun = tick
+        core(received, answer)
+        self.send(self.PUBLISHES[0], answer)
+
+    def _end_tick(self, topic: str, data: bytes | Message) -> None:
+        """Pass on what a tick ends with."""
+        core, received, answer = self._ways[1]
+        received.load(data)
+        tick = received.tick
+        if tick <= self._ended and not self.realtime:
+            return  # an answer that was sent again, for whoever may have lost it
+        if not self._ended < tick <= self._begun:
+            raise MessageError(f"{topic} {tick}: must be {self._begun}")
+        if not received.is_finite():
+            raise MessageError(f"{topic} {tick}: not finite")
+        self._ended = tick
+        core(received, answer)
+        self.send(self.PUBLISHES[1], answer)
+
+    def _send_again(self) -> None:
+        way = 1 if self._ended == self._begun else 0
+        self.send(self.PUBLISHES[way], self._ways[way][2])
+
+
+class DeviceRelayNode(RelayNode):
+    """The device's end as a node."""
+
+    NAME: ClassVar[str] = "device_relay"
+    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_state", "relay_backward")
+    PUBLISHES: ClassVar[tuple[str, ...]] = ("relay_forward", "relayed_device_command")
+
+    def ways(self) -> tuple[Way, Way]:
+        """See RelayNode."""
+        config = self.config
+        rehearsed, core = (
+            DeviceEnd(config.relay, config.guard, config.rate, config.inertias, config.realtime) for _ in range(2)
+        )
+        rehearsed.rehearse()
+        return (core.forward, DeviceState(), ForwardPacket()), (core.command, BackwardPacket(), DeviceCommand())
+
+
+class WorldRelayNode(RelayNode):
+    """The world's end as a node."""
+
+    NAME: ClassVar[str] = "world_relay"
+    SUBSCRIBES: ClassVar[tuple[str, ...]] = ("relay_forward", "device_command")
+    PUBLISHES: ClassVar[tuple[str, ...]] = ("relayed_device_state", "relay_backward")
+
+    def ways(self) -> tuple[Way, Way]:
+        """See RelayNode."""
+        config = self.config
+        rehearsed, core = (
+            WorldEnd(config.relay, config.guard, config.rate, config.pose, config.realtime) for _ in range(2)
+        )
+        rehearsed.rehearse()
+        return (core.state, ForwardPacket(), DeviceState()), (core.backward, DeviceCommand(), BackwardPacket())
+
+
+ENDS: dict[str, type[RelayNode]] = {"device": DeviceRelayNode, "world": WorldRelayNode}
+
+
+def main() -> None:
+    """Entry point of the process."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in ENDS:
+        sys.exit(f"relay: {name or 'nothing'}: must be one of {', '.join(ENDS)}")
+    run(ENDS[name])
+
+
+if __name__ == "__main__":
+    main()

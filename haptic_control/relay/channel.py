@@ -1,0 +1,52 @@
+"""A channel of messages with delay, jitter and loss, all random by a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from haptic_control.relay.parameters import RelayParameters
+from haptic_sim.random_numbers import stream, uniform
+
+
+class Channel:
+    """One direction of a relay: the newest message that has arrived, of all that were sent.
+
+    Whether a message is lost, and how long it takes, depends on its tick and the seed alone. A message that is
+    overtaken by a newer one is of no use any more.
+
+    Args:
+        parameters: with a delay.
+        rate: of the servo [Hz].
+        direction: the name of its stream of random numbers.
+        realtime: delays are times; else they are whole ticks.
+    """
+
+    def __init__(self, parameters: RelayParameters, rate: float, direction: str, realtime: bool = False):
+        assert parameters.delay is not None
+        self._seed = np.uint64(stream(parameters.seed, f"relay.{direction}"))
+        self._unit = 1e9 if realtime else rate  # nanoseconds or ticks in a second
+        self._delay, self._jitter, self._loss = parameters.delay, parameters.jitter, parameters.loss
+        self._realtime = realtime
+        self._under_way: list[tuple[int, int, bytes]] = []  # when they arrive, their ticks and contents
+        self._newest = -1  # tick of the newest that has arrived
+
+    def put(self, tick: int, time: int, data: bytes) -> None:
+        """Send the message of a tick, stamped with `time` [ns]."""
+        if self._loss > 0.0 and uniform(self._seed, 2 * tick) < self._loss:
+            return
+        delay = self._delay
+        if self._jitter > 0.0:
+            delay += self._jitter * uniform(self._seed, 2 * tick + 1)
+        self._under_way.append(((time if self._realtime else tick) + round(delay * self._unit), tick, data))
+
+    def take(self, tick: int, time: int) -> bytes | None:
+        """The newest message that has arrived by a tick, stamped with `time` [ns]; None: none since the last call."""
+        now = time if self._realtime else tick
+        newest, data = self._newest, None
+        for due, sent, content in self._under_way:
+            if due <= now and sent > newest:
+                newest, data = sent, content
+        if data is not None:
+            self._newest = newest
+            self._under_way = [message for message in self._under_way if message[1] > newest]
+        return data

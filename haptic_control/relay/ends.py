@@ -1,0 +1,168 @@
+"""The two ends of a relay.
+
+In a tick the device's end sends a ForwardPacket for each DeviceState, and the world's end answers it with the
+DeviceState that the controller gets; the DeviceCommand comes back as a BackwardPacket, which the device's end answers
+with the DeviceCommand that the driver gets. All have the tick of the DeviceState, so that each tick has its answer;
+what they hold is of the newest packet that has arrived through the channel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from haptic_control.relay import ports
+from haptic_control.relay.channel import Channel
+from haptic_control.relay.parameters import RelayParameters
+from haptic_control.stability import CoupledInertias
+from haptic_sim.messages import FORCE, BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, RelayPacket
+from haptic_sim.packed import Packed
+from haptic_sim.records import allocate
+
+Guard = Literal["none", "passivity", "wave", "tank"]
+_KINDS: dict[str, int] = {"none": ports.NONE, "passivity": ports.PASSIVITY, "wave": ports.WAVE, "tank": ports.TANK}
+
+
+def build_port(
+    relay: RelayParameters, guard: Guard, period: float, inertias: CoupledInertias | None = None
+) -> ports.Port:
+    """An end of a relay at rest, with its guard; `period` of the servo in s, `inertias` with the device's."""
+    inertia = np.full(6, np.inf)
+    if inertias is not None and inertias.device is not None:
+        inertia[inertias.axes] = inertias.per_axis(inertias.device)
+    wave, tank = relay.wave, relay.tank
+    return allocate(
+        ports.Port,
+        guard=_KINDS[guard],
+        period=period,
+        impedance=np.array(wave.impedance),
+        played=1.0 if wave.cutoff is None else -math.expm1(-2.0 * math.pi * wave.cutoff * period),
+        correction=relay.correction,
+        level=np.array(tank.level),
+        capacity=np.array(tank.capacity),
+        share=tank.share,
+        damping=np.array(tank.damping),
+        ledger=allocate(ports.Ledger),
+        inertia=inertia,
+    )
+
+
+class _End:
+    """What both ends have: a channel from the other end, and a port with its ledger."""
+
+    def __init__(
+        self, relay: RelayParameters, guard: Guard, rate: float, direction: str, realtime: bool, port: ports.Port
+    ):
+        self._channel = Channel(relay, rate, direction, realtime)
+        self._port, self._ledger = Packed(port), port.ledger
+        self._guarded = guard != "none"
+
+    def _arrive(self, packet: RelayPacket, content: RelayPacket) -> None:
+        """Put a packet into the channel, and take into `content` what has arrived when it comes."""
+        tick, time = packet.tick, packet.nanoseconds
+        self._channel.put(tick, time, packet.to_bytes())
+        if (data := self._channel.take(tick, time)) is not None:
+            content.load(data)
+            ports.receive(self._port, content.paid, content.wave)
+
+    def _write(self, packet: RelayPacket, tick: int, time: int, content_tick: int) -> None:
+        """Fill in what the packets of both directions have."""
+        packet.stamp(tick, time)
+        packet.content_tick = content_tick
+        ledger = self._ledger
+        packet.wave[:] = ledger.wave
+        packet.paid[:] = ledger.paid
+        packet.absorbed[:] = ledger.absorbed
+        packet.delivered[:] = ledger.delivered
+        packet.dissipated[:] = ledger.dissipated
+        packet.available[:] = ledger.available
+
+
+class DeviceEnd(_End):
+    """The device's end: renders what arrives.
+
+    Args:
+        relay: the channel, with a delay.
+        guard: what keeps it passive.
+        rate: of the servo [Hz].
+        inertias: with that of the device, as far as it is known.
+        realtime: whether delays are times, by the stamps of the messages, or ticks.
+    """
+
+    def __init__(
+        self,
+        relay: RelayParameters,
+        guard: Guard,
+        rate: float,
+        inertias: CoupledInertias | None = None,
+        realtime: bool = False,
+    ):
+        super().__init__(relay, guard, rate, "backward", realtime, build_port(relay, guard, 1.0 / rate, inertias))
+        self._content = BackwardPacket()
+        self._content.tick = self._tick = -1
+
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+        packet = BackwardPacket()
+        self.forward(DeviceState(), ForwardPacket())
+        self.command(packet, DeviceCommand())
+
+    def forward(self, state: DeviceState, packet: ForwardPacket) -> None:
+        """Fill what crosses of a device's state."""
+        ports.settle(self._port, state.pose, state.twist, state.operator_wrench, state.rendered_wrench)
+        self._tick = state.tick
+        self._write(packet, state.tick, state.nanoseconds, self._content.tick)
+        packet.pose[:] = state.pose
+        packet.twist[:] = state.twist
+        packet.operator_wrench[:] = 0.0 if self._guarded else state.operator_wrench
+
+    def command(self, packet: BackwardPacket, command: DeviceCommand) -> None:
+        """Fill the device's command of the tick that a packet ends, at the device's last state."""
+        self._arrive(packet, self._content)
+        command.stamp(packet.tick, packet.nanoseconds)
+        command.device_tick = self._tick
+        command.mode = FORCE
+        ports.command_wrench(self._port, self._content.wrench, command.wrench)
+
+
+class WorldEnd(_End):
+    """The world's end: moves what the controller couples the tool to.
+
+    Args: as of `DeviceEnd`, without inertias, and
+        pose: (7,) that the controller is shown until something arrives [m, quat_xyzw].
+    """
+
+    def __init__(self, relay: RelayParameters, guard: Guard, rate: float, pose: Any, realtime: bool = False):
+        super().__init__(relay, guard, rate, "forward", realtime, build_port(relay, guard, 1.0 / rate))
+        self._content = ForwardPacket()
+        self._content.tick = self._tick = -1
+        self._pose = np.array(pose, float)
+        self._content.pose[:] = self._pose
+        self._wrench = np.zeros(6)
+
+    def rehearse(self) -> None:
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
+        packet = ForwardPacket()
+        packet.pose[:] = self._pose
+        self.state(packet, DeviceState())
+        self.backward(DeviceCommand(), BackwardPacket())
+
+    def state(self, packet: ForwardPacket, state: DeviceState) -> None:
+        """Fill the device's state that the controller gets in the tick of a packet."""
+        content = self._content
+        self._arrive(packet, content)
+        self._tick = packet.tick
+        ports.move(self._port, self._wrench, content.pose, content.twist, self._pose, state.twist)
+        state.stamp(packet.tick, packet.nanoseconds)
+        state.pose[:] = self._pose
+        state.operator_wrench[:] = content.operator_wrench
+        state.command_tick = -1
+
+    def backward(self, command: DeviceCommand, packet: BackwardPacket) -> None:
+        """Fill what crosses of a device's command."""
+        self._wrench[:] = command.wrench
+        self._write(packet, command.tick, command.nanoseconds, self._content.tick)
+        packet.state_tick = self._tick
+        packet.wrench[:] = command.wrench

@@ -1,0 +1,58 @@
+"""Parameters of a relay: of its channel, and of the guards that only a relay has."""
+
+from __future__ import annotations
+
+from haptic_sim.parameters import Parameters, PositivePair, quantity
+
+
+class WaveParameters(Parameters):
+    """Wave variables; pairs are of translation and rotation."""
+
+    impedance: PositivePair = quantity((50.0, 0.05), unit="N s/m, N m s/rad", description="Wave impedance")
+    cutoff: float | None = quantity(
+        None, unit="Hz", description="Cut-off frequency of the filter of the waves; null: no filter", gt=0.0
+    )
+
+
+class TankParameters(Parameters):
+    """The energy tanks at both ends; pairs are of translation and rotation."""
+
+    level: PositivePair = quantity(
+        (0.05, 0.005), unit="J", description="Level up to which a damper at the device fills the tank"
+    )
+    capacity: PositivePair = quantity((1.0, 0.1), unit="J", description="Largest energy in a tank; more is discarded")
+    share: float = quantity(0.01, description="Part of a tank that is sent to the other in each tick", gt=0.0, le=1.0)
+    damping: PositivePair = quantity(
+        (10.0, 0.01), unit="N s/m, N m s/rad", description="Damping at the device with an empty tank"
+    )
+
+
+class RelayParameters(Parameters):
+    """The way between the device's side and the world's side of a trial, in both directions."""
+
+    delay: float | None = quantity(
+        None,
+        unit="s",
+        description="Delay of every message between the device's side and the world's, each way, added to what the "
+        "network takes; null: both sides are in one room, without a relay",
+        ge=0.0,
+        le=10.0,
+    )
+    jitter: float = quantity(
+        0.0,
+        unit="s",
+        description="Largest additional delay of a message; its part is uniformly random from 0 to 1",
+        ge=0.0,
+        le=10.0,
+    )
+    loss: float = quantity(0.0, description="Part of the messages that are lost, each independently", ge=0.0, le=1.0)
+    seed: int = quantity(0, description="Seed of jitter and loss", ge=0)
+    correction: float = quantity(
+        20.0,
+        unit="1/s",
+        description="Rate at which the pose at the world's end returns to the device's after a guard has held it back",
+        ge=0.0,
+        le=1000.0,
+    )
+    wave: WaveParameters = quantity(WaveParameters(), description="Wave variables, with guard.type = wave")
+    tank: TankParameters = quantity(TankParameters(), description="Energy tanks, with guard.type = tank")

@@ -1,0 +1,54 @@
+"""A relay in the graph: the same bits in all modes without a clock, and a realtime trial that simulates again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Haptics, answer
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+pytest.importorskip("haptics.msg", reason="needs the built messages")
+pytest.register_assert_rewrite("graph_checks")
+
+import graph_checks as graph  # noqa: E402
+
+APART = ("relay.delay=0.01", "relay.jitter=0.006", "relay.loss=0.1", "relay.seed=5", "analysis=trial")
+
+
+def settings(*pairs: str) -> list[str]:
+    return [part for pair in pairs for part in ("--set", pair)]
+
+
+@pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
+def test_lockstep_and_offline_give_the_same_bits(
+    haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
+) -> None:
+    lockstep, offline = tmp_path / "lockstep", tmp_path / "offline"
+    arguments = ["run", "corner_peg", "--duration", "0.8", *settings(*APART)]
+    run = haptics(*arguments, "--mode", "lockstep", *flags, "--out", str(lockstep))
+    done = answer(*arguments, "--mode", "offline", "--out", str(offline))
+    assert done.status == 0, done.err
+    assert run.wait() == 0, run.err
+    graph.check_same_bits(lockstep, offline)
+    assert {"relay_forward", "relay_backward"} <= set(graph.topics(lockstep))
+    verified = answer("replay", "--verify", str(lockstep))
+    assert verified.status == 0 and "identical, bit by bit" in verified.out
+
+
+def test_a_realtime_trial_simulates_again_to_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    run = haptics(
+        "run",
+        "corner_peg",
+        "--mode",
+        "realtime",
+        "--duration",
+        "1.0",
+        *settings(*APART),
+        "--out",
+        str(tmp_path / "out"),
+    )
+    assert run.wait() == 0, run.err
+    verified = answer("replay", "--verify", str(tmp_path / "out"))
+    assert verified.status == 0 and "identical, bit by bit" in verified.out
