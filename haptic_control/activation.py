@@ -15,7 +15,7 @@ import numpy as np
 from haptic_control.controllers import build_controller
 from haptic_control.parameters import ControllerParameters
 from haptic_control.passivity.port import Device, Port, World, analyse_port, connection_of
-from haptic_control.stability import CoupledInertias, largest, settings
+from haptic_control.stability import CoupledInertias, largest, rounded_down, settings
 from haptic_sim.parameters import Parameters, six
 
 _LEAST = 1e-3  # of the gains: less is nothing that could be felt
@@ -76,9 +76,12 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
         return analysed is not None and not analysed[1].passive
 
     part = largest(active) if names else 0.0
+    matrices = any(len(gains) == 36 for gains in given)
     key = ", ".join(f"controller.{name}" for name in names) or f"controller.type = {parameters.type}"  # type: ignore[attr-defined]
     if part < _LEAST:
         return f"{key}: {why}; no smaller gains are passive: use a device with more damping, {allowed}"
+    if matrices:
+        return f"{key}: {why}; {rounded_down(part)} times the matrices are passive; lower them, {allowed}"
     smaller = [part * np.array(six(gains))[inertias.axes] for gains in given]
     are, would = settings(names, given, smaller, inertias.axes)
     return f"{are}: {why}; gains that are passive: {would}; lower them, {allowed}"

@@ -68,7 +68,7 @@ class AdmittanceParameters(Parameters):
 class Admittance:
     """Moves a device as the tool moves; `coordinate` before the tool moves, `command` after it has answered."""
 
-    MEMORY: ClassVar[bool] = True  # what it commands depends on more than the states that it is given
+    remembers: ClassVar[bool] = True  # what it commands depends on more than the states that it is given
 
     def __init__(self, parameters: AdmittanceParameters, rate: float):
         self._rate = rate

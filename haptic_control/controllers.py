@@ -12,6 +12,7 @@ from haptic_control.four_channel import FourChannel, FourChannelParameters, coup
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
 from haptic_control.stability import CoupledInertias
 from haptic_control.unilateral import UnilateralCoupling, UnilateralParameters
+from haptic_control.virtual_coupling import VirtualCoupling, VirtualCouplingParameters, virtual_coupling_problem
 from haptic_sim.parameters import Parameters
 
 
@@ -25,6 +26,7 @@ AnyControllerParameters = Annotated[
     FourChannelParameters
     | UnilateralParameters
     | DirectParameters
+    | VirtualCouplingParameters
     | ShapingParameters
     | AdmittanceParameters
     | NoControllerParameters,
@@ -36,19 +38,22 @@ def build_controller(
     parameters: FourChannelParameters
     | UnilateralParameters
     | DirectParameters
+    | VirtualCouplingParameters
     | ShapingParameters
     | AdmittanceParameters
     | NoControllerParameters,
     rate: float,
-) -> FourChannel | Admittance:
+) -> FourChannel | VirtualCoupling | Admittance:
     """The controller of some parameters, at the servo rate [Hz]."""
     match parameters:
         case FourChannelParameters() | DirectParameters():
-            return FourChannel(parameters)
+            return FourChannel(parameters, rate)
         case UnilateralParameters():
-            return UnilateralCoupling(parameters)
+            return UnilateralCoupling(parameters, rate)
+        case VirtualCouplingParameters():
+            return VirtualCoupling(parameters)
         case ShapingParameters():
-            return ImpedanceShaping(parameters)
+            return ImpedanceShaping(parameters, rate)
         case AdmittanceParameters():
             return Admittance(parameters, rate)
     raise TypeError(f"{type(parameters).__name__}: is no controller")
@@ -58,6 +63,7 @@ def stability_problem(
     parameters: FourChannelParameters
     | UnilateralParameters
     | DirectParameters
+    | VirtualCouplingParameters
     | ShapingParameters
     | AdmittanceParameters
     | NoControllerParameters,
@@ -74,6 +80,8 @@ def stability_problem(
     match parameters:
         case FourChannelParameters() | UnilateralParameters():
             return coupling_problem(parameters, inertias, rate)
+        case VirtualCouplingParameters():
+            return virtual_coupling_problem(parameters, inertias, rate)
         case ShapingParameters():
             return shaping_problem(parameters, inertias, rate)
         case AdmittanceParameters():

@@ -12,21 +12,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from haptic_control.parameters import ControllerParameters
-from haptic_sim.parameters import Gains, quantity
+from haptic_control.four_channel import force_scale_quantity
+from haptic_control.operator_wrench import OperatorWrenchParameters
+from haptic_sim.parameters import Gains
 
 
-class DirectParameters(ControllerParameters):
+class DirectParameters(OperatorWrenchParameters):
     """Direct coupling, a `four_channel.Coupling` without gains."""
 
     type: Literal["direct"] = "direct"
-    force_scale: float = quantity(
-        1.0,
-        description="Factor of the operator's wrench on the virtual tool",
-        live=True,
-        ge=0.0,
-        le=100.0,
-    )
+    force_scale: float = force_scale_quantity()
 
     @property
     def stiffness(self) -> Gains:

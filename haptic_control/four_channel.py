@@ -1,36 +1,93 @@
-"""The four-channel controller (THESIS figure 4.14b, appendix D.2).
+"""The four-channel controller (THESIS figures 4.14b and D.3, appendix D.2), in its general form.
 
 Two force channels carry the operator's wrench to the virtual tool and the environment's wrench to the device; two
-position channels couple device and tool by a spring and a damper:
+position channels couple device and tool by springs, dampers and an integral; and each side may have a controller of its
+own. With r and u the differences of pose and twist, tool less device, the wrenches that act besides are
 
-    Fc(k) = K (x_tool - x_device) + B (v_tool - v_device)      of the tool on the device
-    ToolCommand(k) = s F_operator(k) - Fc(k)
-    DeviceCommand(k) = F_environment(k) + Fc(k)
+    Fc(k) = K r + z + B u                           z(k) = z(k-1) + Ki r T, within +- integral_limit
+    ToolCommand(k)   = S^-1 C3 F_operator(k) - (K1 r + z + (B1 + B_adp) u) - (K_t x_tool + B_t v_tool)
+    DeviceCommand(k) = S (C2 F_environment(k) + Fc(k)) - (K_d x_device + B_d v_device)
 
-Both states are those at t_k; the same Fc acts on both sides, so the coupling adds no momentum. Orientations differ by
-the logarithm of the rotation between them. THESIS (D.6) gives a damping of 35, Table 4.1 one of 70 (errata 11): the
-default is Table 4.1.
+Both states are those at t_k. In the transfer functions of figure D.3, from velocities to forces,
+
+    C1  = B1 + B_adp + K1/s + Ki/s^2               from the device to the tool      tool_damping, tool_stiffness
+    C2, C3                                         force channels                   environment_scale, force_scale
+    C4  = -(B + K/s + Ki/s^2)                      from the tool to the device      damping, stiffness, integral
+    C_d = -C4 + B_d + K_d/s                        of the device                    local_device_damping, _stiffness
+    Cvt = C1 + B_t + K_t/s                         of the tool                      local_tool_damping, _stiffness
+
+Without local controllers, with K1 = K and B1 = B (their defaults) and C2 = C3 = 1 this is (D.6), C1 = Cvt and
+C4 = -C_d: the same Fc acts on both sides, so the coupling adds no momentum. (D.6) gives a damping of 35, Table 4.1 one
+of 70 (errata 11): the default is Table 4.1. Orientations differ by the logarithm of the rotation between them.
+
+**Adaptive damping** (D.6): B_adp = K_b |F_environment|, up to a limit, with the force for the linear and the torque for
+the angular directions, as the last tick had them (errata 11: the absolute value). It is of the tool's side alone, C1
+and Cvt. The B_min of (D.6) is tool_damping less damping. Without a limit an impulse, which is a wrench of p / T, would
+make the loop diverge.
+
+**Position scaling**: x_device stands for reference + s (x_device - reference), its velocity for s v, and S scales
+forces by s: by the principle of virtual work, F_d . v_d = F_t . (s v_d). So `position_scale` alone scales no power.
+Orientations and torques are not scaled. The channels have factors of power of their own: the operator's wrench has C3
+times the power on the tool that it has on the device, the environment's wrench C2 times on the device what it has on
+the tool, and spring and damper K/K1 = B/B1 times. If C2 = 1/C3 = K/K1 = B/B1, and there is no integral (which acts on
+both alike), all agree: power is scaled by one factor, and what is passive stays so. With other values a wrench takes
+from one side more or less than it gives to the other.
+
+**Integral**: it does not grow beyond its limit, rests while the device has rendered no command, and does not grow
+further where the device rendered less than it was told in that direction (anti-windup).
 
 The gains must suit the coupled inertias: see `haptic_control.stability`. The force channels and the operator are not
-part of that loop.
+part of that loop, but for the error of an observed operator's wrench.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numba
 import numpy as np
+from pydantic import AfterValidator, model_validator
 
-from haptic_control.parameters import ControllerParameters
-from haptic_control.stability import CoupledInertias, diverges, largest_gains, settings, spring_loop, worst
-from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
+from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParameters
+from haptic_control.stability import (
+    OBSERVER_PROBLEM,
+    CoupledInertias,
+    diverges,
+    largest,
+    largest_gains,
+    linear_map,
+    settings,
+    spring_loop,
+    worst,
+)
+from haptic_sim.hand.rendering import pose_difference
+from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, quantity, six
+from haptic_sim.records import allocate, array, record, value
 from haptic_sim.spatial import rotation_difference
 
+_IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
-class FourChannelParameters(ControllerParameters):
+
+def _pose(values: tuple[float, ...]) -> tuple[float, ...]:
+    if not abs(sum(value**2 for value in values[3:]) - 1.0) < 1e-6:
+        raise ValueError("[3:7]: the quaternion must have length 1")
+    return values
+
+
+Pose = Annotated[tuple[float, float, float, float, float, float, float], AfterValidator(_pose)]
+
+
+def force_scale_quantity() -> Any:
+    """The key `force_scale` of every controller that passes the operator's wrench on."""
+    return quantity(1.0, description="Factor of the operator's wrench on the virtual tool", live=True, ge=0.0, le=100.0)
+
+
+class FourChannelParameters(OperatorWrenchParameters):
     """Gains of the four-channel controller."""
 
     type: Literal["four_channel"] = "four_channel"
@@ -43,13 +100,90 @@ class FourChannelParameters(ControllerParameters):
         description="Damping of the position channels",
         live=True,
     )
-    force_scale: float = quantity(
-        1.0,
-        description="Factor of the operator's wrench on the virtual tool",
-        live=True,
-        ge=0.0,
-        le=100.0,
+    force_scale: float = force_scale_quantity()
+    environment_scale: float = quantity(
+        1.0, description="Factor of the environment's wrench on the device", live=True, ge=0.0, le=100.0
     )
+    tool_stiffness: Gains | None = quantity(
+        None,
+        unit="N/m, N m/rad",
+        description="Stiffness of the position channel to the tool; null: as stiffness",
+        live=True,
+    )
+    tool_damping: Gains | None = quantity(
+        None,
+        unit="N s/m, N m s/rad",
+        description="Damping of the position channel to the tool; null: as damping",
+        live=True,
+    )
+    integral: Gains = quantity(
+        (0.0, 0.0, 0.0),
+        unit="N/(m s), N m/(rad s)",
+        description="Wrench of the position channels for the integral of the difference of poses",
+        live=True,
+    )
+    integral_limit: Gains | None = quantity(
+        None,
+        unit="N, N m",
+        description="Largest wrench of the integral, which prevents wind-up; required where integral is not 0",
+        live=True,
+    )
+    contact_damping: Gains = quantity(
+        (0.0, 0.0, 0.0),
+        unit="s/m, s/rad",
+        description="Adaptive damping of the tool per size of the environment's force, or torque",
+        live=True,
+    )
+    contact_damping_limit: Gains | None = quantity(
+        None,
+        unit="N s/m, N m s/rad",
+        description="Largest adaptive damping; required where contact_damping is not 0",
+        live=True,
+    )
+    local_device_stiffness: Gains = quantity(
+        (0.0, 0.0, 0.0),
+        unit="N/m, N m/rad",
+        description="Stiffness between the device and the reference",
+        live=True,
+    )
+    local_device_damping: Gains = quantity(
+        (0.0, 0.0, 0.0), unit="N s/m, N m s/rad", description="Damping of the device against the ground", live=True
+    )
+    local_tool_stiffness: Gains = quantity(
+        (0.0, 0.0, 0.0), unit="N/m, N m/rad", description="Stiffness between the tool and the reference", live=True
+    )
+    local_tool_damping: Gains = quantity(
+        (0.0, 0.0, 0.0), unit="N s/m, N m s/rad", description="Damping of the tool against the ground", live=True
+    )
+    position_scale: float = quantity(
+        1.0,
+        description="Displacement of the tool from the reference for that of the device, which scales forces too",
+        ge=1e-3,
+        le=1e3,
+    )
+    reference: Pose | None = quantity(
+        None,
+        unit="m",
+        description="Pose about whose position displacements are scaled, and in which springs to the reference are at "
+        "rest, quaternion x y z w; null: that of the tool's hand at the start",
+    )
+
+    @model_validator(mode="after")
+    def _limits_are_given(self) -> FourChannelParameters:
+        for gain, limit in (("integral", "integral_limit"), ("contact_damping", "contact_damping_limit")):
+            if any(getattr(self, gain)) and getattr(self, limit) is None:
+                raise ValueError(f".{limit} = null: {gain} is not 0; give its limit")
+        return self
+
+    @property
+    def scale(self) -> np.ndarray:
+        """The diagonal of S (6,)."""
+        return np.array([*(3 * [self.position_scale]), 1.0, 1.0, 1.0])
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the controller uses the reference."""
+        return self.position_scale != 1.0 or any(self.local_device_stiffness) or any(self.local_tool_stiffness)
 
 
 class Coupling(Protocol):
@@ -65,41 +199,124 @@ class Coupling(Protocol):
     def force_scale(self) -> float: ...
 
 
+def as_four_channel(parameters: Any) -> FourChannelParameters:
+    """The parameters of a spring and a damper (`Coupling`) as those of the general form."""
+    if isinstance(parameters, FourChannelParameters):
+        return parameters
+    names = ("stiffness", "damping", "force_scale", *OperatorWrenchParameters.model_fields)
+    return FourChannelParameters.model_construct(**{name: getattr(parameters, name) for name in names})
+
+
+@record
+class FourChannelArrays(NamedTuple):
+    """Gains, and what is kept from the state at t_k until the tool has answered, for kernels."""
+
+    stiffness: np.ndarray = array("K", 6, unit="N/m, N m/rad")
+    damping: np.ndarray = array("B", 6, unit="N s/m, N m s/rad")
+    tool_stiffness: np.ndarray = array("K1", 6, unit="N/m, N m/rad")
+    tool_damping: np.ndarray = array("B1", 6, unit="N s/m, N m s/rad")
+    integral: np.ndarray = array("Ki", 6, unit="N/(m s), N m/(rad s)")
+    integral_limit: np.ndarray = array("largest z", 6, unit="N, N m")
+    contact_damping: np.ndarray = array("K_b", 6, unit="s/m, s/rad")
+    contact_damping_limit: np.ndarray = array("largest B_adp", 6, unit="N s/m, N m s/rad")
+    device_stiffness: np.ndarray = array("K_d", 6, unit="N/m, N m/rad")
+    device_damping: np.ndarray = array("B_d", 6, unit="N s/m, N m s/rad")
+    to_ground: np.ndarray = array("K_t and B_t of the tool", 2, 6, unit="N/m, N m/rad, N s/m, N m s/rad")
+    reference: np.ndarray = array("pose about which positions are scaled, and at which local springs rest", 7, unit="m")
+    operator_scale: np.ndarray = array("C3 S^-1", 6)
+    device_scale: np.ndarray = array("S: of positions to the tool, of forces to the device", 6)
+    environment_scale: float = value("C2")
+    scaled: bool = value("whether positions are scaled")
+    apart: bool = value("whether K1, B1 are not K, B")
+    local: bool = value("whether there are local controllers")
+    z: np.ndarray = array("wrench of the integral", 6, unit="N, N m")
+    coordination: np.ndarray = array("wrench Fc of the tool on the device", 6, unit="N, N m")
+    on_device: np.ndarray = array("wrench of the device's local controller on it", 6, unit="N, N m")
+    difference: np.ndarray = array("pose less the reference", 6, unit="m, rad")
+    commanded: np.ndarray = array("last wrench that the device was told to render", 6, unit="N, N m")
+
+
 class FourChannel:
-    """Couples device and tool; `coordinate` before the tool moves, `command` after it has answered."""
+    """Couples device and tool; `coordinate` before the tool moves, `command` after it has answered.
 
-    def __init__(self, parameters: Coupling):
-        self.configure(parameters)
-        self._coordination = np.zeros(6)
+    Args:
+        parameters: its gains, or those of a spring and a damper alone.
+        rate: of the servo [Hz].
+    """
+
+    def __init__(self, parameters: Any, rate: float):
+        scalars = dict.fromkeys(("environment_scale", "scaled", "apart", "local"))  # see `configure`
+        self._channels = allocate(FourChannelArrays, **scalars)
+        self._coordination = self._channels.coordination
+        self._operator = OperatorWrench(parameters, rate)
+        self._rate = rate
         self._tick, self._time = -1, 0
+        self._commanded_tick = -1
+        self.configure(parameters)
 
-    def configure(self, parameters: Coupling) -> None:
-        """Take new gains, from the next tick on."""
+    @property
+    def remembers(self) -> bool:
+        """Whether what it commands depends on more than the states that it is given."""
+        return self._operator.remembers or bool(self._channels.integral.any())
+
+    def configure(self, parameters: Any) -> None:
+        """Take new gains, from the next tick on; the wrench of the integral does not jump with its gain."""
         self.parameters = parameters
-        self._stiffness = np.array(six(parameters.stiffness))
-        self._damping = np.array(six(parameters.damping))
+        self._operator.configure(parameters)
+        p, a = as_four_channel(parameters), self._channels
+        scale = p.scale
+        for array_, values in (
+            (a.stiffness, p.stiffness),
+            (a.damping, p.damping),
+            (a.tool_stiffness, p.tool_stiffness or p.stiffness),
+            (a.tool_damping, p.tool_damping or p.damping),
+            (a.integral, p.integral),
+            (a.integral_limit, p.integral_limit or (0.0,) * 6),
+            (a.contact_damping, p.contact_damping),
+            (a.contact_damping_limit, p.contact_damping_limit or (0.0,) * 6),
+            (a.device_stiffness, p.local_device_stiffness),
+            (a.device_damping, p.local_device_damping),
+            (a.to_ground[0], p.local_tool_stiffness),
+            (a.to_ground[1], p.local_tool_damping),
+        ):
+            array_[:] = six(values)
+        a.z[a.integral == 0.0] = 0.0
+        a.reference[:] = p.reference or _IDENTITY
+        a.device_scale[:], a.operator_scale[:] = scale, p.force_scale / scale
+        self._packed_channels = Packed(
+            a._replace(
+                environment_scale=p.environment_scale,
+                scaled=p.position_scale != 1.0,
+                apart=p.tool_stiffness is not None or p.tool_damping is not None,
+                local=bool(a.device_stiffness.any() or a.device_damping.any() or a.to_ground.any()),
+            )
+        )
 
     def rehearse(self, sizes: ToolSizes) -> None:
-        """Call every kernel once, so that none is loaded during a trial."""
+        """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         tool = sizes.tool_state()
         self.coordinate(DeviceState(), tool, ToolCommand())
         self.command(tool, DeviceCommand())
 
     def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
         """Fill the tool's command of the device's tick from both states at t_k."""
+        tick, rendered = device.tick, device.command_tick
+        elapsed = 1e-9 * time_between(max(self._tick, 0), tick, self._rate) if rendered >= 0 else 0.0
+        self._operator_wrench = self._operator.at(device)
         _coordinate(
+            self._packed_channels,
             device.pose,
             device.twist,
-            device.operator_wrench,
+            self._operator_wrench,
+            device.rendered_wrench,
             tool.pose,
             tool.twist,
-            self._stiffness,
-            self._damping,
-            self.parameters.force_scale,
-            self._coordination,
+            tool.wrench,
+            elapsed,
+            rendered == self._commanded_tick,
             command.wrench,
         )
-        self._tick, self._time = device.tick, device.nanoseconds
+        self._tick, self._time = tick, device.nanoseconds
         command.stamp(self._tick, self._time)
         command.tool_tick = tool.tick
 
@@ -108,7 +325,65 @@ class FourChannel:
         command.stamp(tool.tick, self._time)
         command.device_tick = self._tick
         command.mode = FORCE
-        np.add(tool.wrench, self._coordination, out=command.wrench)
+        _answer(self._packed_channels, tool.wrench, command.wrench)
+        self._commanded_tick = tool.tick
+
+
+# Stability of its loop
+
+
+class Channels(NamedTuple):
+    """Gains of the sampled loop in the directions that move, as matrices (n, n); see the module."""
+
+    K: np.ndarray
+    B: np.ndarray
+    K1: np.ndarray
+    B1: np.ndarray
+    Ki: np.ndarray
+    K_d: np.ndarray
+    B_d: np.ndarray
+    K_t: np.ndarray
+    B_t: np.ndarray
+    S: np.ndarray
+    C3: float = 0.0
+    observer: tuple[np.ndarray, np.ndarray, float] | None = None  # inertia, damping, 1 - exp(-bandwidth T)
+
+    @classmethod
+    def spring(cls, K: np.ndarray, B: np.ndarray, scale: np.ndarray | None = None) -> Channels:
+        """A spring and a damper alone, (n, n), between a device whose motions are scaled by `scale` (n,) and a tool."""
+        none = np.zeros_like(K)
+        return cls(K, B, K, B, none, none, none, none, none, np.eye(len(K)) if scale is None else np.diag(scale))
+
+
+def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.ndarray:
+    """The sampled loop without contact, as a map of a state whose first values are r (n,).
+
+    The tool takes a step of semi-implicit Euler, the device one as it is (`CoupledInertias.device_step`).
+    """
+    T, n = 1.0 / rate, len(c.K)
+    W, (a, b, d, e) = inertias.of_tool(), inertias.device_step(T)
+    S, back = c.S, np.linalg.inv(c.S)
+    none = np.zeros((n, n))
+    M, C, share = c.observer or (none, none, 0.0)
+
+    def tick(
+        r: np.ndarray, v: np.ndarray, w: np.ndarray, x: np.ndarray, z: np.ndarray,
+        F: np.ndarray, before: np.ndarray, f: np.ndarray,
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        u = v - S @ w
+        z = z + T * (c.Ki @ r)
+        F = F + share * (M @ (w - before) / T + C @ (w + before) / 2.0 - f - F)
+        on_tool = c.C3 * (back @ F) - (c.K1 @ r + z + c.B1 @ u) - (c.K_t @ x + c.B_t @ v)
+        on_device = S @ (c.K @ r + z + c.B @ u) - (c.K_d @ back @ (x - r) + c.B_d @ w)
+        v_next = v + T * (W @ on_tool)
+        r_next = r + T * v_next - S @ (d * w + e * on_device)
+        return r_next, v_next, a * w + b * on_device, x + T * v_next, z, F, w, on_device
+
+    kept = np.ones(8 * n, bool)  # what nothing depends on would only be a further root at 1
+    kept[3 * n : 4 * n] = bool(c.K_t.any() or c.K_d.any())
+    kept[4 * n : 5 * n] = c.Ki.any(axis=1)
+    kept[5 * n :] = c.observer is not None
+    return linear_map(tick, 8, n)[np.ix_(kept, kept)]
 
 
 def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
@@ -117,18 +392,103 @@ def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
     return inertias.of_tool() + np.diag(1.0 / inertias.per_axis(inertias.device))
 
 
-def coupling_problem(parameters: Coupling, inertias: CoupledInertias, rate: float) -> str:
+def coupling_problem(parameters: Any, inertias: CoupledInertias, rate: float) -> str:
     """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
 
-    A unilateral coupling moves the tool alone as long as nothing touches it, which is W_t in place of A, and diverges
-    with smaller gains where it moves the device too.
+    First spring and damper alone; then what the general form adds, one part after the other. A unilateral coupling
+    moves the tool alone as long as nothing touches it, which is W_t in place of A, and diverges with smaller gains
+    where it moves the device too.
     """
-    A = inverse_inertia(inertias)
-    return spring_problem(parameters, inertias, rate, np.diag(A), lambda K, B: spring_loop(A * K, A * B, 1.0 / rate))
+    p, axes = as_four_channel(parameters), inertias.axes
+    assert inertias.device is not None
+    scale = p.scale[axes]
+    A = inertias.of_tool() + np.diag(scale**2 / inertias.per_axis(inertias.device))
+
+    def loop(K: np.ndarray, B: np.ndarray) -> np.ndarray:
+        if inertias.damping is None:
+            return spring_loop(A * K, A * B, 1.0 / rate)
+        return channels_loop(Channels.spring(np.diag(K), np.diag(B), scale), inertias, rate)
+
+    if problem := spring_problem(p, inertias, rate, np.diag(A), loop):
+        return problem
+    return _added_problem(p, inertias, rate)
+
+
+_ADDED = (  # to spring and damper: keys of gains, and what they are in `Channels`
+    (("tool_stiffness", "K1"), ("tool_damping", "B1")),
+    (("local_device_stiffness", "K_d"), ("local_device_damping", "B_d")),
+    (("local_tool_stiffness", "K_t"), ("local_tool_damping", "B_t")),
+    (("integral", "Ki"),),
+)
+
+
+def channels_of(p: FourChannelParameters, inertias: CoupledInertias, rate: float) -> Channels:
+    """The gains of the general form without adaptive damping, in the directions that move."""
+    axes = inertias.axes
+
+    def matrix(values: tuple[float, ...]) -> np.ndarray:
+        return np.diag(np.array(six(values))[axes])
+
+    observer = None
+    if p.operator_wrench == "observed":
+        block = np.ix_(axes, axes)
+        observer = p.inertia()[block], matrix(p.device_damping), 1.0 - math.exp(-p.observer_bandwidth / rate)
+    return Channels(
+        K=matrix(p.stiffness),
+        B=matrix(p.damping),
+        K1=matrix(p.tool_stiffness or p.stiffness),
+        B1=matrix(p.tool_damping or p.damping),
+        Ki=matrix(p.integral),
+        K_d=matrix(p.local_device_stiffness),
+        B_d=matrix(p.local_device_damping),
+        K_t=matrix(p.local_tool_stiffness),
+        B_t=matrix(p.local_tool_damping),
+        S=np.diag(p.scale[axes]),
+        C3=p.force_scale,
+        observer=observer,
+    )
+
+
+def _added_problem(p: FourChannelParameters, inertias: CoupledInertias, rate: float) -> str:
+    """As `coupling_problem`, for what the general form adds to a spring and a damper that do not diverge."""
+    whole = channels_of(p, inertias, rate)
+    present = Channels.spring(whole.K, whole.B, np.diag(whole.S))
+
+    def problem(names: tuple[str, ...], with_part: Callable[[float], Channels]) -> str:
+        if not diverges(channels_loop(with_part(1.0), inertias, rate)):
+            return ""
+        part = largest(lambda c: diverges(channels_loop(with_part(c), inertias, rate)))
+        given = tuple(getattr(p, name) for name in names)
+        found = [part * np.array(six(values))[inertias.axes] for values in given]
+        are, would = settings(names, given, found, inertias.axes)
+        return (
+            f"{are}: with it the sampled loop at rate = {rate:g} Hz diverges; the largest gains that would do: "
+            f"{would}; lower them, or raise the rate"
+        )
+
+    def replaced(before: Channels, pairs: tuple[tuple[str, str], ...], part: float) -> Channels:
+        """With a part of the gains that are given."""
+        gains: dict[str, Any] = {
+            field: (1.0 if getattr(p, key) is None else part) * getattr(whole, field) for key, field in pairs
+        }
+        return before._replace(**gains)
+
+    for pairs in _ADDED:
+        names = tuple(key for key, _ in pairs if any(getattr(p, key) or ()))
+        if names and (said := problem(names, functools.partial(replaced, present, pairs))):
+            return said
+        present = replaced(present, pairs, 1.0)
+    if any(p.contact_damping) and p.contact_damping_limit is not None:
+        limit = np.diag(np.array(six(p.contact_damping_limit))[inertias.axes])
+        if said := problem(("contact_damping_limit",), lambda c: present._replace(B1=present.B1 + c * limit)):
+            return said
+    if whole.observer is None or not diverges(channels_loop(whole, inertias, rate)):
+        return ""
+    return OBSERVER_PROBLEM.format(rate=rate)
 
 
 def spring_problem(
-    parameters: Coupling,
+    parameters: Any,
     inertias: CoupledInertias,
     rate: float,
     diagonal: np.ndarray,
@@ -153,11 +513,68 @@ def spring_problem(
     )
 
 
+# Kernels
+
+
 @numba.njit(cache=True, nogil=True)
-def _coordinate(x_device, v_device, operator, x_tool, v_tool, stiffness, damping, scale, coordination, command):
+def _coordinate(packed, x_device, v_device, operator, rendered, x_tool, v_tool, environment, elapsed, follows, command):
+    """Fill the tool's `command`, and the wrenches that act on the device besides the environment's.
+
+    Args:
+        rendered: by the device in the last tick; `follows`: of the last command, so that the two can be compared.
+        environment: wrench of the last tick.
+        elapsed: since the last tick, for the integral; 0 if it rests [s].
+    """
+    a = packed.arrays
     rotation = command[3:]  # as a place for the orientation difference
     rotation_difference(x_tool[3:], x_device[3:], rotation)
+    force = math.sqrt(environment[0] ** 2 + environment[1] ** 2 + environment[2] ** 2)
+    torque = math.sqrt(environment[3] ** 2 + environment[4] ** 2 + environment[5] ** 2)
     for i in range(6):
-        difference = x_tool[i] - x_device[i] if i < 3 else rotation[i - 3]
-        coordination[i] = stiffness[i] * difference + damping[i] * (v_tool[i] - v_device[i])
-        command[i] = scale * operator[i] - coordination[i]
+        x = x_device[i] if i < 3 else 0.0
+        v = v_device[i]
+        if a.scaled and i < 3:
+            x = a.reference[i] + a.device_scale[i] * (x - a.reference[i])
+            v *= a.device_scale[i]
+        r = x_tool[i] - x if i < 3 else rotation[i - 3]
+        u = v_tool[i] - v
+        wrench = a.stiffness[i] * r + a.damping[i] * u
+        on_tool = a.tool_stiffness[i] * r + a.tool_damping[i] * u if a.apart else wrench
+        if a.integral[i] > 0.0:
+            more = a.integral[i] * r * elapsed
+            short = a.commanded[i] - rendered[i] if follows else 0.0
+            if not short * more > 0.0:
+                a.z[i] = min(max(a.z[i] + more, -a.integral_limit[i]), a.integral_limit[i])
+            wrench += a.z[i]
+            on_tool += a.z[i]
+        if a.contact_damping[i] > 0.0:
+            adaptive = a.contact_damping[i] * (force if i < 3 else torque)
+            on_tool += min(adaptive, a.contact_damping_limit[i]) * u
+        a.coordination[i] = wrench
+        command[i] = a.operator_scale[i] * operator[i] - on_tool
+    if a.local:
+        _to_ground(x_tool, v_tool, a.reference, a.to_ground[0], a.to_ground[1], a.difference, a.on_device)
+        for i in range(6):
+            command[i] += a.on_device[i]
+        _to_ground(x_device, v_device, a.reference, a.device_stiffness, a.device_damping, a.difference, a.on_device)
+
+
+@numba.njit(cache=True, nogil=True)
+def _to_ground(x, v, reference, stiffness, damping, difference, wrench):
+    """Fill `wrench` (6,) with that of a spring to the reference and a damper to the ground."""
+    pose_difference(x, reference, difference)
+    for i in range(6):
+        wrench[i] = -stiffness[i] * difference[i] - damping[i] * v[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _answer(packed, environment, command):
+    """Fill the device's `command` from the environment's wrench of the tick."""
+    a = packed.arrays
+    for i in range(6):
+        wrench = a.environment_scale * environment[i] + a.coordination[i]
+        if a.scaled:
+            wrench *= a.device_scale[i]
+        if a.local:
+            wrench += a.on_device[i]
+        command[i] = a.commanded[i] = wrench

@@ -12,34 +12,35 @@ The other controllers leave the device's own inertia to the hand; here M_d and C
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numba
 import numpy as np
-from pydantic import AfterValidator
 
-from haptic_control.four_channel import FourChannel, spring_problem
-from haptic_control.parameters import ControllerParameters
-from haptic_control.stability import LIMIT, CoupledInertias, diverges, largest, rounded_down, settings, spring_loop
+from haptic_control.device_model import DeviceModel, evaluate_device
+from haptic_control.four_channel import FourChannel, Pose, force_scale_quantity, spring_problem
+from haptic_control.operator_wrench import OperatorWrenchParameters
+from haptic_control.stability import (
+    LIMIT,
+    OBSERVER_PROBLEM,
+    CoupledInertias,
+    diverges,
+    largest,
+    linear_map,
+    rounded_down,
+    settings,
+    spring_loop,
+)
 from haptic_sim.hand.rendering import add_topology, hand_acceleration, shaping_wrench, total_wrench
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, quantity, six
-from haptic_sim.records import allocate, array, record, value
+from haptic_sim.records import allocate, array, part, record, shared, value
 
 _LENGTH = 1.0  # [m] in which the directions of a ToolState measure torques
 
 
-def _pose(values: tuple[float, ...]) -> tuple[float, ...]:
-    if not abs(sum(value**2 for value in values[3:]) - 1.0) < 1e-6:
-        raise ValueError("[3:7]: the quaternion must have length 1")
-    return values
-
-
-Pose = Annotated[tuple[float, float, float, float, float, float, float], AfterValidator(_pose)]
-
-
-class ShapingParameters(ControllerParameters):
+class ShapingParameters(OperatorWrenchParameters):
     """Coordination, desired impedance and topology, and the device's own inertia."""
 
     type: Literal["impedance_shaping"] = "impedance_shaping"
@@ -49,9 +50,7 @@ class ShapingParameters(ControllerParameters):
     damping: Gains = quantity(
         (70.0, 70.0, 0.375), unit="N s/m, N m s/rad", description="Damping of the coordination", live=True
     )
-    force_scale: float = quantity(
-        1.0, description="Factor of the operator's wrench on the virtual tool", live=True, ge=0.0, le=100.0
-    )
+    force_scale: float = force_scale_quantity()
     dynamics: Literal["consistent", "printed"] = quantity(
         "consistent",
         description="consistent: the device accelerates as the tool's hand does under the same wrench; printed: THESIS "
@@ -94,22 +93,11 @@ class ShapingParameters(ControllerParameters):
         unit="m",
         description="Pose of rest of the device, at which the desired stiffness exerts no wrench; quaternion x y z w",
     )
-    device_mass: float | None = quantity(
-        None, unit="kg", description="Mass of the device; null: that of the simulated device", gt=0.0, le=1e3
-    )
-    device_inertia: float | None = quantity(
-        None,
-        unit="kg m^2",
-        description="Inertia of the device about its hand point; null: that of the simulated device",
-        gt=0.0,
-        le=1e3,
-    )
-    device_damping: Gains = quantity(
-        (0.0, 0.0, 0.0),
-        unit="N s/m, N m s/rad",
-        description="Damping C_d of the device, which the controller compensates",
-        live=True,
-    )
+
+    @property
+    def needs_device(self) -> bool:
+        """See DeviceModelParameters."""
+        return True
 
 
 @record
@@ -119,15 +107,13 @@ class ShapingArrays(NamedTuple):
     damping: np.ndarray = array("b_d", 6, unit="N s/m, N m s/rad")
     stiffness: np.ndarray = array("k_d", 6, unit="N/m, N m/rad")
     rest: np.ndarray = array("pose at which k_d is at rest", 7, unit="m")
-    inertia: np.ndarray = array("M_d of the device", 6, 6, unit="kg, kg m^2")
-    device_damping: np.ndarray = array("C_d of the device", 6, unit="N s/m, N m s/rad")
+    model: DeviceModel = part(DeviceModel, "M_d and C_d of the device")
     consistent: bool = value("whether terms of velocity and gravity count")
     topology_stiffness: float = value("stiffness of the topology penalties", unit="1/s^2")
     topology_damping: float = value("damping of the topology penalties", unit="1/s")
-    coordination: np.ndarray = array("wrench Fc of the tool on the device", 6, unit="N, N m")
+    coordination: np.ndarray = shared("wrench Fc of the tool on the device", 6, unit="N, N m")
     mobility: np.ndarray = array("J D^-1 J^T of the tool, row major", 36)
     operator: np.ndarray = array("operator's wrench F_h", 6, unit="N, N m")
-    coriolis: np.ndarray = array("C_d v", 6, unit="N, N m")
     wrench: np.ndarray = array("total wrench but for the environment's", 6, unit="N, N m")
     none: np.ndarray = array("zero: the environment's wrench before it is known", 6, unit="N, N m")
     before: np.ndarray = array("acceleration of the device without the environment's wrench", 6)
@@ -139,23 +125,21 @@ class ImpedanceShaping(FourChannel):
 
     parameters: ShapingParameters
 
-    def __init__(self, parameters: ShapingParameters):
-        if parameters.device_mass is None or parameters.device_inertia is None:
-            raise TypeError("impedance shaping needs the inertia of its device: device_mass and device_inertia")
+    def __init__(self, parameters: ShapingParameters, rate: float):
         scalars = dict.fromkeys(("consistent", "topology_stiffness", "topology_damping"))  # see `configure`
-        self._arrays = allocate(ShapingArrays, **scalars)
-        super().__init__(parameters)
-        self._coordination = self._arrays.coordination
+        self._arrays = allocate(ShapingArrays, coordination=np.zeros(6), **scalars)
+        super().__init__(parameters, rate)
 
-    def configure(self, parameters: ShapingParameters) -> None:  # type: ignore[override]  # it has more of them
+    def configure(self, parameters: ShapingParameters) -> None:
         """See FourChannel."""
         super().configure(parameters)
         a = self._arrays
+        a.model.fill(parameters)
         a.damping[:], a.stiffness[:] = six(parameters.desired_damping), six(parameters.desired_stiffness)
-        a.rest[:], a.device_damping[:] = parameters.rest, six(parameters.device_damping)
-        np.fill_diagonal(a.inertia, [*(3 * [parameters.device_mass]), *(3 * [parameters.device_inertia])])
+        a.rest[:] = parameters.rest
         self._packed = Packed(
             a._replace(
+                coordination=self._coordination,
                 consistent=parameters.dynamics == "consistent",
                 topology_stiffness=parameters.topology_stiffness,
                 topology_damping=parameters.topology_damping,
@@ -169,7 +153,7 @@ class ImpedanceShaping(FourChannel):
             self._packed,
             device.pose,
             device.twist,
-            device.operator_wrench,
+            self._operator_wrench,
             tool.pose,
             tool.twist,
             tool.inverse_inertia,
@@ -194,15 +178,16 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
     damper of Z k and Z b, which must not diverge wherever a direction is blocked.
     """
     assert inertias.device is not None
-    assert parameters.device_mass is not None and parameters.device_inertia is not None
     T, axes, W = 1.0 / rate, inertias.axes, inertias.of_tool()
     ours = 1.0 / inertias.per_axis(inertias.device)
-    Z = inertias.per_axis((parameters.device_mass, parameters.device_inertia)) * ours
+    Z = ours[:, None] * parameters.inertia()[np.ix_(axes, axes)]
     k, b, C = (
         np.array(six(gains))[axes]
         for gains in (parameters.desired_stiffness, parameters.desired_damping, parameters.device_damping)
     )
-    ZW = Z[:, None] * W
+    if inertias.damping is not None:
+        C = C - inertias.per_axis(inertias.damping)  # what is made up for and there does no harm
+    ZW = Z @ W
 
     def loop(K: np.ndarray, B: np.ndarray, part: float = 0.0, pushed: bool = False) -> np.ndarray:
         """Of the difference of poses; with `part` of the desired impedance or if `pushed`, of the device's pose too."""
@@ -216,7 +201,7 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
         )
 
     stiffness, damping = parameters.topology_stiffness, parameters.topology_damping
-    share = LIMIT / max(float(Z.max()) * (T**2 * stiffness + 2.0 * T * damping), LIMIT)
+    share = LIMIT / max(float(np.linalg.norm(Z, 2)) * (T**2 * stiffness + 2.0 * T * damping), LIMIT)
     if parameters.topology_penalty and share < 1.0:
         return (
             f"controller.topology_stiffness = {stiffness:g} 1/s^2, controller.topology_damping = {damping:g} 1/s: the "
@@ -225,7 +210,7 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
             f"controller.topology_damping={rounded_down(share * damping)}; lower them, or raise the rate"
         )
     K, B = (np.array(six(gains))[axes] for gains in (parameters.stiffness, parameters.damping))
-    if C.any() and diverges(loop(K, B, 1.0, True)) and not diverges(loop(K, B, 1.0)):
+    if C.max() > 0.0 and diverges(loop(K, B, 1.0, True)) and not diverges(loop(K, B, 1.0)):
         are, _ = settings(("device_damping",), (parameters.device_damping,), (0.0 * C,), axes)
         return (
             f"{are}: it is made up for, and the simulated device has none, so it would go ever faster; set "
@@ -239,15 +224,48 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
             f"{are}: the sampled loop of the desired impedance at rate = {rate:g} Hz diverges; the largest gains that "
             f"would do: {would}; lower them, or raise the rate"
         )
-    return spring_problem(parameters, inertias, rate, np.diag(W + ZW), loop)
+    return spring_problem(parameters, inertias, rate, np.diag(W + ZW), loop) or _observer_problem(
+        parameters, inertias, rate
+    )
+
+
+def _observer_problem(p: ShapingParameters, inertias: CoupledInertias, rate: float) -> str:
+    """Whether the error of an observed operator's wrench makes the loop diverge; nothing else does.
+
+    Device and tool feel the estimate, and the device's own command subtracts it.
+    """
+    if p.operator_wrench != "observed":
+        return ""
+    T, axes, W, (a, b, d, e) = 1.0 / rate, inertias.axes, inertias.of_tool(), inertias.device_step(1.0 / rate)
+    M = p.inertia()[np.ix_(axes, axes)]
+    K, B, k_d, b_d, C = (
+        np.diag(np.array(six(gains))[axes])
+        for gains in (p.stiffness, p.damping, p.desired_stiffness, p.desired_damping, p.device_damping)
+    )
+    share = 1.0 - np.exp(-p.observer_bandwidth / rate)
+
+    def tick(
+        r: np.ndarray, v: np.ndarray, w: np.ndarray, x: np.ndarray, F: np.ndarray, before: np.ndarray, f: np.ndarray
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        F = F + share * (M @ (w - before) / T + C @ (w + before) / 2.0 - f - F)
+        Fc = K @ r + B @ (v - w)
+        f = M @ W @ (F + Fc - b_d @ w - k_d @ (x - r)) + C @ w - F
+        v_next = v + T * (W @ (p.force_scale * F - Fc))
+        return r + T * v_next - d * w - e * f, v_next, a * w + b * f, x + T * v_next, F, w, f
+
+    n = axes.size
+    kept = np.ones(7 * n, bool)
+    kept[3 * n : 4 * n] = bool(k_d.any())
+    return OBSERVER_PROBLEM.format(rate=rate) if diverges(linear_map(tick, 7, n)[np.ix_(kept, kept)]) else ""
 
 
 @numba.njit(cache=True, nogil=True)
 def _accelerate(packed, x_device, v_device, operator, x_tool, v_tool, mobility, drift, directions, count):
     """Find the acceleration but for the environment's part, and keep the rest until its wrench is known."""
     a = packed.arrays
+    evaluate_device(a.model, x_device, v_device)
     for i in range(6):
-        a.operator[i], a.coriolis[i] = operator[i], a.device_damping[i] * v_device[i]
+        a.operator[i] = operator[i]
     for i in range(36):
         a.mobility[i] = mobility[i]
     total_wrench(operator, a.none, a.coordination, a.damping, a.stiffness, v_device, x_device, a.rest, a.wrench)
@@ -262,4 +280,4 @@ def _shape(packed, environment, command):
     """Fill `command` with what gives the device its acceleration (5.20)."""
     a = packed.arrays
     hand_acceleration(a.mobility, environment, a.before, True, a.acceleration)  # added to that before
-    shaping_wrench(a.inertia, a.coriolis, a.operator, a.acceleration, command)
+    shaping_wrench(a.model.inertia, a.model.coriolis, a.operator, a.acceleration, command)

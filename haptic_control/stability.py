@@ -34,10 +34,16 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator
 
+from haptic_sim.dynamics.held_motion import held_motion
 from haptic_sim.parameters import Parameters, quantity, six
 
 TOLERANCE = 1e-6  # growth in a tick that counts as none: double eigenvalues at 1 are found to about 1e-8
 LIMIT = 4.0  # of the eigenvalues of A (T^2 K + 2 T B)
+OBSERVER_PROBLEM = (
+    "controller.operator_wrench = observed: with the inertia and damping that it is to know of the device, which are "
+    "not the device's, the observed wrench moves the tool ever faster at rate = {rate:g} Hz; leave out "
+    "controller.device_mass, device_inertia, device_matrix and device_damping, or lower controller.force_scale"
+)
 _NAMES = ("along x", "along y", "along z", "in rotation about x", "in rotation about y", "in rotation about z")
 
 
@@ -68,8 +74,8 @@ class CoupledInertias(Parameters):
     damping: tuple[float, float] | None = quantity(
         None,
         unit="N s/m, N m s/rad",
-        description="Viscous damping of the device; null: not stated, and the passivity of the hand's port is not "
-        "checked",
+        description="Viscous damping of the device, whose motion is then exact under held wrenches; null: an ideal "
+        "device, integrated as the tool is, and the passivity of the hand's port is not checked",
     )
     contact: tuple[float, float] | None = quantity(
         None, unit="N/m, N s/m", description="Stiffness and damping of penalty contacts; null: contacts are rigid"
@@ -103,6 +109,16 @@ class CoupledInertias(Parameters):
         """A pair of translation and rotation as a value for each direction that moves."""
         return np.repeat(np.array(pair, float), 3)[self.axes]
 
+    def device_step(self, period: float) -> tuple[np.ndarray, ...]:
+        """(a, b, d, e), each (n, 1), of a step of the device: v' = a v + b F, dx = d v + e F [1, s/kg, s, s^2/kg]."""
+        assert self.device is not None
+        T = period
+        if self.damping is None:
+            steps = [(1.0, T / m, T, T**2 / m) for m in self.device]
+        else:
+            steps = [held_motion(m, c, T) for m, c in zip(self.device, self.damping, strict=True)]
+        return tuple(self.per_axis(pair)[:, None] for pair in zip(*steps, strict=True))
+
     def describe(self, axis: int, tool: bool = True) -> str:
         """The direction, and between which inertias it is: `axis` counts those that move."""
         k = int(self.axes[axis])
@@ -131,6 +147,11 @@ def worst(loop: np.ndarray, weights: np.ndarray) -> int:
     values, vectors = np.linalg.eig(loop)
     r = vectors[: weights.size, np.argmax(np.abs(values))]
     return int(np.argmax(weights * np.abs(r) ** 2))
+
+
+def linear_map(tick: Callable[..., Sequence[np.ndarray]], blocks: int, n: int) -> np.ndarray:
+    """The matrix of a linear `tick`, which takes and returns so many blocks of n values of a state."""
+    return np.vstack(tick(*np.split(np.eye(blocks * n), blocks)))
 
 
 def spring_loop(stiffness: np.ndarray, damping: np.ndarray, period: float) -> np.ndarray:

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from haptic_control.four_channel import FourChannel
-from haptic_control.parameters import ControllerParameters
+from haptic_control.four_channel import FourChannel, force_scale_quantity
+from haptic_control.operator_wrench import OperatorWrenchParameters
 from haptic_sim.messages import FREE, DeviceCommand, ToolState
 from haptic_sim.parameters import Gains, quantity
 
 
-class UnilateralParameters(ControllerParameters):
+class UnilateralParameters(OperatorWrenchParameters):
     """Gains of the unilateral coupling."""
 
     type: Literal["unilateral_coupling"] = "unilateral_coupling"
@@ -34,13 +34,7 @@ class UnilateralParameters(ControllerParameters):
     damping: Gains = quantity(
         (50.0, 50.0, 0.125), unit="N s/m, N m s/rad", description="Damping of the coupling", live=True
     )
-    force_scale: float = quantity(
-        1.0,
-        description="Factor of the operator's wrench on the virtual tool",
-        live=True,
-        ge=0.0,
-        le=100.0,
-    )
+    force_scale: float = force_scale_quantity()
 
 
 class UnilateralCoupling(FourChannel):

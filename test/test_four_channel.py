@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState, ToolCommand, ToolState
 
+RATE = 512.0  # [Hz]
 STIFFNESS, DAMPING = (100.0, 110.0, 120.0, 0.5, 0.6, 0.7), (70.0, 71.0, 72.0, 0.3, 0.4, 0.5)
 
 
@@ -19,7 +20,7 @@ class Loop:
 
     def __init__(self, seed: int = 20260, **gains: Any) -> None:
         self.core = FourChannel(
-            FourChannelParameters.model_validate({"stiffness": STIFFNESS, "damping": DAMPING} | gains)
+            FourChannelParameters.model_validate({"stiffness": STIFFNESS, "damping": DAMPING} | gains), RATE
         )
         self.device, self.tool = DeviceState(), ToolState(q=3, v=3, constraint_directions=36)
         self.tool_command, self.device_command = ToolCommand(), DeviceCommand()

@@ -36,7 +36,7 @@ UNIT = {"device_mass": 1.0, "device_inertia": 1.0}
 
 
 def controller(**keys: Any) -> ImpedanceShaping:
-    return ImpedanceShaping(ShapingParameters.model_validate(UNIT | keys))
+    return ImpedanceShaping(ShapingParameters.model_validate(UNIT | keys), 1000.0)
 
 
 def random_states(seed: int, count: int) -> tuple[DeviceState, ToolState]:
@@ -100,7 +100,7 @@ def test_the_tool_is_told_what_the_four_channel_controller_tells_it() -> None:
     keys = {"stiffness": (10.0, 20.0, 3.0), "damping": (4.0, 5.0, 6.0), "force_scale": 0.7}
     told, as_told = ToolCommand(), ToolCommand()
     controller(**keys).coordinate(device, tool, told)
-    FourChannel(FourChannelParameters.model_validate(keys)).coordinate(device, tool, as_told)
+    FourChannel(FourChannelParameters.model_validate(keys), 1000.0).coordinate(device, tool, as_told)
     assert told.to_bytes() == as_told.to_bytes()
 
 
@@ -139,7 +139,7 @@ def test_gains_and_laws_change_with_the_next_tick() -> None:
 
 def test_a_device_of_unknown_inertia_is_refused() -> None:
     with pytest.raises(TypeError, match="device_mass and device_inertia"):
-        ImpedanceShaping(ShapingParameters(device_mass=1.0))
+        ImpedanceShaping(ShapingParameters(device_mass=1.0), 1000.0)
     with pytest.raises(ValueError, match="quaternion must have length 1"):
         ShapingParameters(rest=(0, 0, 0, 0, 0, 0, 2))
 

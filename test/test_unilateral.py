@@ -26,7 +26,7 @@ class Loop:
 
     def __init__(self, seed: int = 20260, **gains: Any) -> None:
         self.core = UnilateralCoupling(
-            UnilateralParameters.model_validate({"stiffness": STIFFNESS, "damping": DAMPING} | gains)
+            UnilateralParameters.model_validate({"stiffness": STIFFNESS, "damping": DAMPING} | gains), 1000.0
         )
         self.device, self.tool = DeviceState(), ToolState(q=3, v=3, constraint_directions=36)
         self.tool_command, self.device_command = ToolCommand(), DeviceCommand()

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from haptic_bench.experiment.model import Experiment
 from haptic_control.activation import passivity_problem
 from haptic_control.controllers import stability_problem
-from haptic_control.shaping import ShapingParameters
+from haptic_control.device_model import DeviceModelParameters
+from haptic_control.four_channel import FourChannelParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.driver import HandParameters, InertialParameters, NoDeviceParameters
@@ -172,14 +173,21 @@ def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
     if isinstance(device, InertialParameters):
         device = _with_inertia_of_tool(device, start)
         experiment = experiment.model_copy(update={"device": device})
-    if not isinstance(controller, ShapingParameters):
-        return experiment
-    known = (device.mass, device.inertia) if isinstance(device, InertialParameters) else (None, None)
-    names = ("device_mass", "device_inertia")
-    update = {name: value for name, value in zip(names, known, strict=True) if getattr(controller, name) is None}
-    if None in update.values():
-        raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in update)
-    return experiment.model_copy(update={"controller": controller.model_copy(update=update)})
+    update: dict[str, Any] = {}
+    if isinstance(controller, FourChannelParameters) and controller.needs_reference and controller.reference is None:
+        update["reference"] = tuple(hand_pose(start).tolist())
+    if isinstance(controller, DeviceModelParameters) and controller.needs_device:
+        simulated = device if isinstance(device, InertialParameters) else None
+        if controller.device_matrix is None:
+            for name, known in ("device_mass", "mass"), ("device_inertia", "inertia"):
+                if getattr(controller, name) is None:
+                    update[name] = getattr(simulated, known, None)
+        if None in update.values():
+            raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in update)
+        if simulated is not None and simulated.damping and "device_damping" not in controller.model_fields_set:
+            linear, angular = simulated.damping
+            update["device_damping"] = (linear, linear, linear, angular, angular, angular)
+    return experiment.model_copy(update={"controller": controller.model_copy(update=update)}) if update else experiment
 
 
 def _with_limits_of_device(experiment: Experiment, start: Start) -> Experiment:

@@ -228,14 +228,14 @@ def _controller(
     for tick, data in recorded["device_command"].items():
         device_command.load(data)
         answers.setdefault(device_command.device_tick, []).append(tick)
-    remembers, gap, before = getattr(controller, "MEMORY", False), False, -1
+    gap, before = False, -1
     for tick, data in sorted(recorded["tool_command"].items()):
         tool_command.load(data)
         gap, before = gap or tick != before + 1, tick  # a tick that was skipped, or one whose command is lost
         states = device_states.get(tick), recorded["tool_state"].get(tool_command.tool_tick)
         if states[0] is None or states[1] is None:
             verdict.unverified.append(f"tool_command {tick}: a state that it used is lost")
-            if remembers:
+            if controller.remembers:
                 verdict.unverified.append(f"device_command from {tick} on: the controller remembers that state")
                 return
             continue
@@ -253,7 +253,7 @@ def _controller(
             tool.load(answer)
             controller.command(tool, device_command)
             command = recorded["device_command"][answered]
-            if remembers and gap and device_command.to_bytes() != command:
+            if controller.remembers and gap and device_command.to_bytes() != command:
                 verdict.unverified.append(f"device_command from {answered} on: the controller remembers a lost state")
                 return
             verdict.compare(device_command, command)
