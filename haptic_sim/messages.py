@@ -510,6 +510,7 @@ class ToolStateArrays(NamedTuple):
     sliding: np.ndarray = shared("number of contacts that slide", 1, dtype=np.uint32)
     kinetic_energy: np.ndarray = shared("kinetic energy of the tool", 1, unit="J")
     wrench: np.ndarray = shared("wrench of the environment at the hand", 6, unit="N, N m")
+    impulse: np.ndarray = shared("impulse of the contacts at the hand since the start", 6, unit="N s, N m s")
     pose: np.ndarray = shared("pose of the hand: position, quaternion x y z w", 7, unit="m")
     twist: np.ndarray = shared("twist of the hand", 6, unit="m/s, rad/s")
     inverse_inertia: np.ndarray = shared("inverse inertia at the hand, row major", 36)
@@ -535,6 +536,7 @@ class ToolState(Message):
         Field("sliding", "<u4"),
         Field("kinetic_energy", "<f8"),
         Field("wrench", "<f8", 6),
+        Field("impulse", "<f8", 6),
         Field("pose", "<f8", 7),
         Field("twist", "<f8", 6),
         Field("inverse_inertia", "<f8", 36),
@@ -553,6 +555,7 @@ class ToolState(Message):
     sliding: int
     kinetic_energy: float
     wrench: np.ndarray
+    impulse: np.ndarray
     pose: np.ndarray
     twist: np.ndarray
     inverse_inertia: np.ndarray

@@ -425,7 +425,12 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
                 part[index] = good
                 checked += 1
     assert message.is_finite()
-    floats = {DeviceState: 25, DeviceCommand: 25, ToolCommand: 6, ToolState: 1 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18}
+    floats = {
+        DeviceState: 25,
+        DeviceCommand: 25,
+        ToolCommand: 6,
+        ToolState: 1 + 6 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18,
+    }
     floats[LocalGeometry] = 1 + 7 + 4 + 3 + 9 + 3 + 6 + 2 * 7 + 2 * 6 + 7 * 12
     floats[WorldState] = 3 * 7 + 3 * 6 + 2 + 7 * 10
     floats[ForwardPacket], floats[BackwardPacket] = 7 + 6 + 6 + 6 + 10, 6 + 6 + 10

@@ -99,7 +99,7 @@ def test_a_pressed_box_is_felt_as_in_our_own_engine(depth: float, sideways: floa
 
 def test_mujocos_own_force_is_told() -> None:
     """The wrench of a survey, while MuJoCo's tool follows one that rests: what its contacts do in equilibrium."""
-    _, _, tool, surroundings = opened(FLOOR + box(HALF[2]))
+    _, _, tool, surroundings = opened(FLOOR + box(HALF[2]), following=200.0)
     geometry = surroundings.local_geometry()
     state = tool.world.tool_sizes().tool_state()
     sunk = 1e-3
@@ -218,7 +218,7 @@ def test_identities_hold_while_a_corner_slides_and_another_comes() -> None:
 def test_the_tool_pushes_what_it_meets_and_follows_the_proxy() -> None:
     """A tool that moves at 0.1 m/s sweeps a block along; in free space it is where the surveyed states are."""
     block = '<body name="block" pos=".1 0 .02"><freejoint/><geom type="box" size=".02 .02 .02" mass="0.1"/></body>'
-    _, data, tool, surroundings = opened(FLOOR + block + box(HALF[2] + 0.001))
+    _, data, tool, surroundings = opened(FLOOR + block + box(HALF[2] + 0.001), following=200.0)
     geometry = surroundings.local_geometry()
     state = tool.world.tool_sizes().tool_state()
     for step in range(60):
@@ -249,7 +249,7 @@ def test_time_that_is_no_multiple_of_mujocos_step_is_kept() -> None:
 
 def test_a_world_that_is_too_slow_loses_time() -> None:
     """A gap of 1 s at 60 Hz: two periods are simulated, the tool arrives, and later surveys go on as ever."""
-    _, data, tool, surroundings = opened(box(0.1), option='timestep="0.001"')
+    _, data, tool, surroundings = opened(box(0.1), following=200.0)
     state, geometry = tool.world.tool_sizes().tool_state(), surroundings.local_geometry()
     state.q[:] = tool.world.q
     state.tick = -1

@@ -55,9 +55,10 @@ class EnvironmentParameters(Parameters):
         ge=0.0,
     )
     following: float = quantity(
-        200.0,
+        20.0,
         unit="1/s",
-        description="Rate at which the tool of an asynchronous environment follows the proxy, among bodies that move",
+        description="Rate at which the tool of an asynchronous environment makes up for its distance from the proxy, "
+        "among bodies that move",
         gt=0.0,
         le=1e4,
     )

@@ -38,7 +38,7 @@ class HapticTool:
         contact: stiffness and damping of what is felt, restitution and friction model.
         method: of contact.
         local_model: as of an experiment.
-        following: w of `MujocoSurroundings` [1/s]; at most half the rate of `synchronise`.
+        following: w of a `Follower` [1/s]; at most half the rate of `synchronise`.
 
     Raises:
         ParameterError: the tool is not there, fixed, or has what a local model does not render.
@@ -77,8 +77,8 @@ class HapticTool:
         self._command, self._rate = ToolCommand(), rate
         self._data, self._period, self._time = data, period, float(data.time)
         self._q, self._v, self._before = self.state.q.copy(), self.state.v.copy(), self.state.v.copy()
-        self._sum, self._felt = np.zeros(6), np.zeros(6)  # of what was felt since the last `synchronise`, and its mean
-        self._ticks = 0  # since then
+        self._impulse, self._felt = np.zeros(6), np.zeros(6)  # as of the last `synchronise`, and mean wrench since then
+        self._tick = -1  # of its state
         self._found, self._known = self._surroundings.local_geometry(), self._surroundings.local_geometry()
         self._fresh = False
         self._lock = threading.Lock()  # of `state` and `_known`
@@ -92,8 +92,8 @@ class HapticTool:
         with self._lock:
             tick = self.state.tick + 1
             self._q[:], self._v[:] = self.state.q, self.state.v
-            self._felt[:] = self._sum / max(self._ticks, 1)
-            self._sum[:], self._ticks = 0.0, 0
+            self._felt[:] = (self.state.impulse - self._impulse) * self._rate / max(tick - 1 - self._tick, 1)
+            self._impulse[:], self._tick = self.state.impulse, tick - 1
         surroundings.report(self._found, surroundings.felt())
         surroundings.push(self._q, self._v, (self._v - self._before) / period, self._felt, period)
         self._before[:] = self._v
@@ -127,6 +127,4 @@ class HapticTool:
             self._command.stamp(tick, tick_time(tick, self._rate))
             self._command.wrench[:] = given
             self._model.step(self._command, self.state)
-            self._sum += self.state.wrench
-            self._ticks += 1
         return self.state

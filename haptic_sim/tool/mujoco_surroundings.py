@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-import pinocchio as pin
 
-from haptic_sim.contact_rows import CAPACITY
+from haptic_sim.contact_rows import CAPACITY, ContactRows
 from haptic_sim.dynamics.energy import UnstableError
-from haptic_sim.dynamics.multibody import Multibody
-from haptic_sim.messages import COLLIDING, LocalGeometry, ToolState
-from haptic_sim.tool.surroundings import LOADED
+from haptic_sim.linalg import cholesky
+from haptic_sim.messages import ToolState
+from haptic_sim.records import allocate, array, record, shared, value
+from haptic_sim.tool.mobility import LOADED
+from haptic_sim.tool.surroundings import SimulatedSurroundings
 from haptic_sim.worlds.mujoco_files import MujocoTree, library, version
 
 SAME = 1e-3  # [m] by which a contact moves at most on one of its two bodies while it keeps its identity
 
 
-LONGEST = 2.0  # periods from survey to survey that MuJoCo makes up for at once
-
-
-class MujocoSurroundings:
+class MujocoSurroundings(SimulatedSurroundings):
     """What surrounds a tool that MuJoCo simulates with it; see `haptic_sim.tool.surroundings.Surroundings`.
 
-    MuJoCo steps with its own time step, as often as fits into the time of the survey. Its tool follows the surveyed
-    states along the line between them under generalised forces: what accelerates it as them, less the wrench F of the
-    contacts that the hand feels, and a critically damped spring in the coordinates of the tool's tree, w = `following`,
-
-        D (a + w^2 dq + 2 w dv) - J^T F.
-
-    So it pushes other bodies as hard as the hand feels it, by MuJoCo's contacts. (A mocap body would have no velocity
-    in them.) The spring is for drift: it adds D w^2 dq to that force, where the hand's tool is dq deeper than MuJoCo's,
-    so that what yields is felt by less than it resists, the part m w^2 / K for a tool of mass m and contacts of
-    stiffness K. The tool's weight and Coriolis forces are added, and damping, springs and dry friction of its joints
-    taken away: those of the local model's tool are felt, and not twice.
+    MuJoCo steps with its own time step, as often as fits into the time of the survey. Its tool gets the forces of a
+    `Follower` as generalised forces, and pushes other bodies by MuJoCo's contacts. (A mocap body would have no velocity
+    in them.) The tool's weight and Coriolis forces are added, and damping, springs and dry friction of its joints taken
+    away: those of the local model's tool are felt, and not twice.
 
     The constraints are MuJoCo's contacts of the tool with other bodies, from the tool's geoms being near others on: the
     geoms get a gap of `epsilon`, in which contacts are listed and without force. A contact is as deep as where MuJoCo's
     force begins (`margin`), and keeps its identity while it stays where it was (SAME) on the tool or on what it
-    touches. Friction is MuJoCo's sliding coefficient; a contact without friction dimensions has none. The mobility of
-    what the tool touches is that for a unit impulse at each of its contacts with the tool that are about as deep as its
-    deepest (LOADED), by MuJoCo's inertia; other than in `WorldSurroundings`, what it rests against does not count.
-    Where there are more contacts than a message takes, the nearest count.
-
-    A world that is too slow for the clock loses time, so that surveys go on to come: of a gap between two of them no
-    more than LONGEST periods are simulated.
+    touches. Friction is MuJoCo's sliding coefficient; a contact without friction dimensions has none.
 
     Args:
         model, data: MuJoCo's; the tool's gaps, damping, springs and dry friction in the model are changed.
         tool: of `model`, and in the state of `data`, which is at time 0.
-        epsilon, horizon, rate, period, following: as of `WorldSurroundings`; w is at most half the rate of MuJoCo's
-            steps.
+        epsilon, horizon: as of `SimulatedSurroundings`.
+        rate, period, following: as of a `Follower`.
         restitution: of the contacts.
     """
 
@@ -65,71 +50,45 @@ class MujocoSurroundings:
         horizon: float = 0.0,
         rate: float = 1000.0,
         period: float = 1.0 / 60.0,
-        following: float = 200.0,
+        following: float = 20.0,
         restitution: float = 0.0,
     ):
+        own, world = tool.link[model.geom_bodyid] > 0, tool.world
+        super().__init__(
+            world,
+            tool.others.size,
+            epsilon=epsilon,
+            horizon=horizon,
+            radius=_radius(model, data, own, world.hand_pose()[:3]),
+            rate=rate,
+            step=float(model.opt.timestep),
+            period=period,
+            following=following,
+        )
         self._mujoco, self._model, self._data, self._tool = library(), model, data, tool
-        self._epsilon, self._horizon, self._rate = max(epsilon, 0.0), horizon, rate
-        self._following, self._restitution = following, restitution
-        world = tool.world
-        self._body = Multibody(world.model, world.hand, world.q, world.v)
-        self._sizes = world.tool_sizes()
+        self._restitution = restitution
         tool.set_state(world.q, world.v, data.qpos, data.qvel)
         for table in (model.dof_damping, model.dof_frictionloss):
             table[tool.v] = 0.0
         joints = np.nonzero(tool.link[model.jnt_bodyid] > 0)[0]
         model.jnt_stiffness[joints] = 0.0
-        self._steps, self._last = 0, -1  # of MuJoCo, with those left out, and tick of the last survey's state
-        self._most = max(1, round(LONGEST * period / float(model.opt.timestep)))
-        # the tool as of the last survey, and what it felt
-        self._before, self._speed, self._felt = world.q.copy(), world.v.copy(), np.zeros(6)
-        self._wrench, self._force = np.zeros(6), np.zeros(world.model.nv)
-        self._own = tool.link[model.geom_bodyid] > 0
-        self._radius = _radius(model, data, self._own, world.hand_pose()[:3])
-        self._gaps = _Gaps(model, self._own, version(self._mujoco))
+        self._force = np.zeros(world.model.nv)
+        self._gaps = _Gaps(model, own, version(self._mujoco))
         self._features = Features()
-        self._moved = _moved(model)
-        self.refresh()
-
-    def local_geometry(self) -> LocalGeometry:
-        """See Surroundings."""
-        nq, nv, others = self._sizes.q, self._sizes.v, self._tool.others.size
-        return LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, poses=others, twists=others, constraints=CAPACITY)
+        self._link = tool.link
+        self._bodies = _trees(model, data, tool)
+        self._make_room(CAPACITY)
+        self._refresh()
 
     def rehearse(self) -> None:
         """See Surroundings."""
-        state = self._sizes.tool_state()
-        state.q[:], state.v[:], state.tick = self._body.q, self._body.v, 0
         self._features.number(np.zeros(1, np.int64), np.zeros((1, 3)), np.zeros((1, 3)))
-        self.survey(state, 0, self.local_geometry())
-
-    def survey(self, tool: ToolState, step: int, geometry: LocalGeometry) -> None:
-        """See Surroundings; the world is less than one of its steps behind the state."""
-        self._advance(tool)
-        self.report(geometry, self._wrench)
-        geometry.stamp(tool.tick + 1, tool.nanoseconds)
-        geometry.step = step
-
-    def refresh(self) -> None:
-        """Bring the tool's coordinates up to date with MuJoCo's."""
-        body, data = self._body, self._data
-        self._tool.configuration(data.qpos, body.q)
-        self._tool.velocity(body.q, data.qvel, body.v)
-        body.refresh()
+        super().rehearse()
 
     def push(self, q: np.ndarray, v: np.ndarray, acceleration: np.ndarray, felt: np.ndarray, period: float) -> None:
-        """Let MuJoCo's tool follow another, until the next push.
-
-        Args:
-            q, v, acceleration: of the other.
-            felt: wrench of the contacts on it, at the hand [N, N m] (6,).
-            period: until the next push [s].
-        """
-        body, w = self._body, min(self._following, 0.5 / period)
-        self.refresh()
-        lag = pin.difference(body.model, body.q, q)
-        push = body.D @ (acceleration + w * w * lag + 2.0 * w * (v - body.v)) + body.data.nle - body.J_H.T @ felt
-        self._tool.push(body.q, push, self._data.qfrc_applied)
+        """Let MuJoCo's tool follow another, until the next push; see `Follower.force`."""
+        self._refresh()
+        self._apply(self._follower.force(q, v, acceleration, felt, period))
 
     def felt(self) -> np.ndarray:
         """The wrench at the hand of what held MuJoCo's tool back in its last step, weighted as THESIS (5.12) (6,)."""
@@ -141,33 +100,22 @@ class MujocoSurroundings:
         wrench: np.ndarray = np.linalg.pinv(body.inverse_inertia.reshape(6, 6), 1e-9, hermitian=True) @ acceleration
         return wrench
 
+    def _apply(self, force: np.ndarray) -> None:
+        """Let MuJoCo's tool have generalised forces (nv,) besides those of gravity and velocity."""
+        self._tool.push(self._body.q, force + self._body.data.nle, self._data.qfrc_applied)
+
     def _advance(self, tool: ToolState) -> None:
-        """Step to the time of a tool state, the tool following it."""
-        body, model, data, ticks = self._body, self._model, self._data, tool.tick - self._last
-        if ticks < 1:
-            return
-        period = float(model.opt.timestep)
-        steps = int(np.floor((tool.tick + 1) / self._rate / period + 1e-6)) - self._steps
-        begin, span = (self._last + 1) / self._rate, ticks / self._rate
-        if steps > self._most:
-            self._steps += steps - self._most
-            steps, begin, span = self._most, self._steps * period, self._most * period
-        way = pin.difference(body.model, self._before, tool.q)
-        acceleration = (tool.v - self._speed) / span
-        # an impulse is of a tick, not of a period
-        felt = self._felt if tool.contact_state == COLLIDING else tool.wrench
-        total = np.zeros(6)
-        for _ in range(steps):
-            self._steps += 1
-            part = (self._steps * period - begin) / span
-            goal = pin.integrate(body.model, self._before, part * way)
-            self.push(goal, way / span, acceleration, (1.0 - part) * self._felt + part * felt, period)
-            self._mujoco.mj_step(model, data)
+        """See SimulatedSurroundings; the world is less than one of its steps behind the state."""
+        total, steps = np.zeros(6), 0
+        self._refresh()
+        for force in self._follower.follow(tool):
+            self._apply(force)
+            self._mujoco.mj_step(self._model, self._data)
             total += self.felt()
+            steps += 1
+            self._refresh()
         if steps:
             self._wrench[:] = total / steps
-        self._before[:], self._speed[:], self._felt[:] = tool.q, tool.v, felt
-        self._last = tool.tick
         self._check()
 
     def _check(self) -> None:
@@ -176,106 +124,235 @@ class MujocoSurroundings:
         for kind in (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC):
             if self._data.warning[kind].number:
                 raise UnstableError(
-                    f"unstable: MuJoCo's simulation at {self._steps * self._model.opt.timestep:.4g} s; choose a "
-                    "shorter timestep in its file, or a smaller environment.following"
+                    f"unstable: MuJoCo's simulation at {self._follower.time:.4g} s; choose a shorter timestep in its "
+                    "file, or a smaller environment.following"
                 )
 
-    def report(self, geometry: LocalGeometry, wrench: np.ndarray) -> None:
-        """Fill in what surrounds MuJoCo's tool as it is, and the wrench of its contacts; not stamp and step."""
-        mujoco, model, data, body = self._mujoco, self._model, self._data, self._body
-        self.refresh()
-        speed = np.linalg.norm(body.twist[:3]) + self._radius * np.linalg.norm(body.twist[3:])
-        self._gaps.widen(self._epsilon + self._horizon * float(speed))
-        mujoco.mj_fwdPosition(model, data)
+    def _refresh(self) -> None:
+        """See SimulatedSurroundings."""
+        body, data = self._body, self._data
+        self._tool.configuration(data.qpos, body.q)
+        self._tool.velocity(body.q, data.qvel, body.v)
+        body.refresh()
+
+    def _fill_others(self, poses: np.ndarray, twists: np.ndarray) -> None:
+        """See SimulatedSurroundings."""
+        mujoco, model, data, others = self._mujoco, self._model, self._data, self._tool.others
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
         mujoco.mj_comVel(model, data)
-        geometry.epsilon = self._epsilon
-        geometry.pose[:] = body.pose
-        geometry.q[:], geometry.v[:] = body.q, body.v
-        geometry.inertia[:] = body.D.ravel()
-        geometry.gravity[:] = body.data.g
-        geometry.wrench[:] = wrench
-        others = self._tool.others
-        geometry.poses[:, :3], geometry.poses[:, 3:] = data.xpos[others], data.xquat[others][:, [1, 2, 3, 0]]
-        geometry.twists[:, :3] = self._velocity(others, data.xpos[others])
-        geometry.twists[:, 3:] = data.cvel[others, :3]
-        self._list(geometry)
+        poses[:, :3], poses[:, 3:] = data.xpos[others], data.xquat[others][:, [1, 2, 3, 0]]
+        # MuJoCo gives the spatial velocities at the centres of mass of whole trees
+        arm, v, w = data.xpos[others] - data.subtree_com[model.body_rootid[others]], twists[:, :3], twists[:, 3:]
+        v[:], w[:] = data.cvel[others, 3:], data.cvel[others, :3]
+        v += w[:, [1, 2, 0]] * arm[:, [2, 0, 1]] - w[:, [2, 0, 1]] * arm[:, [1, 2, 0]]
 
-    def _velocity(self, bodies: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Velocity of points of bodies in world axes [m/s] (n, 3)."""
-        data = self._data
-        centres = data.subtree_com[self._model.body_rootid[bodies]]  # at which MuJoCo gives the spatial velocities
-        velocity: np.ndarray = data.cvel[bodies, 3:] + _cross(data.cvel[bodies, :3], points - centres)
-        return velocity
+    def _find_contacts(self, reach: float) -> None:
+        """See SimulatedSurroundings."""
+        self._gaps.widen(reach)
+        self._mujoco.mj_fwdPosition(self._model, self._data)
+        contact, n = self._data.contact, self._data.ncon
+        if n > self.rows.capacity:
+            self._make_room(2 * n)
+        found = self._found
+        found.geom[:n], found.frame[:n], found.pos[:n] = contact.geom, contact.frame, contact.pos
+        found.dist[:n], found.includemargin[:n] = contact.dist, contact.includemargin
+        found.dim[:n], found.friction[:n] = contact.dim, contact.friction
+        self.rows.count = fill_rows(n, found, self._bodies, self.rows.arrays)
 
-    def _list(self, geometry: LocalGeometry) -> None:
-        """Fill in the constraints on the tool."""
-        model, tool, found = self._model, self._tool, self._data.contact
-        geoms = np.array(found.geom).reshape(-1, 2)
-        own = self._own[geoms]
-        (listed,) = np.nonzero(own[:, 0] != own[:, 1])
-        second = own[listed, 1]
-        mine, other = (np.where(second, geoms[listed, k], geoms[listed, 1 - k]) for k in (1, 0))
-        normal = np.where(second[:, None], 1.0, -1.0) * np.array(found.frame).reshape(-1, 9)[listed, :3]
-        distance = np.array(found.dist)[listed]
-        separation = distance - np.array(found.includemargin)[listed]
-        middle = np.array(found.pos).reshape(-1, 3)[listed]
-        point, touched = middle + 0.5 * distance[:, None] * normal, middle - 0.5 * distance[:, None] * normal
-        link, body = model.geom_bodyid[mine], model.geom_bodyid[other]
-        velocity = np.einsum("ij,ij->i", normal, self._velocity(body, touched))
-        closing = np.einsum("ij,ij->i", normal, self._velocity(link, point)) - velocity
-        keep = np.nonzero(separation < self._epsilon - self._horizon * np.minimum(closing, 0.0))[0]
-        if keep.size > CAPACITY:
-            keep = np.sort(keep[np.argsort(separation[keep], kind="stable")[:CAPACITY]])
-        listed, mine, other, normal, separation = (a[keep] for a in (listed, mine, other, normal, separation))
-        point, touched, link, body, velocity = (a[keep] for a in (point, touched, link, body, velocity))
-        pair = tool.number[mine] * tool.surroundings + tool.number[other]
-        places = (self._in_axes(link, point), self._in_axes(body, touched))
-        geometry.resize(keep.size)
-        constraints = geometry.constraints[: keep.size]
-        constraints["id"] = self._features.number(pair, *places)
-        constraints["body"] = pair
-        constraints["link"] = tool.link[link]
-        constraints["position"] = point - separation[:, None] * normal
-        constraints["normal"] = normal
-        constraints["separation"] = separation
-        constraints["normal_velocity"] = velocity
-        rubs = np.array(found.dim)[listed] > 1
-        friction = np.where(rubs, np.array(found.friction).reshape(-1, 5)[listed, 0], 0.0)
-        constraints["friction_static"] = constraints["friction_kinetic"] = friction
-        constraints["restitution"] = self._restitution
-        constraints["mobility"] = self._mobility(body, touched, normal, separation)
+    def _identities(self, listed: np.ndarray) -> np.ndarray:
+        """See SimulatedSurroundings."""
+        return self._features.number(self.rows.wall[listed], self._found.own[listed], self._found.other[listed])
 
-    def _in_axes(self, bodies: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Points in the axes of their bodies (n, 3)."""
-        data = self._data
-        way = points - data.xpos[bodies]
-        found: np.ndarray = np.einsum("ijk,ij->ik", data.xmat[bodies].reshape(-1, 3, 3), way)
-        return found
+    def _make_room(self, capacity: int) -> None:
+        """For so many contacts."""
+        rows = ContactRows(capacity)
+        rows.restitution[:] = self._restitution
+        self._found = allocate(Found, {"contacts": capacity})
+        self._allocate(rows, self._bodies.start, self._bodies.size)
 
-    def _mobility(
-        self, bodies: np.ndarray, points: np.ndarray, normals: np.ndarray, separation: np.ndarray
-    ) -> np.ndarray:
-        """Of what the tool touches, along the normals [1/kg]; see `WorldSurroundings`."""
-        model, data, mujoco = self._model, self._data, self._mujoco
-        mobility = np.zeros(bodies.size)
-        (moving,) = np.nonzero(model.body_weldid[bodies])
-        if not moving.size:
-            return mobility
-        # n^T J: MuJoCo's motion axes of all coordinates, at the centre of mass of their tree
-        arms = points[moving] - data.subtree_com[model.body_rootid[bodies[moving]]]
-        J = _cross(arms, normals[moving]) @ data.cdof[:, :3].T + normals[moving] @ data.cdof[:, 3:].T
-        J *= self._moved[bodies[moving]]
-        solved = np.zeros_like(J)
-        mujoco.mj_solveM(model, data, solved, J)
-        A = J @ solved.T
-        root = model.body_rootid[bodies[moving]]
-        together = root[:, None] == root[None, :]
-        depth = separation[moving]
-        deepest = np.where(together, depth[None, :], np.inf).min(axis=1)
-        loaded = depth <= deepest + LOADED
-        shared = together & loaded[:, None] & loaded[None, :]
-        mobility[moving] = np.where(loaded, np.where(shared, A, 0.0).sum(axis=1), np.diag(A))
-        return np.maximum(mobility, 0.0)
+
+@record
+class Trees(NamedTuple):
+    """Bodies of MuJoCo as kernels for contacts take them (`BodyArrays`), and what that is made from.
+
+    J_W, L and u are filled in for trees that the tool touches, and for those that these touch.
+    """
+
+    J_W: np.ndarray = array("see `BodyArrays`", 6, "nv")
+    L: np.ndarray = array("see `BodyArrays`; only the blocks of trees are ever used", "nv", "nv")
+    u: np.ndarray = array("scaled velocity L^T v", "nv")
+    support: np.ndarray = shared("whether a coordinate moves a body", "bodies", "nv", dtype=np.bool_)
+    tree_of: np.ndarray = shared("tree of each body, -1 of one that does not move", "bodies", dtype=np.int64)
+    start: np.ndarray = shared("first coordinate of each tree", "trees", dtype=np.int64)
+    size: np.ndarray = shared("number of coordinates of each tree", "trees", dtype=np.int64)
+    hand_tree: int = value("tree of the tool")
+    known: np.ndarray = array("whether a tree is filled in", "trees", dtype=np.bool_)
+    body: np.ndarray = shared("body of each geom", "geoms", dtype=np.int32)
+    number: np.ndarray = shared("see `MujocoTree`", "geoms", dtype=np.int64)
+    surroundings: int = value("see `MujocoTree`")
+    own: np.ndarray = shared("whether a body is of the tool", "bodies", dtype=np.bool_)
+    root: np.ndarray = shared("body at whose centre of mass the motion of a coordinate is given", "nv", dtype=np.int64)
+    qvel: np.ndarray = shared("MuJoCo's velocity", "nv")
+    cdof: np.ndarray = shared("motion of each coordinate [angular, linear] at the centre of mass", "nv", 6)
+    centre: np.ndarray = shared("centre of mass of what hangs on a body, world axes", "bodies", 3, unit="m")
+    p_WB: np.ndarray = shared("position of the bodies", "bodies", 3, unit="m")
+    R_WB: np.ndarray = shared("orientation of the bodies, row major", "bodies", 9)
+    M: np.ndarray = shared("inertia: the lower triangle by rows, without what is always zero", "entries")
+    M_count: np.ndarray = shared("number of entries of each row", "nv", dtype=np.int32)
+    M_first: np.ndarray = shared("first entry of each row", "nv", dtype=np.int32)
+    M_column: np.ndarray = shared("columns of the entries", "entries", dtype=np.int32)
+
+
+@record
+class Found(NamedTuple):
+    """MuJoCo's contacts, and where rows made from them are."""
+
+    geom: np.ndarray = array("two geoms", "contacts", 2, dtype=np.int32)
+    frame: np.ndarray = array("normal from the first to the second, and two tangents", "contacts", 9)
+    pos: np.ndarray = array("midpoint", "contacts", 3, unit="m")
+    dist: np.ndarray = array("distance", "contacts", unit="m")
+    includemargin: np.ndarray = array("distance at which a force begins", "contacts", unit="m")
+    dim: np.ndarray = array("dimensions of the force", "contacts", dtype=np.int32)
+    friction: np.ndarray = array("coefficients: sliding ones first", "contacts", 5)
+    own: np.ndarray = array("place of a row on the tool, axes of its body", "contacts", 3, unit="m")
+    other: np.ndarray = array("place of a row on the other body, axes of that", "contacts", 3, unit="m")
+
+
+def _trees(model: Any, data: Any, tool: MujocoTree) -> Trees:
+    """The record of a model, with the arrays of `data`, which stay where they are."""
+    bodies, nv = model.nbody, model.nv
+    moves = np.zeros((bodies, nv), np.bool_)
+    tree_of = np.full(bodies, -1, np.int64)
+    for body in range(1, bodies):
+        first, count = int(model.body_dofadr[body]), int(model.body_dofnum[body])
+        moves[body], tree_of[body] = moves[model.body_parentid[body]], tree_of[model.body_parentid[body]]
+        if count:
+            moves[body, first : first + count], tree_of[body] = True, model.dof_treeid[first]
+    start, size = np.unique(model.dof_treeid, return_index=True, return_counts=True)[1:]
+    return allocate(
+        Trees,
+        {"nv": nv, "trees": start.size},
+        support=moves,
+        tree_of=tree_of,
+        start=start.astype(np.int64),
+        size=size.astype(np.int64),
+        hand_tree=int(tree_of[np.argmax(tool.link > 0)]),
+        body=model.geom_bodyid,
+        number=tool.number,
+        surroundings=tool.surroundings,
+        own=tool.link > 0,
+        root=model.body_rootid[model.dof_bodyid].astype(np.int64),
+        qvel=data.qvel,
+        cdof=data.cdof,
+        centre=data.subtree_com,
+        p_WB=data.xpos,
+        R_WB=data.xmat,
+        M=data.M,
+        M_count=model.M_rownnz,
+        M_first=model.M_rowadr,
+        M_column=model.M_colind,
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_rows(count, found, trees, rows):
+    """Make rows of the contacts of the tool, and of those that what it touches rests against; returns how many.
+
+    Args:
+        count: MuJoCo's contacts.
+        found: `Found`; the places of the rows are filled in.
+        trees: `Trees`; those of the rows are filled in.
+        rows: `RowArrays`.
+    """
+    own, tree_of, known = trees.own, trees.tree_of, trees.known
+    known[:] = False
+    _fill_tree(trees.hand_tree, trees)
+    n = 0
+    for i in range(count):
+        a, b = trees.body[found.geom[i, 0]], trees.body[found.geom[i, 1]]
+        if own[a] == own[b]:
+            continue
+        _fill_row(i, n, found, trees, rows, own[a])
+        other = tree_of[b if own[a] else a]
+        if other >= 0:
+            _fill_tree(other, trees)
+        n += 1
+    touches = n
+    changed = n > 0
+    while changed:  # what rests on, or against, a tree that is known is known next
+        changed = False
+        for i in range(count):
+            a, b = trees.body[found.geom[i, 0]], trees.body[found.geom[i, 1]]
+            if own[a] or own[b] or found.dist[i] - found.includemargin[i] > LOADED:
+                continue
+            s, t = tree_of[a], tree_of[b]
+            if s >= 0 and t >= 0 and known[s] != known[t]:
+                _fill_tree(t if known[s] else s, trees)
+                changed = True
+    for i in range(count if touches else 0):
+        a, b = trees.body[found.geom[i, 0]], trees.body[found.geom[i, 1]]
+        if own[a] or own[b] or found.dist[i] - found.includemargin[i] > LOADED:
+            continue
+        t = max(tree_of[a], tree_of[b])
+        if t >= 0 and known[t]:
+            _fill_row(i, n, found, trees, rows, False)
+            n += 1
+    return n
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_row(i, n, found, trees, rows, turned):
+    """Make row n of contact i, with the first of its bodies as the second of the row if it is `turned`."""
+    g, h = found.geom[i, 0], found.geom[i, 1]
+    sign = 1.0
+    if turned:
+        g, h, sign = h, g, -1.0
+    a, b = trees.body[g], trees.body[h]
+    half = 0.5 * found.dist[i]
+    for k in range(3):
+        normal = sign * found.frame[i, k]
+        rows.normal[n, k] = normal
+        rows.point[n, k] = found.pos[i, k] + half * normal
+    for k in range(3):
+        x = y = 0.0
+        for j in range(3):
+            x += trees.R_WB[b, 3 * j + k] * (rows.point[n, j] - trees.p_WB[b, j])
+            y += trees.R_WB[a, 3 * j + k] * (rows.point[n, j] - 2.0 * half * rows.normal[n, j] - trees.p_WB[a, j])
+        found.own[n, k], found.other[n, k] = x, y
+    rows.separation[n] = found.dist[i] - found.includemargin[i]
+    rows.body[n, 0], rows.body[n, 1] = a, b
+    rows.coordinate[n] = -1
+    rows.wall[n] = trees.number[h] * trees.surroundings + trees.number[g]
+    friction = found.friction[i, 0] if found.dim[i] > 1 else 0.0
+    rows.friction[n, 0] = rows.friction[n, 1] = friction
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_tree(t, trees):
+    """Fill in J_W, L and u of a tree that is not known yet."""
+    if trees.known[t]:
+        return
+    trees.known[t] = True
+    J_W, L, u, cdof = trees.J_W, trees.L, trees.u, trees.cdof
+    first, n = trees.start[t], trees.size[t]
+    for j in range(first, first + n):
+        c = trees.centre[trees.root[j]]
+        wx, wy, wz = cdof[j, 0], cdof[j, 1], cdof[j, 2]
+        J_W[0, j] = cdof[j, 3] + c[1] * wz - c[2] * wy
+        J_W[1, j] = cdof[j, 4] + c[2] * wx - c[0] * wz
+        J_W[2, j] = cdof[j, 5] + c[0] * wy - c[1] * wx
+        J_W[3, j], J_W[4, j], J_W[5, j] = wx, wy, wz
+        for k in range(first, j + 1):
+            L[j, k] = 0.0
+        for e in range(trees.M_first[j], trees.M_first[j] + trees.M_count[j]):
+            L[j, trees.M_column[e]] = trees.M[e]
+    block = L[first : first + n, first : first + n]
+    cholesky(block, n, block)
+    for k in range(first, first + n):
+        u[k] = 0.0
+        for j in range(k, first + n):
+            u[k] += L[j, k] * trees.qvel[j]
 
 
 class _Gaps:
@@ -367,28 +444,11 @@ def _number(pair, own, other, old_pair, old_own, old_other, old_id, found, count
             count[0] += 1
 
 
-@numba.njit(cache=True, nogil=True)
-def _cross(a, b):
-    """Products of rows (n, 3); NumPy's takes longer than all else of a survey."""
-    c = np.empty((a.shape[0], 3))
-    for i in range(a.shape[0]):
-        c[i, 0] = a[i, 1] * b[i, 2] - a[i, 2] * b[i, 1]
-        c[i, 1] = a[i, 2] * b[i, 0] - a[i, 0] * b[i, 2]
-        c[i, 2] = a[i, 0] * b[i, 1] - a[i, 1] * b[i, 0]
-    return c
-
-
-def _moved(model: Any) -> np.ndarray:
-    """Whether a coordinate moves a body, (bodies, nv) bool."""
-    moved = np.zeros((model.nbody, model.nv), np.bool_)
-    for body in range(1, model.nbody):
-        first = int(model.body_dofadr[body])
-        moved[body] = moved[model.body_parentid[body]]
-        moved[body, first : first + int(model.body_dofnum[body])] = True
-    return moved
-
-
 def _radius(model: Any, data: Any, own: np.ndarray, hand: np.ndarray) -> float:
-    """How far the tool reaches from its hand point at most [m]; of a linkage, in the pose of the start."""
-    reach = np.linalg.norm(data.geom_xpos[own] - hand, axis=1) + model.geom_rbound[own]
-    return float(reach.max(initial=0.0))
+    """How far a body reaches from its origin, or the tool from its hand point [m]; of a linkage, at the start."""
+    reach = (
+        np.where(own, np.linalg.norm(data.geom_xpos - hand, axis=1), np.linalg.norm(model.geom_pos, axis=1))
+        + model.geom_rbound
+    )
+    moves = model.body_weldid[model.geom_bodyid] > 0
+    return float(reach[moves].max(initial=0.0))

@@ -240,4 +240,5 @@ def build_surroundings(world: World, sections: LocalSections, rate: float) -> Su
         rate=rate,
         period=schedule.period / rate,
         following=environment.following,
+        wrench=local_model.type == "held",
     )

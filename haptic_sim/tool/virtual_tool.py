@@ -327,6 +327,8 @@ def _fill_step(packed, to):
         _copy(a.wrench, state.wrench)
     else:
         find_wrench(a.hand, a.du, a.period, state.wrench)  # at the hand as it was in the step
+    for i in range(6):
+        state.impulse[i] += a.period * state.wrench[i]
 
 
 @numba.njit(cache=True, nogil=True)

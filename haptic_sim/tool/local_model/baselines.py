@@ -61,6 +61,7 @@ class HeldWrench(LocalModel):
         total.wrench[:] = command.wrench + self._wrench
         self._tool.step(total, state, self._geometry_tick)
         state.wrench[:] = self._wrench
+        state.impulse += self._tool.period * self._wrench
         state.contacts, state.contact_state = self._contacts, RESTING if self._contacts else FREE
 
 
