@@ -12,23 +12,44 @@ from haptic_bench.analysis.claims import Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies import study_of
+from haptic_bench.studies.common.local_models import LocalModelStudy
 
 POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
 COORDINATES = r"[qv]\d+"  # of the tool
 
 
+def load(name: str, *settings: str) -> Trial:
+    """The only trial of an experiment."""
+    (trial,) = experiment.load(name, settings)
+    return trial
+
+
 class Run:
     """A trial that was simulated in memory."""
 
     def __init__(self, name: str, *settings: str):
-        (self.trial,) = experiment.load(name, settings)
+        self.trial = load(name, *settings)
         self.study = study_of(self.trial.experiment)
         self.samples = self.study.run_unrecorded(self.trial)
 
     def holds(self, samples: Samples | None = None, *, compare: bool = False) -> dict[str, bool | None]:
         """What the study says of its claims, by name, of samples that were altered."""
         return holds(self.trial, self.samples if samples is None else samples, compare=compare)
+
+
+class Compared:
+    """A trial of a local model and the runs that its study compares it with, simulated in memory."""
+
+    def __init__(self, name: str, *settings: str):
+        self.trial = load(name, *settings)
+        study = study_of(self.trial.experiment)
+        assert isinstance(study, LocalModelStudy)
+        self.study, self.runs = study, study.runs(self.trial, study.run_unrecorded(self.trial))
+
+    def holds(self, **other: Samples) -> dict[str, bool | None]:
+        """What the study says of its claims, by name, with other samples of some of the runs."""
+        return {claim.name: claim.holds for claim in self.study.claims(self.trial, self.runs | other)}
 
 
 def holds(trial: Trial, samples: Samples, *, compare: bool = False) -> dict[str, bool | None]:

@@ -4,54 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from claim_checks import changed, names, scaled
+from claim_checks import Compared, changed, load, names, scaled
 
-from haptic_bench import experiment
-from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.local_impacts import STUDY, collisions, energy_changes
 
-Runs = tuple[Trial, dict[str, Samples]]
-
-
-def trial(*settings: str) -> Trial:
-    (only,) = experiment.load("local_impacts", settings)
-    return only
-
 
 @pytest.fixture(scope="module")
-def runs() -> Runs:
-    own = trial()
-    return own, STUDY.runs(own, STUDY.run_unrecorded(own))
+def compared() -> Compared:
+    return Compared("local_impacts")
 
 
-def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in STUDY.claims(own, runs)}
-
-
-def test_it_is_the_experiment_of_the_source(runs: Runs) -> None:
-    of = runs[0].experiment
+def test_it_is_the_experiment_of_the_source(compared: Compared) -> None:
+    of = compared.trial.experiment
     assert (of.contact.stiffness, of.contact.damping, of.environment.rate) == (15000.0, 100.0, 60.0)
     assert (of.local_model.dynamics, of.tool.hold) == ("surveyed", "distal")  # type: ignore[union-attr]
-    assert STUDY.own(runs[0]) == "plastic"
+    assert STUDY.own(compared.trial) == "plastic"
 
 
-def test_published_claims_hold(runs: Runs) -> None:
-    assert verdicts(*runs) == dict.fromkeys(names(STUDY.CLAIMS), True)
+def test_published_claims_hold(compared: Compared) -> None:
+    assert compared.holds() == dict.fromkeys(names(STUDY.CLAIMS), True)
 
 
-def test_the_device_goes_with_the_held_link(runs: Runs) -> None:
+def test_the_device_goes_with_the_held_link(compared: Compared) -> None:
     """To 4 mm: the printed law leaves out terms of velocity (errata 9)."""
-    for samples in runs[1].values():
+    for samples in compared.runs.values():
         apart = samples.pose("hand")[:, :3] - samples.pose("tool")[:, :3]
         assert np.linalg.norm(apart, axis=1).max() < 4e-3
 
 
-def test_what_an_elastic_collision_loses_is_of_the_tick(runs: Runs) -> None:
+def test_what_an_elastic_collision_loses_is_of_the_tick(compared: Compared) -> None:
     """The operator's force during the tick, which the impulse undoes: half of it at twice the rate."""
     lost = []
     for rate in (512, 2048):
-        own = trial("contact.restitution=1", f"rate={rate}", "duration=1.0")
+        own = load("local_impacts", "contact.restitution=1", f"rate={rate}", "duration=1.0")
         lost.append(np.abs(energy_changes(STUDY.run_unrecorded(own))).max())
     assert lost[1] < 0.5 * lost[0]
 
@@ -73,17 +59,16 @@ def gains(samples: Samples, by: float) -> Samples:
         ("larger", "plastic", lambda samples: scaled(samples, 1.0 - 0.99 * (samples["colliding"] > 0), "env_fy")),
     ],
 )
-def test_a_trial_that_is_wrong_fails(claim: str, run: str, wrong, runs: Runs) -> None:  # type: ignore[no-untyped-def]
-    own, found = runs
-    samples = found[run]
+def test_a_trial_that_is_wrong_fails(claim: str, run: str, wrong, compared: Compared) -> None:  # type: ignore[no-untyped-def]
+    samples = compared.runs[run]
     if claim == "larger":
         samples = scaled(samples, 1.0 - 0.99 * (samples["colliding"] > 0), "env_fx")
-    assert verdicts(own, found | {run: wrong(samples)})[claim] is False
+    assert compared.holds(**{run: wrong(samples)})[claim] is False
 
 
-def test_single_collisions_alone_do_not_show_simultaneous_ones(runs: Runs) -> None:
-    own, found = runs
+def test_single_collisions_alone_do_not_show_simultaneous_ones(compared: Compared) -> None:
     single = {
-        name: samples.with_columns({"contacts": np.minimum(samples["contacts"], 1)}) for name, samples in found.items()
+        name: samples.with_columns({"contacts": np.minimum(samples["contacts"], 1)})
+        for name, samples in compared.runs.items()
     }
-    assert verdicts(own, single)["simultaneous"] is False
+    assert compared.holds(**single)["simultaneous"] is False

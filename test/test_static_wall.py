@@ -4,48 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from claim_checks import changed, scaled
+from claim_checks import Compared, changed, load, scaled
 
-from haptic_bench import experiment
-from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.local_models import COMPARED, inside, perceived_wall, rebounds
 from haptic_bench.studies.static_wall import STUDY, wall_position
 from haptic_sim.parameters import ParameterError
 
-Runs = tuple[Trial, dict[str, Samples]]
 WALL = 0.116  # [m] of the source
 
 
-def trial(*settings: str) -> Trial:
-    (only,) = experiment.load("static_wall", settings)
-    return only
-
-
 @pytest.fixture(scope="module")
-def runs() -> Runs:
-    own = trial()
-    return own, STUDY.runs(own, STUDY.run_unrecorded(own))
+def compared() -> Compared:
+    return Compared("static_wall")
 
 
-def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in STUDY.claims(own, runs)}
-
-
-def test_it_is_the_experiment_of_the_source(runs: Runs) -> None:
-    of = runs[0].experiment
+def test_it_is_the_experiment_of_the_source(compared: Compared) -> None:
+    of = compared.trial.experiment
     assert (of.tool.mass, of.tool.inertia, of.tool.size) == (2.0, 0.005, (0.042, 0.021))  # type: ignore[union-attr]
     assert (of.contact.stiffness, of.contact.damping, of.contact.restitution) == (4000.0, 30.0, 0.0)
     assert (of.rate, of.environment.rate) == (512.0, 60.0)
     assert wall_position(of) == pytest.approx(WALL, abs=1e-12)
-    assert STUDY.own(runs[0]) == "LM5" and set(runs[1]) == set(COMPARED)
+    assert STUDY.own(compared.trial) == "LM5" and set(compared.runs) == set(COMPARED)
     kinds = {name: COMPARED[name].of(of).controller.type for name in COMPARED}
     assert kinds == {"IR": "direct", "LM0": "four_channel", "LM5": "four_channel"}
 
 
-def test_what_is_published_and_what_is_found(runs: Runs) -> None:
+def test_what_is_published_and_what_is_found(compared: Compared) -> None:
     """The drift is there and is a tenth of the source's; the intermediate representation does not come to rest."""
-    assert verdicts(*runs) == {
+    assert compared.holds() == {
         "at_the_wall": True,
         "beyond_the_wall": True,
         "as_far": False,
@@ -54,18 +41,18 @@ def test_what_is_published_and_what_is_found(runs: Runs) -> None:
     }
 
 
-def test_a_late_wall_is_felt_as_far_as_the_hand_gets_before_the_update(runs: Runs) -> None:
+def test_a_late_wall_is_felt_as_far_as_the_hand_gets_before_the_update(compared: Compared) -> None:
     """A survey of 60 Hz finds it within a period, and is known a period later: v T to 2 v T, with v^2 = 2 a h."""
     speed = np.sqrt(2.0 * 0.25 * (0.15 - WALL))
     period = 9 / 512.0
-    late = WALL - perceived_wall(runs[1]["LM0"])  # type: ignore[operator]
+    late = WALL - perceived_wall(compared.runs["LM0"])  # type: ignore[operator]
     assert speed * period < late < 2.0 * speed * period * 1.05
 
 
 def test_at_half_the_rate_five_millimetres_do_not_suffice() -> None:
     """2 v T is 8.6 mm; and prediction from the velocity is told of the wall in time."""
     for settings, holds in ((("environment.rate=30",), False), (("environment.rate=30", PREDICTED), True)):
-        own = trial(*settings)
+        own = load("static_wall", *settings)
         samples = STUDY.run_unrecorded(own)
         claims = STUDY.claims(own, {"LM5": samples} if STUDY.own(own) else STUDY.runs(own, samples))
         assert next(claim.holds for claim in claims if claim.name == "at_the_wall") is holds
@@ -97,32 +84,30 @@ def back(samples: Samples) -> Samples:
         ("bounces_more", "LM5", back),
     ],
 )
-def test_a_hand_that_moves_otherwise_fails(claim: str, run: str, wrong, runs: Runs) -> None:  # type: ignore[no-untyped-def]
-    own, found = runs
-    assert verdicts(own, found | {run: wrong(found[run])})[claim] is False
+def test_a_hand_that_moves_otherwise_fails(claim: str, run: str, wrong, compared: Compared) -> None:  # type: ignore[no-untyped-def]
+    assert compared.holds(**{run: wrong(compared.runs[run])})[claim] is False
 
 
-def test_claims_that_fail_can_hold(runs: Runs) -> None:
-    own, found = runs
-    far = found | {name: deeper(found[name], 0.028) for name in ("IR", "LM0")}
-    assert verdicts(own, far)["as_far"] is True
-    still = changed(found["IR"], hand_vy=-found["IR"]["hand_vy"] * (found["IR"]["time"] > 1.0))
-    assert verdicts(own, found | {"IR": still})["stays"] is True
-    soft = trial("contact.stiffness=500", "duration=4")
+def test_claims_that_fail_can_hold(compared: Compared) -> None:
+    far = {name: deeper(compared.runs[name], 0.028) for name in ("IR", "LM0")}
+    assert compared.holds(**far)["as_far"] is True
+    bounces = compared.runs["IR"]
+    still = changed(bounces, hand_vy=-bounces["hand_vy"] * (bounces["time"] > 1.0))
+    assert compared.holds(IR=still)["stays"] is True
+    soft = load("static_wall", "contact.stiffness=500", "duration=4")
     holds = {claim.name: claim.holds for claim in STUDY.analyse(soft, STUDY.run_unrecorded(soft)).claims}
     assert holds["stays"] is True  # that stiff it comes to rest
 
 
-def test_a_hand_that_leaves_the_enclosure_is_not_followed(runs: Runs) -> None:
-    own, found = runs
-    gone = changed(found["IR"], hand_py=-np.where(found["IR"]["time"] > 1.0, 1.0, 0.0))
-    cut = inside(own.experiment, gone)
+def test_a_hand_that_leaves_the_enclosure_is_not_followed(compared: Compared) -> None:
+    gone = changed(compared.runs["IR"], hand_py=-np.where(compared.runs["IR"]["time"] > 1.0, 1.0, 0.0))
+    cut = inside(compared.trial.experiment, gone)
     assert cut["time"][-1] == pytest.approx(1.0, abs=5e-3)
-    assert verdicts(own, found | {"IR": cut})["stays"] is False
+    assert compared.holds(IR=cut)["stays"] is False
 
 
-def test_a_rebound_is_a_hand_that_comes_back_and_touches_nothing(runs: Runs) -> None:
-    samples = runs[1]["LM5"]
+def test_a_rebound_is_a_hand_that_comes_back_and_touches_nothing(compared: Compared) -> None:
+    samples = compared.runs["LM5"]
     assert samples["hand_vy"].max() > 1e-3 and rebounds(samples) == 0.0  # the wall pushes the overlap out
     assert rebounds(back(samples)) > 5.0
 
@@ -139,4 +124,4 @@ def test_a_rebound_is_a_hand_that_comes_back_and_touches_nothing(runs: Runs) -> 
 )
 def test_other_experiments_are_refused(settings: list[str], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
-        trial(*settings)
+        load("static_wall", *settings)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from claim_checks import changed, names, scaled
+from claim_checks import Compared, changed, load, names, scaled
 
-from haptic_bench import experiment
-from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import simulate
 from haptic_bench.studies import study_of
-from haptic_bench.studies.common.local_models import LocalModelStudy, felt_clearance
+from haptic_bench.studies.common.local_models import felt_clearance
 
 EXPERIMENTS = ("tight_clearance", "clearance_stiff")
 FOUND = {
@@ -22,39 +20,22 @@ FOUND = {
     "ir_unstable": False,
     "two_centimetres": False,
 }
-Compared = dict[str, tuple[Trial, LocalModelStudy, dict[str, Samples]]]
-
-
-def load(name: str, *settings: str) -> Trial:
-    (only,) = experiment.load(name, settings)
-    return only
 
 
 @pytest.fixture(scope="module")
-def compared() -> Compared:
-    found = {}
-    for name in EXPERIMENTS:
-        own = load(name)
-        study = study_of(own.experiment)
-        assert isinstance(study, LocalModelStudy)
-        found[name] = own, study, study.runs(own, study.run_unrecorded(own))
-    return found
-
-
-def verdicts(of: tuple[Trial, LocalModelStudy, dict[str, Samples]], **wrong: Samples) -> dict[str, bool | None]:
-    own, study, runs = of
-    return {claim.name: claim.holds for claim in study.claims(own, runs | wrong)}
+def compared() -> dict[str, Compared]:
+    return {name: Compared(name) for name in EXPERIMENTS}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_what_is_published_and_what_is_found(name: str, compared: Compared) -> None:
-    declared = names(compared[name][1].CLAIMS)
-    assert verdicts(compared[name]) == {claim: FOUND[claim] for claim in declared}
+def test_what_is_published_and_what_is_found(name: str, compared: dict[str, Compared]) -> None:
+    declared = names(compared[name].study.CLAIMS)
+    assert compared[name].holds() == {claim: FOUND[claim] for claim in declared}
 
 
-def test_numbers_are_those_of_the_text(compared: Compared) -> None:
+def test_numbers_are_those_of_the_text(compared: dict[str, Compared]) -> None:
     for name, stiffness, damping, force in (("tight_clearance", 4e3, 30.0, 1.0), ("clearance_stiff", 15e3, 100.0, 3.0)):
-        of, samples = compared[name][0].experiment, compared[name][2]["LM5"]
+        of, samples = compared[name].trial.experiment, compared[name].runs["LM5"]
         assert (of.contact.stiffness, of.contact.damping) == (stiffness, damping)
         np.testing.assert_allclose(samples["operator_fx"], force * np.sin(5 * np.pi * samples["time"]), atol=1e-12)
         width = of.scene.slot_width  # type: ignore[union-attr]
@@ -73,9 +54,11 @@ def test_numbers_are_those_of_the_text(compared: Compared) -> None:
         ("clearance_stiff", "stable", "LM5", lambda samples: stretched(samples, 3.0, late=True)),
     ],
 )
-def test_a_hand_that_moves_otherwise_fails(name: str, claim: str, run: str, wrong, compared: Compared) -> None:  # type: ignore[no-untyped-def]
-    samples = compared[name][2][run]
-    assert verdicts(compared[name], **{run: wrong(samples)})[claim] is False
+def test_a_hand_that_moves_otherwise_fails(
+    name: str, claim: str, run: str, wrong, compared: dict[str, Compared]
+) -> None:  # type: ignore[no-untyped-def]
+    samples = compared[name].runs[run]
+    assert compared[name].holds(**{run: wrong(samples)})[claim] is False
 
 
 def stretched(samples: Samples, factor: float, late: bool = False) -> Samples:
@@ -85,14 +68,15 @@ def stretched(samples: Samples, factor: float, late: bool = False) -> Samples:
     return changed(samples, hand_px=(factor - 1.0) * (x - x[0]) * where)
 
 
-def test_claims_that_are_open_or_fail_can_be_decided_otherwise(compared: Compared) -> None:
-    own, study, runs = compared["clearance_stiff"]
+def test_claims_that_are_open_or_fail_can_be_decided_otherwise(compared: dict[str, Compared]) -> None:
+    stiff = compared["clearance_stiff"]
+    runs = stiff.runs
     tilt = {name: changed(runs[name], hand_qz=0.01 * np.sin(runs[name]["time"])) for name in ("IR", "LM0")}
-    assert verdicts(compared["clearance_stiff"], **tilt)["turns_more"] is True
+    assert stiff.holds(**tilt)["turns_more"] is True
     tilt |= {"LM5": changed(runs["LM5"], hand_qz=0.1 * np.sin(runs["LM5"]["time"]))}
-    assert verdicts(compared["clearance_stiff"], **tilt)["turns_more"] is False
+    assert stiff.holds(**tilt)["turns_more"] is False
     wrong = {"IR": stretched(runs["IR"], 3.0, late=True), "LM0": stretched(runs["LM0"], 3.0)}
-    found = verdicts((own, study, runs), **wrong)
+    found = stiff.holds(**wrong)
     assert found["ir_unstable"] is True and found["two_centimetres"] is True
 
 

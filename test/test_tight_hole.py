@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import graph_checks as graph
 import numpy as np
 import pytest
-from claim_checks import names, scaled
+from claim_checks import Compared, load, names, scaled
 from conftest import Haptics
 
 from haptic_bench import experiment
-from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.local_models import felt_clearance
 from haptic_bench.studies.tight_hole import STUDY
@@ -21,23 +19,13 @@ from haptic_sim.parameters import ParameterError
 FORCE, STIFFNESS, FREQUENCY = 5.0, 2 * 10000.0, 10.0  # of two points at each wall [N, N/m, Hz]
 
 
-def trial(*settings: str) -> Trial:
-    (only,) = experiment.load("tight_hole", settings)
-    return only
-
-
 @pytest.fixture(scope="module")
-def runs() -> tuple[Trial, dict[str, Samples]]:
-    own = trial()
-    return own, STUDY.runs(own, STUDY.run_unrecorded(own))
+def compared() -> Compared:
+    return Compared("tight_hole")
 
 
-def verdicts(own: Trial, runs: dict[str, Samples]) -> dict[str, bool | None]:
-    return {claim.name: claim.holds for claim in STUDY.claims(own, runs)}
-
-
-def test_it_is_the_experiment_of_the_contract(runs: tuple[Trial, dict[str, Samples]]) -> None:
-    of, samples = runs[0].experiment, runs[1]["LM5"]
+def test_it_is_the_experiment_of_the_contract(compared: Compared) -> None:
+    of, samples = compared.trial.experiment, compared.runs["LM5"]
     assert (of.environment.delay, of.environment.method, of.controller.type) == (0.02, "penalty", "direct")
     assert (of.contact.stiffness, of.contact.damping, of.local_model.epsilon) == (10000.0, 15.0, 0.005)
     assert samples["contacts"][0] == 0 and samples["contacts"].max() == 2  # one wall at a time
@@ -46,55 +34,47 @@ def test_it_is_the_experiment_of_the_contract(runs: tuple[Trial, dict[str, Sampl
         np.testing.assert_allclose(samples[name], 0.0, atol=1e-12)
 
 
-def test_published_claims_hold(runs: tuple[Trial, dict[str, Samples]]) -> None:
-    assert verdicts(*runs) == dict.fromkeys(names(STUDY.CLAIMS), True)
+def test_published_claims_hold(compared: Compared) -> None:
+    assert compared.holds() == dict.fromkeys(names(STUDY.CLAIMS), True)
 
 
-def test_the_hand_moves_as_far_as_the_stiffness_allows(runs: tuple[Trial, dict[str, Samples]]) -> None:
+def test_the_hand_moves_as_far_as_the_stiffness_allows(compared: Compared) -> None:
     """The steady motion at one wall is less than F / |K - m w^2 + i B w|, and the clearance less than that of both."""
     w = 2 * np.pi * FREQUENCY
     depth = FORCE / abs(STIFFNESS - w**2 + 30j * w)
-    steady = runs[1]["LM5"]
+    steady = compared.runs["LM5"]
     late = steady["hand_px"][len(steady) // 2 :]
     assert depth < np.ptp(late) < 2.0 * 1.3 * depth  # impacts at the walls add to it
-    assert felt_clearance(runs[1]["LM0"], "x") > 10.0 * np.ptp(late)
+    assert felt_clearance(compared.runs["LM0"], "x") > 10.0 * np.ptp(late)
 
 
 @pytest.mark.parametrize(
     ("claim", "run", "factor"),
     [("narrower", "LM5", 20.0), ("drifts", "LM0", 0.05), ("no_drift", "LM5", 1.02), ("no_drift", "LM5", 0.98)],
 )
-def test_a_hand_that_moves_otherwise_fails(
-    claim: str, run: str, factor: float, runs: tuple[Trial, dict[str, Samples]]
-) -> None:
-    own, found = runs
-    assert verdicts(own, found | {run: scaled(found[run], factor, "hand_px")})[claim] is False
+def test_a_hand_that_moves_otherwise_fails(claim: str, run: str, factor: float, compared: Compared) -> None:
+    assert compared.holds(**{run: scaled(compared.runs[run], factor, "hand_px")})[claim] is False
 
 
 def test_claims_are_open_without_the_variants() -> None:
-    own = trial("duration=0.2")
+    own = load("tight_hole", "duration=0.2")
     analysis = STUDY.analyse(own, STUDY.run_unrecorded(own), compare=False)
     assert [claim.holds for claim in analysis.claims] == [None] * 3
     assert analysis.references == {}
 
 
-def test_constraints_that_are_all_known_are_the_synchronous_world(runs: tuple[Trial, dict[str, Samples]]) -> None:
+def test_constraints_that_are_all_known_are_the_synchronous_world(compared: Compared) -> None:
     """Both walls are known from the start and never change."""
     for name in ("hand_px", "env_fx"):
-        np.testing.assert_allclose(runs[1]["LM5"][name], runs[1]["synchronous"][name], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            compared.runs["LM5"][name], compared.runs["synchronous"][name], rtol=1e-9, atol=1e-12
+        )
 
 
 def test_a_study_without_a_device_is_refused() -> None:
     settings = ["device.type=none", "controller.type=none", "local_model.type=none"]
     with pytest.raises(ParameterError, match="needs a device"):
         experiment.load("tight_hole", [*settings, "environment.rate=null", "environment.delay=null"])
-
-
-def test_lockstep_with_the_delay_of_the_environment_and_offline_give_the_same_bits(
-    haptics: Callable[..., Haptics], tmp_path: Path
-) -> None:
-    settings = ("--set", "local_model.epsilon=0", "--duration", "0.6")
-    graph.check_lockstep_is_offline(haptics, tmp_path, "tight_hole", *settings)
 
 
 def test_it_runs_in_realtime_with_the_environment_in_its_own_process(
