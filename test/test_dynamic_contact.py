@@ -104,27 +104,33 @@ def test_a_force_that_changes_is_refused() -> None:
 
 
 class Irregular(offline._Surveys):
-    """Surveys that take between one tick and a period, and begin when the one before is done."""
+    """Surveys that take between one tick and a period."""
 
     def before(self, tick: int, tool_state: ToolState) -> None:
         """See _Surveys."""
         if tick == 0:
             self._rng, self._due, self._surveyed = np.random.default_rng(20262), 0, -1
         period = self._schedule.period
+        if tick and tick == self._due:
+            self._tell(tick)
         if tick >= self._due and tick // period > self._surveyed // period:
             self._surroundings.survey(tool_state, self._step, self._geometry)
             self._step, self._surveyed = self._step + 1, tick
-            self._due = tick + (int(self._rng.integers(1, period + 1)) if tick else 0)
-        if tick == self._due:
-            self._sink("local_geometry", self._surveyed, self._geometry.to_bytes())
-            self._local_model.update(self._geometry, tick)
+            self._due = tick + int(self._rng.integers(1, period + 1))
+            if not tick:  # the first is made before the trial starts
+                self._tell(tick)
+
+    def _tell(self, tick: int) -> None:
+        self._sink("local_geometry", self._surveyed, self._geometry.to_bytes())
+        self._local_model.update(self._geometry, tick)
 
 
-def test_updates_that_come_irregularly_do_not_change_how_the_hand_moves(
+def test_updates_that_come_irregularly_move_the_hand_as_an_environment_at_the_servo_rate(
     compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on cores that have other work. With a tool that follows by position alone it was 7 to 10 mm off."""
     monkeypatch.setattr(offline, "_Surveys", Irregular)
     samples = STUDY.run_unrecorded(compared.trial)
-    assert set(np.diff(np.unique(samples["geometry_tick"])).tolist()) == {9, 18}  # one period, or two
+    arrivals = np.flatnonzero(np.diff(samples["geometry_tick"]))
+    assert set(np.diff(arrivals)) > set(range(3, 15))  # ticks; a period has 9
     assert apart(samples, compared.runs["synchronous"]) < 2e-3
