@@ -14,7 +14,11 @@ from test_cli import call
 from haptic_control.passivity.coupling import ratio_map
 
 COUPLING = ("passivity", "coupling", "--stiffness", "1000", "--damping", "2", "--rate", "1000", "--device-damping", "3")
-FIELDS = "alpha beta required_damping ratio worst_frequency stable passive margin minimum_mass minimum_mass_equation_17"
+T = 1e-3  # [s]
+FIELDS = (
+    "alpha beta required_damping ratio worst_frequency stable passive margin minimum_mass minimum_mass_equation_17 "
+    "required_friction quantisation_power"
+)
 
 
 def fields(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -50,6 +54,43 @@ def test_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2] == "required_damping           2.5 N s/m" and lines[-1] == "passive"
     assert call(*COUPLING[:-1], "2") == 0
     assert capsys.readouterr().out.endswith("not passive: the device lacks 0.5 N s/m of damping\n")
+
+
+def test_quantisation_in_json_and_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a wall (K + 2 B/T) resolution/2 of dry friction, without which its power is F^2 / (4 margin)."""
+    found = fields(capsys, *COUPLING, "--resolution", "1e-5")
+    assert found["required_friction"] == pytest.approx(0.025) and found["passive"] is False
+    assert found["quantisation_power"] == pytest.approx(0.025**2 / 2.0) and found["margin"] == pytest.approx(0.5)
+    assert fields(capsys, *COUPLING)["required_friction"] == 0.0
+    rough = fields(capsys, *COUPLING, "--resolution", "1e-5", "--device-friction", "0.026")
+    assert rough["passive"] is True and rough["quantisation_power"] == 0.0
+    assert fields(capsys, *COUPLING[:-1], "2.4", "--resolution", "1e-5")["quantisation_power"] is None
+    same = ("--coupling", "[[3000,-2000],[1]]", "--resolution", "1e-5")
+    rest = ("passivity", "coupling", "--rate", "1000", "--device-damping", "3")
+    assert fields(capsys, *rest, *same)["required_friction"] == pytest.approx(0.025)
+    assert call(*COUPLING, "--resolution", "1e-5") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "passive, but for quantisation, which supplies at most 0.000313 W: it requires 0.025 N of dry friction"
+    )
+    assert call(*COUPLING[:3], "[1000,1000]", *COUPLING[4:], "--resolution", "1e-5") == 2
+    assert "--resolution: is for one direction" in capsys.readouterr().err
+
+
+def test_gains_for_a_device_with_dry_friction(capsys: pytest.CaptureFixture[str]) -> None:
+    device = ("--device-damping", "3", "--rate", "1000")
+    free = fields(capsys, "passivity", "tune", *device)
+    assert free["required_friction"] == 0.0
+    told = fields(capsys, "passivity", "tune", *device, "--resolution", "1e-5")
+    assert told["required_friction"] == pytest.approx(1.5 * told["stiffness"] * 2e-5 / 2)  # K + 2 B/T = 3 K
+    assert told["stiffness"] == free["stiffness"]
+    bound = fields(capsys, "passivity", "tune", *device, "--resolution", "1e-5", "--device-friction", "0.01")
+    assert bound["required_friction"] == pytest.approx(0.008) and bound["stiffness"] == pytest.approx(0.008 / 1.5e-5)
+    assert bound["required_damping"] == pytest.approx(1.5 * T * bound["stiffness"])
+    light = ("--mass", "0.005", "--resolution", "1e-5", "--device-friction", "0.02")
+    found = fields(capsys, "passivity", "tune", *device, *light)
+    gains = ("--stiffness", str(found["stiffness"]), "--damping", str(found["damping"]))
+    checked = fields(capsys, "passivity", "coupling", *gains, *device, *light)
+    assert checked["passive"] is True and checked["required_friction"] <= 0.016 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from haptic_bench.analysis.figures import BLACK, SOLID, Axis, Line, Panel, Style, draw, style_of
+from haptic_bench.analysis.figures import BLACK, BLUE, SOLID, VERMILION, Axis, Line, Panel, Style, draw, style_of
+from haptic_control.passivity.zwidth import OSCILLATES, ZWidth, ZWidthParameters, required_map, spectral_radius
 
 LEVELS = (1.1, 1.25, 1.5, 2.0, 4.0)  # of the ratio, beside 1
+FINE = 101  # values of stiffness and damping at which a theoretical boundary is drawn
 
 
 def draw_map(
@@ -49,6 +51,38 @@ def draw_map(
         lines,
         Axis("\N{GREEK SMALL LETTER BETA} = B/(K T)", span=span_x if span_x[0] < span_x[1] else None),
         Axis("\N{GREEK SMALL LETTER ALPHA} = K T²/m", span=span_y if span_y[0] < span_y[1] else None),
+    )
+
+
+def draw_zwidth(given: ZWidthParameters, found: ZWidth) -> Panel:
+    """The simulated boundary over that of the theory, and where quantisation keeps the loop oscillating."""
+    K, B = found.stiffness, found.damping
+    lines = [Line(found.boundary[:, 0], found.boundary[:, 1], "simulated boundary", Style(VERMILION), points=True)]
+    fine_K, fine_B = (np.linspace(grid[0], grid[-1], FINE) for grid in (K, B))
+    with np.errstate(divide="ignore"):
+        passive = np.minimum(
+            given.device_damping / required_map(given, fine_K, fine_B), 2.0
+        )  # 0 where the loop is not stable
+    curves = [(passive, f"passive: BROWN (8), b = {given.device_damping:g} N s/m", Style(BLACK, SOLID, 2.0))]
+    if found.poles.size:
+        whose = "nobody" if given.hand == "none" else f"hand {given.hand}"
+        curves.append(
+            (spectral_radius(given, fine_K, fine_B), f"stable: poles of the loop, {whose}", Style(BLUE, (5, 1.8)))
+        )
+    for values, label, style in curves:
+        curve = _contour(fine_K, fine_B, values.T, 1.0)
+        if curve[0].size:
+            lines.append(Line(*curve, label, style))
+    oscillates = np.argwhere(found.verdict == OSCILLATES)
+    if oscillates.size:
+        K_there, B_there = K[oscillates[:, 0]], B[oscillates[:, 1]]
+        lines.append(Line(K_there, B_there, "limit cycle of quantisation", Style("#c9ccd1"), points=True))
+    title = f"Z-width at {given.rate:g} Hz, " + (
+        "virtual wall" if given.mass is None else f"mass {given.mass:g} kg, integrator {given.integrator}"
+    )
+    spans = (float(K[0]), float(K[-1])), (float(B[0]), float(B[-1]))
+    return draw(
+        "zwidth", title, lines, Axis("stiffness K [N/m]", span=spans[0]), Axis("damping B [N s/m]", span=spans[1])
     )
 
 

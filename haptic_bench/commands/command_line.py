@@ -277,6 +277,7 @@ def _add_commands(commands: Any) -> None:
     command.set_defaults(command="haptic_bench.commands.cli:repair")
 
     _add_passivity(commands)
+    _add_zwidth(commands)
 
     command = commands.add_parser("benchmark", help="run the benchmarks and print a table")
     command.add_argument("name", nargs="?", help="name of one benchmark; default: all")
@@ -318,6 +319,7 @@ def _add_passivity(commands: Any) -> None:
     )
     kind.add_argument("--environment", metavar="[NUM,DEN]", help="the same of the environment, in place of m [m/N]")
     _add_loop(kind)
+    _add_quantisation(kind)
     kind.add_argument("--json", action="store_true", help="print one JSON object")
     kind.set_defaults(command="haptic_bench.commands.passivity:coupling")
 
@@ -335,6 +337,7 @@ def _add_passivity(commands: Any) -> None:
         "--share", metavar="PART", help="part of the device's damping that the coupling may require; default: 0.8"
     )
     _add_loop(kind)
+    _add_quantisation(kind)
     kind.add_argument("--json", action="store_true", help="print one JSON object")
     kind.set_defaults(command="haptic_bench.commands.passivity:tune")
 
@@ -344,6 +347,46 @@ def _add_passivity(commands: Any) -> None:
         kind.add_argument(name, nargs=3, metavar=("LOW", "HIGH", "N"), help=f"values of {what} steps by default")
     _add_loop(kind)
     kind.set_defaults(command="haptic_bench.commands.passivity:write_map")
+
+
+def _add_quantisation(kind: argparse.ArgumentParser) -> None:
+    kind.add_argument("--resolution", metavar="M", help="resolution of the measured position [m]; default: 0, none")
+    kind.add_argument(
+        "--device-friction", metavar="c", help="dry friction of the device itself [N], against quantisation; default: 0"
+    )
+
+
+def _add_zwidth(commands: Any) -> None:
+    command = commands.add_parser(
+        "zwidth", help="simulate which virtual couplings a device with a hand renders stably (docs/passivity.md)"
+    )
+    command.add_argument("--rate", metavar="HZ", required=True, help="servo rate [Hz]")
+    command.add_argument("--device-mass", metavar="M", required=True, help="mass of the device [kg]")
+    command.add_argument(
+        "--device-damping", metavar="b", required=True, help="viscous damping of the device itself [N s/m]"
+    )
+    command.add_argument("--mass", metavar="m", help="point mass behind the coupling [kg]; default: a virtual wall")
+    _add_loop(command)
+    command.add_argument("--resolution", metavar="M", help="resolution of the measured position [m]; default: 0, none")
+    command.add_argument(
+        "--hand",
+        metavar="HAND",
+        help="none (default), relaxed, firm, clamp, passive (each of these, the worst counts), or adversarial (the "
+        "worst of all, which looks for energy)",
+    )
+    command.add_argument(
+        "--amplitude", metavar="M", help="first displacement, or amplitude of an adversarial hand [m]; default: 0.001"
+    )
+    for name, what in (("--stiffness", "stiffness [N/m]"), ("--damping", "damping [N s/m]")):
+        command.add_argument(
+            name,
+            nargs=3,
+            metavar=("LOW", "HIGH", "N"),
+            help=f"values of the coupling's {what}; default: 40, from 0 to beyond what can be stable or passive",
+        )
+    command.add_argument("--out", metavar="DIR", required=True, help="directory of the results, new or empty")
+    command.add_argument("--quiet", action="store_true", help="show no progress bar")
+    command.set_defaults(command="haptic_bench.commands.zwidth:zwidth")
 
 
 def _add_loop(kind: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ from haptic_control.passivity.coupling import (
     analyse,
     equation_16,
     point_mass,
+    quantised,
     ratio_map,
     spring_damper,
     stability_curve,
@@ -40,7 +41,7 @@ from haptic_sim.parameters import ParameterError, Parameters, explain
 _Read = TypeVar("_Read", bound=Parameters)
 
 
-def _read(model: type[_Read], options: argparse.Namespace) -> _Read:
+def read_options(model: type[_Read], options: argparse.Namespace) -> _Read:
     """The options of a command as parameters, those that were not given left out.
 
     Raises:
@@ -55,7 +56,7 @@ def _read(model: type[_Read], options: argparse.Namespace) -> _Read:
 
 def _as_typed(problems: Iterable[str]) -> list[str]:
     """Problems that name the options as they are typed."""
-    return [problem.replace("--device_damping", "--device-damping") for problem in problems]
+    return [problem.replace("--device_", "--device-").replace("--.", "--") for problem in problems]
 
 
 def coupling(options: argparse.Namespace) -> int:
@@ -66,9 +67,10 @@ def coupling(options: argparse.Namespace) -> int:
     elif any(text is not None and text.lstrip().startswith("[") for text in texts):
         fields, units, verdict = _matrices(options)
     else:
-        found = analyse(_read(CouplingParameters, options))
+        found = analyse(read_options(CouplingParameters, options))
         fields, units = found._asdict(), found.units()
         verdict = describe(found.stable, found.required_damping, found.margin)
+        verdict += describe_quantisation(found.required_friction, found.quantisation_power, options)
     if options.json:
         print(json.dumps(fields, indent=2, allow_nan=False))
     else:
@@ -86,6 +88,18 @@ def describe(stable: bool, required: float | None, margin: float | None) -> str:
     return "passive" if margin > 0.0 else f"not passive: the device lacks {-margin:.4g} N s/m of damping"
 
 
+def describe_quantisation(friction: float | None, power: float | None, options: argparse.Namespace) -> str:
+    """What it adds to that; empty without a resolution."""
+    if options.resolution is None or friction == 0.0:
+        return ""
+    if friction is None:
+        return "; with quantisation there is no bound"
+    if power == 0.0:
+        return ", also with quantisation: there is enough dry friction"
+    most = "any power" if power is None else f"at most {power:.3g} W"
+    return f", but for quantisation, which supplies {most}: it requires {friction:.4g} N of dry friction"
+
+
 _Found = tuple[dict[str, Any], dict[str, str], str]  # fields, their units, the verdict
 
 
@@ -98,7 +112,7 @@ def _transfer_functions(options: argparse.Namespace) -> _Found:
                 raise ParameterError([f"{name}, {other}: give one of them"])
     if options.coupling is not None:
         options.stiffness = options.damping = "0"
-    given = _read(CouplingParameters, options)
+    given = read_options(CouplingParameters, options)
     T = 1.0 / given.rate
     C = spring_damper(given.stiffness, given.damping, T)
     if options.coupling is not None:
@@ -115,16 +129,22 @@ def _transfer_functions(options: argparse.Namespace) -> _Found:
     passive_environment = float(required_damping_of_coupling(C, T))
     bound = float(damping) if np.isfinite(damping) else None
     margin = None if bound is None else given.device_damping - bound
+    friction, power = quantised(loop, given.resolution, given.device_friction, margin or 0.0)
+    enough = friction is not None and given.device_friction >= friction
     fields = {
         "required_damping": bound,
         "worst_frequency": float(theta) / (2.0 * np.pi) * given.rate,
         "stable": stable,
-        "passive": stable and margin is not None and margin > 0.0,
+        "passive": stable and margin is not None and margin > 0.0 and (enough or given.resolution == 0.0),
         "margin": margin,
         "required_damping_passive_environment": passive_environment if np.isfinite(passive_environment) else None,
+        "required_friction": friction if given.resolution > 0.0 else 0.0,
+        "quantisation_power": power if given.resolution > 0.0 else 0.0,
     }
     damped = ("required_damping", "margin", "required_damping_passive_environment")
-    return fields, {"worst_frequency": "Hz"} | dict.fromkeys(damped, "N s/m"), describe(stable, bound, margin)
+    units = {"worst_frequency": "Hz", "required_friction": "N", "quantisation_power": "W"}
+    verdict = describe(stable, bound, margin) + describe_quantisation(friction, power, options)
+    return fields, units | dict.fromkeys(damped, "N s/m"), verdict
 
 
 def _transfer_function(name: str, text: str) -> TransferFunction:
@@ -137,6 +157,9 @@ def _transfer_function(name: str, text: str) -> TransferFunction:
 
 def _matrices(options: argparse.Namespace) -> _Found:
     """The analysis of a coupling with matrices, in its worst direction."""
+    for name in ("resolution", "device_friction"):
+        if getattr(options, name) is not None:
+            raise ParameterError([f"--{name.replace('_', '-')}: is for one direction; leave it out with matrices"])
     names = ("stiffness", "damping", "device-damping", "mass")
     texts = {name: getattr(options, name.replace("-", "_")) for name in names}
     # numbers hold for each direction; they and the other options are checked as those of one direction are
@@ -144,7 +167,7 @@ def _matrices(options: argparse.Namespace) -> _Found:
     for name in texts:
         if name not in plain and texts[name] is not None:
             setattr(options, name.replace("-", "_"), "1")
-    given = _read(CouplingParameters, options)
+    given = read_options(CouplingParameters, options)
     lists = {name: _matrix(f"--{name}", text) for name, text in texts.items() if text is not None and name not in plain}
     n = max(len(matrix) for matrix in lists.values())
     matrices = {name: inputs.number(text) * np.eye(n) for name, text in plain.items()} | lists
@@ -198,7 +221,7 @@ def tune(options: argparse.Namespace) -> int:
     """`haptics passivity tune`."""
     if options.experiment is not None:
         _take_from(experiment.load(options.experiment)[0].experiment, options)
-    given = _read(TuningParameters, options)
+    given = read_options(TuningParameters, options)
     found = tuning.tune(given)
     if found.gains is None:
         beta = tuning.BEST_BETA[given.integrator] if given.beta is None else given.beta
@@ -215,11 +238,14 @@ def tune(options: argparse.Namespace) -> int:
         return DONE
     print(f"a wall without a damper could have K = {found.largest_stiffness:.4g} N/m, one without a spring "
           f"B = {found.largest_damping:.4g} N s/m")  # fmt: skip
-    print(f"{'beta':>8} {'K [N/m]':>12} {'B [N s/m]':>12} {'required [N s/m]':>17} {'minimum mass [kg]':>18}")
+    more = f" {'required friction [N]':>22}" if given.resolution > 0.0 else ""
+    print(f"{'beta':>8} {'K [N/m]':>12} {'B [N s/m]':>12} {'required [N s/m]':>17} {'minimum mass [kg]':>18}{more}")
     rows = sorted({found.gains, *found.others})
     for one in rows:
         mass = "-" if one.minimum_mass is None else f"{one.minimum_mass:.4g}"
         mark = "  <-" if one.beta == found.gains.beta else ""
+        friction = "-" if one.required_friction is None else f"{one.required_friction:.4g}"
+        mark = (f" {friction:>22}" if given.resolution > 0.0 else "") + mark
         print(
             f"{one.beta:8.3g} {one.stiffness:12.4g} {one.damping:12.4g} {one.required_damping:17.4g} {mass:>18}{mark}"
         )
@@ -260,7 +286,7 @@ def _print(fields: Mapping[str, Any], units: Mapping[str, str]) -> None:
 
 def write_map(options: argparse.Namespace) -> int:
     """`haptics passivity map`."""
-    given = _read(MapParameters, options)
+    given = read_options(MapParameters, options)
     directory = trial.new_directory(options.out, "passivity")
     alpha, beta = given.grid()
     ratio, stable = ratio_map(alpha[:, None], beta, given.integrator, given.delay)

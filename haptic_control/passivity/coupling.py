@@ -22,6 +22,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import AfterValidator
 
+from haptic_control.passivity import quantisation
 from haptic_control.passivity.conditions import required_damping
 from haptic_control.passivity.transfer import DELAY, TransferFunction, feedback, is_stable, multiply, poles
 from haptic_sim.parameters import Parameters, quantity
@@ -66,6 +67,10 @@ class CouplingParameters(Parameters):
     delay: int = quantity(
         0, unit="ticks", description="Delay of the force, beyond the tick for which it is held", ge=0, le=1000
     )
+    resolution: float = quantity(
+        0.0, unit="m", description="Resolution of the measured position; 0: it is continuous", ge=0.0
+    )
+    device_friction: float = quantity(0.0, unit="N", description="Dry friction of the device itself", ge=0.0)
 
 
 class MapParameters(Parameters):
@@ -90,8 +95,11 @@ class Analysis(NamedTuple):
         ratio: of that to the wall's, KT/2 + B (BROWN 10).
         worst_frequency: at which it is needed [Hz].
         stable: whether the poles of 1 + C E are inside the unit circle, without which (8) means nothing.
-        passive: stable and b > required_damping; margin: b - required_damping [N s/m].
+        passive: stable, b > required_damping and the dry friction at least required_friction; margin: b -
+            required_damping [N s/m].
         minimum_mass: see `minimum_mass`; minimum_mass_equation_17: as of BROWN (17), for B > KT/2 [kg].
+        required_friction: dry friction that quantisation requires [N]; quantisation_power: the most power that it can
+            supply with the friction that there is [W]; see `quantisation`.
     """
 
     alpha: float
@@ -104,11 +112,14 @@ class Analysis(NamedTuple):
     margin: float | None
     minimum_mass: float | None
     minimum_mass_equation_17: float | None
+    required_friction: float | None
+    quantisation_power: float | None
 
     def units(self) -> dict[str, str]:
         """Units of the fields that have one."""
         damping, mass = ("required_damping", "margin"), ("minimum_mass", "minimum_mass_equation_17")
-        return {"worst_frequency": "Hz"} | dict.fromkeys(damping, "N s/m") | dict.fromkeys(mass, "kg")
+        quantised = {"required_friction": "N", "quantisation_power": "W"}
+        return {"worst_frequency": "Hz"} | dict.fromkeys(damping, "N s/m") | dict.fromkeys(mass, "kg") | quantised
 
 
 def analyse(given: CouplingParameters) -> Analysis:
@@ -122,6 +133,12 @@ def analyse(given: CouplingParameters) -> Analysis:
         ratio, theta, stable = ratio_of(np.array(a), np.array(kappa), given.integrator, given.delay)
     required = float(ratio) * wall
     bounded = abs(float(ratio)) < _UNBOUNDED
+    friction: float | None = 0.0
+    power: float | None = 0.0
+    if given.resolution > 0.0 and wall > 0.0:
+        coupled = spring_damper(K, B, T)
+        loop = coupled if m is None else feedback(coupled, point_mass(m, T, given.integrator))
+        friction, power = quantised(loop, given.resolution, given.device_friction, b - required)
     return Analysis(
         alpha=0.0 if m is None else K * T**2 / m,
         beta=B / (K * T) if K > 0.0 else None,
@@ -129,11 +146,24 @@ def analyse(given: CouplingParameters) -> Analysis:
         ratio=float(ratio) if bounded else None,
         worst_frequency=float(theta) / (2.0 * math.pi) * given.rate,
         stable=bool(stable),
-        passive=bool(stable) and b > required,
+        passive=bool(stable) and b > required and friction is not None and given.device_friction >= friction,
         margin=b - required if bounded else None,
         minimum_mass=minimum_mass(K, B, T, given.integrator, given.delay),
         minimum_mass_equation_17=minimum_mass_equation_17(K, B, T),
+        required_friction=friction,
+        quantisation_power=power,
     )
+
+
+def quantised(
+    loop: TransferFunction, resolution: float, device_friction: float, margin: float
+) -> tuple[float | None, float | None]:
+    """Required friction [N] and largest power [W] of a quantised position (see `quantisation`); None: no bound."""
+    norm = quantisation.impulse_norm(loop)
+    if norm is None:
+        return None, None
+    friction = quantisation.required_friction(norm, resolution)
+    return friction, quantisation.quantisation_power(friction, device_friction, margin)
 
 
 def spring_damper(stiffness: float, damping: float, period: float) -> TransferFunction:

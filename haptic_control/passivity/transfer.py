@@ -68,14 +68,14 @@ def from_delays(numerator: Sequence[float], denominator: Sequence[float], name: 
             [f"{name}: denominator {list(denominator)}: is not proper (its output precedes its input): the coefficient "
              "of z^0 must not be 0"]
         )  # fmt: skip
-    return TransferFunction(_in_differences(parts[0]), _in_differences(parts[1]))
+    return TransferFunction(exchange(parts[0]), exchange(parts[1]))
 
 
-def _in_differences(delays: np.ndarray) -> np.ndarray:
-    """Coefficients of powers of d from those of powers of z^-1 = 1 - d."""
-    n = delays.size
+def exchange(coefficients: np.ndarray) -> np.ndarray:
+    """Coefficients of powers of d from those of powers of z^-1 = 1 - d, and as d = 1 - z^-1 the other way round."""
+    n = coefficients.size
     powers = np.array([[(-1) ** i * comb(k, i) for i in range(n)] for k in range(n)], float)
-    return delays @ powers
+    return coefficients @ powers
 
 
 def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:

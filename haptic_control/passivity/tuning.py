@@ -13,7 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_control.passivity.coupling import SCAN, end_of_interval, minimum_mass, ratio_of, unity_curve, wall_damping
+from haptic_control.passivity import quantisation
+from haptic_control.passivity.coupling import (
+    SCAN,
+    end_of_interval,
+    minimum_mass,
+    point_mass,
+    ratio_of,
+    spring_damper,
+    unity_curve,
+    wall_damping,
+)
+from haptic_control.passivity.transfer import feedback
 from haptic_sim.parameters import Parameters, quantity
 
 BEST_BETA = {1: 1.9, 2: 1.0, 3: 1.0}
@@ -34,6 +45,16 @@ class TuningParameters(Parameters):
     beta: float | None = quantity(
         None, description="Damping relative to the stiffness, B/(K T); without it the one of the lightest mass", ge=0.0
     )
+    resolution: float = quantity(
+        0.0, unit="m", description="Resolution of the measured position; 0: it is continuous", ge=0.0
+    )
+    device_friction: float | None = quantity(
+        None,
+        unit="N",
+        description="Dry friction of the device, of which quantisation may require the share; without it the damping "
+        "alone decides",
+        gt=0.0,
+    )
     share: float = quantity(0.8, description="Part of the device's damping that the coupling may require", gt=0.0, le=1)
 
 
@@ -44,6 +65,7 @@ class Gains(NamedTuple):
         beta: B/(K T); stiffness: K [N/m]; damping: B [N s/m].
         required_damping: of the device, at the worst mass and frequency [N s/m].
         minimum_mass: least mass that requires no more damping than a wall [kg]; None: there is none.
+        required_friction: dry friction that quantisation requires with a wall, and with the mass [N]; None: unknown.
     """
 
     beta: float
@@ -51,6 +73,7 @@ class Gains(NamedTuple):
     damping: float
     required_damping: float
     minimum_mass: float | None
+    required_friction: float | None
 
 
 class Tuning(NamedTuple):
@@ -91,8 +114,40 @@ def _gains(beta: float, given: TuningParameters) -> Gains | None:
         required = wall_damping(K, beta * K * T, T)
     if not K > 0.0:
         return None
+    friction = _friction(K, beta, given)
+    if given.device_friction is not None:
+        allowed = given.share * given.device_friction
+        if friction is None or friction > allowed:
+            K, required = _softer(K, beta, allowed, given)
+            friction = _friction(K, beta, given)
     B = beta * K * T
-    return Gains(beta, K, B, required, minimum_mass(K, B, T, given.integrator, given.delay))
+    return Gains(beta, K, B, required, minimum_mass(K, B, T, given.integrator, given.delay), friction)
+
+
+def _friction(K: float, beta: float, given: TuningParameters) -> float | None:
+    """Dry friction that quantisation requires of a device with a coupling [N]; None: it cannot be told."""
+    if given.resolution == 0.0:
+        return 0.0
+    T = 1.0 / given.rate
+    coupled = spring_damper(K, beta * K * T, T)
+    norms = [quantisation.impulse_norm(coupled)]
+    if given.mass is not None:
+        norms.append(quantisation.impulse_norm(feedback(coupled, point_mass(given.mass, T, given.integrator))))
+    found = [norm for norm in norms if norm is not None]
+    return quantisation.required_friction(max(found), given.resolution) if len(found) == len(norms) else None
+
+
+def _softer(K: float, beta: float, allowed: float, given: TuningParameters) -> tuple[float, float]:
+    """The largest stiffness up to K [N/m] that requires the `allowed` friction [N], and its required damping."""
+    low, high = 0.0, K
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        friction = _friction(middle, beta, given)
+        low, high = (middle, high) if friction is not None and friction <= allowed else (low, middle)
+    T, kappa = 1.0 / given.rate, 1.0 / (1.0 + beta)
+    a = 0.0 if given.mass is None else low * T**2 / (given.mass * kappa)
+    ratio, _, _ = ratio_of(np.array([0.0, *SCAN[a > SCAN], a]), kappa, given.integrator, given.delay)
+    return low, wall_damping(low, beta * low * T, T) * float(ratio.max())
 
 
 def largest_stiffness(
