@@ -20,12 +20,12 @@ from rclpy.serialization import deserialize_message
 from haptic_ros.realtime import Deadlines, Stopwatch
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import DEACTIVATED, POLL, READY_TIMEOUT, ServoError, TrialParameters
-from haptic_sim.messages import TOPICS, Message
+from haptic_sim.messages import Message
 from haptic_sim.parameters import quantity
 
 RESEND = 0.05  # [s] without an answer after which a tick is begun again
-# Ticks that the leader may be ahead of the recorder: four messages each, with a relay eight, of which the middleware's
-# shared memory holds 512 for a reader whose process does not get to run.
+# Ticks that the leader may be ahead of the recorder: four messages each and for each hand, with a relay eight, of which
+# the middleware's shared memory holds 512 for a reader whose process does not get to run.
 LEAD, LOOK = 64, 16  # it looks every LOOK ticks
 LOOK_AROUND = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
@@ -159,7 +159,8 @@ class LeaderNode(ServoNode):
 
     def _run_in_lockstep(self, tick: int) -> int:
         """Execute the ticks from `tick` on, each when the one before is answered; the first that was not executed."""
-        recorded, lead = self.config.recorded, LEAD // 2 if self.config.relayed else LEAD
+        share = 2 if self.config.relayed else max(1, len(self.config.all_hands))
+        recorded, lead = self.config.recorded, max(LOOK, LEAD // share)
         while tick <= self.config.last_tick and not self.stopping:
             if not self._tick(tick):
                 break
@@ -262,7 +263,7 @@ class LeaderNode(ServoNode):
         self._heard = time.monotonic()
         ours: list[Any] = [self] if self.composition is None else list(self.composition.nodes)
         waiting = list(ours)
-        others = set(self.config.nodes) - {node.get_name() for node in ours}
+        others = set(self.config.nodes) - {node.member for node in ours}
         looked = contested_since = time.monotonic()
         ready, contested = False, ""
         while contested or not ready:
@@ -292,14 +293,14 @@ class LeaderNode(ServoNode):
 
     def _contested(self) -> str:
         """Which servo topics have a foreign publisher; empty if none has."""
-        found = {topic: self.foreign(topic) for topic in TOPICS}
+        found = {topic: self.foreign(topic) for topic in self.config.topics}
         return ", ".join(
             f"{topic} has a foreign publisher ({', '.join(names)})" for topic, names in found.items() if names
         )
 
     def look_around(self) -> None:
         """See ServoNode: say once of each foreign publisher that it has appeared in the course of the trial."""
-        if not self._running or all(self.count_publishers(topic) <= 1 for topic in TOPICS):
+        if not self._running or all(self.count_publishers(topic) <= 1 for topic in self.config.topics):
             return
         contested = self._contested()
         if contested and contested not in self._said:

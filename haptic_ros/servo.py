@@ -36,7 +36,7 @@ from haptic_ros.ros_parameters import declare, read
 from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, POLL, ServoError, TrialParameters
 from haptic_sim import kernel_cache
 from haptic_sim.dynamics.energy import UnstableError
-from haptic_sim.messages import TOPICS, Message, MessageError, tick_time
+from haptic_sim.messages import TOPICS, Message, MessageError, split_topic, tick_time, topic_of
 from haptic_sim.parameters import ParameterError
 
 GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
@@ -153,7 +153,7 @@ class ServoNode(LifecycleNode):
         if self.realtime:
             sys.setswitchinterval(GIL_TURN)
             self.scheduler, reason = prioritise(self.RANK)
-            if reason and self.get_name() == "driver":
+            if reason and self.member == "driver":
                 self.get_logger().warning(reason)
 
     @property
@@ -186,8 +186,9 @@ class ServoNode(LifecycleNode):
 
     def foreign(self, topic: str) -> list[str]:
         """Nodes that publish a topic of the trial and are not of it, or are there twice."""
-        ours = {(self.get_namespace(), name) for name in self.config.publishers(topic)}
-        publishers = [(info.node_namespace, info.node_name) for info in self.get_publishers_info_by_topic(topic)]
+        ours = self._publishers_of_the_trial(topic)
+        infos = self.get_publishers_info_by_topic(self.place(topic))
+        publishers = [(info.node_namespace, info.node_name) for info in infos]
         found = []
         for where, name in dict.fromkeys(publishers):
             full, times = f"{where.rstrip('/')}/{name}", publishers.count((where, name))
@@ -198,6 +199,27 @@ class ServoNode(LifecycleNode):
             elif times > 1:
                 found.append(f"another {full}")
         return found
+
+    @property
+    def root(self) -> str:
+        """The trial's namespace, in which those of further hands are."""
+        hand = self.config.of_hand
+        return self.get_namespace().removesuffix(f"/{hand}") if hand else self.get_namespace().rstrip("/")
+
+    @property
+    def member(self) -> str:
+        """The node's name in the trial: that of a further hand is HAND/NAME."""
+        return topic_of(self.config.of_hand, self.get_name())
+
+    def place(self, topic: str) -> str:
+        """The full name of a topic, or one in the node's namespace; see `TrialParameters.in_trial`."""
+        inside = self.config.in_trial(topic)
+        return f"{self.root}/{inside}" if self.config.of_hand else inside
+
+    def _publishers_of_the_trial(self, topic: str) -> set[tuple[str, str]]:
+        """Namespace and name of each node of the trial that may publish a topic."""
+        names = map(split_topic, self.config.publishers(topic))
+        return {((f"{self.root}/{hand}" if hand else self.root) or "/", name) for hand, name in names}
 
     def flush(self) -> None:
         """Publish what a composition has held back."""
@@ -246,7 +268,7 @@ class ServoNode(LifecycleNode):
 
     def publish_event(self, name: str, tick: int = -1, detail: str = "") -> None:
         """Publish a TrialEvent."""
-        event = msg.TrialEvent(tick=tick, node=self.get_name(), name=name, detail=detail)
+        event = msg.TrialEvent(tick=tick, node=self.member, name=name, detail=detail)
         self._publishers_of[EVENTS].publish(event)
 
     def unmatched(self) -> list[str]:
@@ -306,14 +328,13 @@ class ServoNode(LifecycleNode):
         known = self._accepted.get((topic, gid))
         if known is not None:
             return known
-        names, namespace = self.config.publishers(topic), self.get_namespace()
-        infos = self.get_publishers_info_by_topic(topic)
+        infos = self.get_publishers_info_by_topic(self.place(topic))
         name_of = {bytes(info.endpoint_gid)[: len(gid)]: (info.node_namespace, info.node_name) for info in infos}
         where, name = name_of.get(gid, ("", UNKNOWN_NODE))
         if name == UNKNOWN_NODE:
             return None  # the graph does not know it yet
         rivals = [one for one, named in name_of.items() if named == (where, name) and one != gid]
-        accepted = where == namespace and name in names
+        accepted = (where, name) in self._publishers_of_the_trial(topic)
         accepted &= not any(self._accepted.get((topic, one), True) for one in rivals)
         self._accepted[topic, gid] = accepted
         return accepted
@@ -334,7 +355,7 @@ class ServoNode(LifecycleNode):
                 self._declared = True
             self.config = read(self, self.Config)
             self.realtime = self.config.realtime
-            self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, EVENTS, _EVENT_QOS)
+            self._publishers_of[EVENTS] = self.create_publisher(msg.TrialEvent, self.place(EVENTS), _EVENT_QOS)
             self._report_compilation()
             self.build()
             self._open_topics()
@@ -352,7 +373,7 @@ class ServoNode(LifecycleNode):
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
             qos = _WORLD_QOS if topic == "world_state" else servo_qos
-            publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), topic, qos)
+            publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), self.place(topic), qos)
             self._publish[topic] = publisher.handle.publish_raw
         group = ServoGroup()
         listen_qos = QoSProfile(depth=self.DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -362,7 +383,7 @@ class ServoNode(LifecycleNode):
                 continue
             self.subscriptions_of[topic] = self.create_subscription(
                 _type(topic),
-                topic,
+                self.place(topic),
                 _taken_elsewhere,
                 {EVENTS: _EVENT_QOS, "world_state": _WORLD_QOS}.get(topic, listen_qos),
                 callback_group=group,
@@ -484,7 +505,7 @@ class ServoNode(LifecycleNode):
 
 
 def _type(topic: str) -> Any:
-    return msg.TrialEvent if topic == EVENTS else getattr(msg, TOPICS[topic].TYPE.rpartition("/")[2])
+    return msg.TrialEvent if topic == EVENTS else getattr(msg, TOPICS[split_topic(topic)[1]].TYPE.rpartition("/")[2])
 
 
 def _taken_elsewhere(message: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from haptic_sim.messages import OF_HAND, TOPICS, split_topic, topic_of
 from haptic_sim.parameters import Parameters, quantity
 
 EVENTS = "trial_events"
@@ -20,7 +21,10 @@ SUBSCRIBERS: dict[str, tuple[str, ...]] = {
     "local_geometry": ("local_model", "recorder"),
     "world_state": ("recorder",),
 }
-"""Who of a trial listens to a topic; `tool` is the local model if there is one, else the environment."""
+"""Who of a trial listens to a topic; `tool` is the local model if there is one, else the environment.
+
+Controller and driver are those of the topic's hand. Further drivers listen to the first one's `device_state`, too.
+"""
 
 RELAYED: dict[str, tuple[str, ...]] = {
     "device_state": ("device_relay", "recorder"),
@@ -42,7 +46,12 @@ class TrialParameters(Parameters):
         "lockstep",
         description="lockstep: each tick waits for its answer; realtime: on the wall clock, latest message",
     )
-    nodes: tuple[str, ...] = quantity(description="Names of all nodes of the trial")
+    nodes: tuple[str, ...] = quantity(
+        description="Names of all nodes of the trial; those of a further hand as HAND/NAME, in a namespace of that name"
+    )
+    of_hand: str = quantity(
+        "", description="Name of the further hand that the node is of; empty: of the first, or of all"
+    )
     patience: float = quantity(
         10.0, unit="s", description="A peer that is silent for longer ends the trial", gt=0.0, le=3600.0
     )
@@ -66,25 +75,42 @@ class TrialParameters(Parameters):
         """Where a topic that crosses a relay, if there is one, arrives."""
         return f"relayed_{topic}" if self.relayed else topic
 
+    @property
+    def all_hands(self) -> tuple[str, ...]:
+        """Names of all hands with a device; that of the first is empty."""
+        return tuple(split_topic(name)[0] for name in self.nodes if split_topic(name)[1] == "driver")
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All servo topics in the trial's namespace."""
+        return (*TOPICS, *(topic_of(hand, topic) for hand in self.all_hands if hand for topic in OF_HAND))
+
+    def in_trial(self, topic: str) -> str:
+        """The name in the trial's namespace of a topic as a node calls it: by its own hand, or /NAME."""
+        return topic.removeprefix("/") if topic == EVENTS or topic.startswith("/") else topic_of(self.of_hand, topic)
+
     def listeners(self, topic: str) -> int:
         """How many of the trial's nodes listen to a topic."""
         tool = "local_model" if "local_model" in self.nodes else "environment"
         asynchronous = "local_model" in self.nodes
-        count = 0
+        hand, kind = split_topic(self.in_trial(topic))
+        count = len(self.all_hands) - 1 if kind == "device_state" and not hand and self.all_hands else 0
         subscribers = SUBSCRIBERS | RELAYED if self.relayed else SUBSCRIBERS
-        for name in subscribers[topic] if "driver" in self.nodes else ("recorder",):
+        for name in subscribers[kind] if "driver" in self.nodes else ("recorder",):
             if name == "environment" and not asynchronous:
                 continue
-            count += (tool if name == "tool" else name) in self.nodes
+            own = topic_of(hand, name) if name in ("driver", "controller") else name
+            count += (tool if name == "tool" else own) in self.nodes
         return count
 
     def publishers(self, topic: str) -> tuple[str, ...]:
         """The nodes of the trial that may publish a topic: one of a servo topic, all of others."""
         names = self.nodes
         tool = "local_model" if "local_model" in names else "environment"
-        commands = "controller" if "driver" in names else "environment"
+        hand, kind = split_topic(self.in_trial(topic))
+        commands = topic_of(hand, "controller") if "driver" in names else "environment"
         one = {
-            "device_state": "driver",
+            "device_state": topic_of(hand, "driver"),
             "tool_command": commands,
             "tool_state": tool,
             "device_command": commands,
@@ -94,7 +120,7 @@ class TrialParameters(Parameters):
             "relayed_device_state": "world_relay",
             "relay_backward": "world_relay",
             "relayed_device_command": "device_relay",
-        }.get(topic)
+        }.get(kind)
         return names if one is None else (one,)
 
 

@@ -730,3 +730,17 @@ TOPICS: dict[str, type[Message]] = {
     "world_state": WorldState,
 }
 """Topics that are recorded, in the order of the tick."""
+
+OF_HAND = ("device_state", "tool_command", "tool_state", "device_command")
+"""Those that each hand has, in the order of the tick; the first hand's have these names."""
+
+
+def topic_of(hand: str, topic: str) -> str:
+    """The name of a hand's topic: that of a further hand is in a namespace of the hand's name."""
+    return f"{hand}/{topic}" if hand else topic
+
+
+def split_topic(name: str) -> tuple[str, str]:
+    """Hand, empty for the first, and topic of a name that `topic_of` made."""
+    hand, _, topic = name.rpartition("/")
+    return hand, topic

@@ -22,7 +22,7 @@ from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
-from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
+from haptic_sim.worlds.parameters import HoldParameters, MujocoParameters, WorldParameters
 from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
@@ -32,6 +32,7 @@ ELSEWHERE = (
     "description",
     "duration",
     "operator",
+    "hands",
     "device",
     "controller",
     "local_model",
@@ -51,6 +52,11 @@ class WorldDocument(Parameters):
     contact: ContactParameters = quantity(ContactParameters(), description="Material of the contacts")
     environment: EnvironmentParameters = quantity(EnvironmentParameters(), description="How the world is simulated")
     constraint: ConstraintParameters = quantity(ConstraintParameters(), description="How exact constraints are kept")
+
+    @property
+    def hands(self) -> tuple[HoldParameters, ...]:
+        """Further hands: none, a program applies one wrench."""
+        return ()
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ class Conductor:
             namespace=values["namespace"].removeprefix("/"),
         )
         parameters = directory / "parameters.yaml"
-        write_parameters(specs, parameters)
+        write_parameters(specs, parameters, namespace)
         # Launch leaves its processes behind when it is terminated or killed; with this, they end. Not behind a prefix
         # such as a debugger, which is then the parent.
         environment = {"HAPTICS_PARENT": str(os.getpid())} if protect else {}
@@ -200,7 +200,7 @@ class Conductor:
                 package=spec.package,
                 executable=spec.executable,
                 exec_name=spec.name,
-                namespace=namespace,
+                namespace=spec.namespace(namespace),
                 arguments=list(spec.arguments),
                 ros_arguments=spec.remappings(),
                 parameters=[str(parameters)],

@@ -15,8 +15,10 @@ from haptic_drivers.operators import AnyOperatorParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
 from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.random_numbers import stream
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import LocalModelParameters
+from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import (
     AnySceneParameters,
     AnyToolParameters,
@@ -36,6 +38,14 @@ class HealthParameters(Parameters):
         ge=0.0,
         le=1.0,
     )
+
+
+class FurtherHandParameters(HoldParameters):
+    """A further hand: its operator, device and controller, and what it holds of the world."""
+
+    operator: AnyOperatorParameters = quantity(description="The simulated operator of the hand")
+    device: AnyDeviceParameters = quantity(description="The haptic device of the hand")
+    controller: AnyControllerParameters = quantity(description="Controller between that device and its tool")
 
 
 class Experiment(Parameters):
@@ -59,6 +69,11 @@ class Experiment(Parameters):
     device: AnyDeviceParameters = quantity(description="The haptic device")
     controller: AnyControllerParameters = quantity(
         NoControllerParameters(), description="Controller between device and tool"
+    )
+    hands: tuple[FurtherHandParameters, ...] = quantity(
+        (),
+        description="Further hands in the same world; operator, device, controller and tool of the experiment are of "
+        "its first hand",
     )
     tool: AnyToolParameters = quantity(
         NoToolParameters(), description="The virtual tool, where the scene does not contain it"
@@ -99,15 +114,36 @@ class Experiment(Parameters):
             "operator": ("tremor",),
             "scene": ("jitter",),
         }
+        parts: list[tuple[str, Any]] = [("", self), *((f"hands[{i}].", hand) for i, hand in enumerate(self.hands))]
         found = tuple(
-            f"{section}.{key}"
+            f"{place}{section}.{key}"
+            for place, part in parts
             for section, names in keys.items()
             for key in names
-            if any(getattr(getattr(self, section), key, ()))
+            if any(getattr(getattr(part, section, None), key, ()))
         )
         if not self.relayed:
             return found
         return found + tuple(f"relay.{key}" for key in ("jitter", "loss") if getattr(self.relay, key))
+
+    def of_hand(self, name: str) -> Experiment:
+        """The experiment as a further hand has it, as its first and only one; its random numbers are its own."""
+        hand = next(hand for hand in self.hands if hand.name == name)
+        return self.model_copy(
+            update={
+                "operator": hand.operator,
+                "device": hand.device,
+                "controller": hand.controller,
+                "tool": NoToolParameters(),
+                "hands": (),
+                "seed": stream(self.seed, f"hand.{name}") % 2**31,
+            }
+        )
+
+    @property
+    def hand_names(self) -> tuple[str, ...]:
+        """Names of the further hands."""
+        return tuple(hand.name for hand in self.hands)
 
     @property
     def last_tick(self) -> int:

@@ -96,6 +96,17 @@ class Trial:
         return tool_sizes(tool_alone(self.world) if self.experiment.asynchronous else self.start)
 
     @property
+    def hands(self) -> dict[str, Trial]:
+        """The trial as each hand has it, by name: itself for the first, which has none; see `Experiment.of_hand`."""
+        if not self.experiment.hands:
+            return {"": self}
+        world, names = self.world, self.experiment.hand_names
+        return {"": self} | {
+            name: Trial(self.experiment.of_hand(name), built=world.held_at(frame))
+            for name, frame in zip(names, world.further, strict=True)
+        }
+
+    @property
     def hand(self) -> HandParameters:
         """Where the virtual tool is held at the start."""
         return HandParameters(pose=tuple(hand_pose(self.start).tolist()), planar=self.start.planar)
@@ -138,17 +149,34 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
     """
     start = build_start(experiment)
     _check_start(experiment, start)
+    experiment = _with_resolved_hand(experiment, start, again)
+    if not isinstance(start, World):
+        return experiment, start
+    hands = []
+    for i, (hand, frame) in enumerate(zip(experiment.hands, start.further, strict=True)):
+        try:
+            resolved = _with_resolved_hand(experiment.of_hand(hand.name), start.held_at(frame), again)
+        except ParameterError as error:
+            raise ParameterError(f"hands[{i}].{problem}" for problem in error.problems) from error
+        hands.append(hand.model_copy(update={"device": resolved.device, "controller": resolved.controller}))
+    return experiment.model_copy(update={"hands": tuple(hands)}), start
+
+
+def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Experiment:
+    """The same experiment, with device and controller of its first hand filled in and checked."""
     experiment = _with_limits_of_device(experiment, start)
     experiment = _with_inertias(experiment, start)
     if not again:
         check_controller(experiment, start)
-    return experiment, start
+    return experiment
 
 
 def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
     """Inertias that the controller of an experiment couples, at the start."""
     device, planar, contact = experiment.device, start.planar, experiment.contact
     mobility = hand_mobility(start, experiment.constraint, experiment.rate).ravel()
+    if isinstance(start, World):
+        mobility *= start.hands_of_tree  # each of them moves its part of what they hold together
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
     if isinstance(device, InertialParameters) and device.mass is not None and device.inertia is not None:
@@ -203,7 +231,8 @@ def _with_limits_of_device(experiment: Experiment, start: Start) -> Experiment:
     update: dict[str, Any] = {}
     if isinstance(device, DeviceLimits) and "impulse_rendering" not in device.model_fields_set:
         impulses = experiment.environment.method in ("impulse_augmented", "frictional_impulses")
-        if not (isinstance(start, World) and impulses and start.bodies(1.0 / experiment.rate).held_alone):
+        one = isinstance(start, World) and not start.further and start.bodies(1.0 / experiment.rate).held_alone
+        if not (impulses and one):
             update["impulse_rendering"] = "saturated"
     if not start.planar:
         if isinstance(device, DeviceLimits):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from haptic_bench.experiment.model import Experiment
 from haptic_control.admittance import AdmittanceParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.operators import FileParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
+from haptic_sim.contact.response import LIMITED, DeviceLimits
+from haptic_sim.messages import TOPICS
 from haptic_sim.tool.tool_side import (
     is_constrained,
 )
@@ -15,6 +18,7 @@ from haptic_sim.worlds.scenes import (
 )
 
 MAX_TICKS = 10_000_000
+NODES = ("driver", "controller", "environment", "local_model", "recorder", "trial_events")
 
 
 def broken_rules(experiment: Experiment) -> list[str]:
@@ -46,6 +50,7 @@ def broken_rules(experiment: Experiment) -> list[str]:
     else:
         problems += _admittance_rules(experiment)
     problems += _relay_rules(experiment)
+    problems += _hand_rules(experiment)
     problems += _constraint_rules(experiment)
     problems += _engine_rules(experiment)
     if environment.integrator != SEMI_IMPLICIT and (experiment.asynchronous or is_constrained(experiment)):
@@ -81,6 +86,52 @@ def _relay_rules(experiment: Experiment) -> list[str]:
             f"{device.type}; set relay.delay=null"
         ]
     return []
+
+
+def _hand_rules(experiment: Experiment) -> list[str]:
+    """Rules of further hands: what each of them needs, and what there cannot be beside them."""
+    if not experiment.hands:
+        return []
+    problems = []
+    names = experiment.hand_names
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            problems.append(f"hands[{i}].name = {name}: is the name of hands[{names.index(name)}]; choose another")
+            continue
+        if name in (*TOPICS, *NODES):
+            problems.append(f"hands[{i}].name = {name}: is the name of a topic or a node; choose another")
+        hand = experiment.of_hand(name)
+        if hand.alone:
+            problems.append(f"hands[{i}].device.type = none: a further hand needs a device, as inertial")
+        elif hand.controller.type == "none":
+            problems.append(f"hands[{i}].controller.type = none: a device needs one")
+        if isinstance(hand.operator, FileParameters):
+            problems.append(f"hands[{i}].operator.type = file: only the first hand's operator can be of that type")
+        problems += [f"hands[{i}].{problem}" for problem in (*_admittance_rules(hand), *_rendering_rules(hand))]
+    if experiment.alone:
+        problems.append("device.type = none: beside further hands the first needs a device, too, as inertial")
+    problems += _rendering_rules(experiment)
+    if experiment.asynchronous:
+        kind = experiment.local_model.type
+        problems.append(f"local_model.type = {kind}: is made for one hand; leave hands out, or set it to none")
+    if experiment.relayed:
+        problems.append(f"relay.delay = {experiment.relay.delay:g} s: a relay is for one hand; set relay.delay=null")
+    scene = experiment.scene
+    if is_constrained(experiment) or scene.type == "mujoco":
+        problems.append(f"scene.type = {scene.type}: is made for one hand; leave out hands")
+    if getattr(scene, "constraints", None):
+        problems.append("scene.constraints: exact constraints are made for one hand; leave out hands")
+    return problems
+
+
+def _rendering_rules(experiment: Experiment) -> list[str]:
+    """Impulses that are limited where they arise are so for one device."""
+    device = experiment.device
+    if not isinstance(device, DeviceLimits) or "impulse_rendering" not in device.model_fields_set:
+        return []
+    if device.impulse_rendering not in LIMITED:
+        return []
+    return [f"device.impulse_rendering = {device.impulse_rendering}: is made for one hand; choose saturated or full"]
 
 
 def _engine_rules(experiment: Experiment) -> list[str]:

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 from haptics.msg import TrialEvent
 from rclpy.serialization import deserialize_message
 
-from haptic_bench.recording.recording import ALONE, RELAYED, ROW
+from haptic_bench.recording.recording import row_of
 from haptic_bench.recording.trial_bag import TrialBag, cannot_record
 from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import EVENTS, POLL, ServoError, TrialParameters
-from haptic_sim.messages import Message, MessageError, tick_place
+from haptic_sim.messages import Message, MessageError, tick_place, topic_of
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.environment import EnvironmentParameters
 
@@ -50,11 +50,14 @@ class RecorderNode(ServoNode):
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
         asynchronous = "local_model" in self.config.nodes
-        topics = [
-            *(ALONE if self._alone else RELAYED if self.config.relayed else ROW),
-            *(["local_geometry"] if asynchronous else []),
-        ]
+        row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed)
+        topics = [*row, *(["local_geometry"] if asynchronous else [])]
         return (*topics, *(["world_state"] if self.config.environment.publish is not None else []), EVENTS)
+
+    @property
+    def _hands(self) -> tuple[str, ...]:
+        """Names of further hands."""
+        return tuple(filter(None, self.config.all_hands))
 
     @property
     def _alone(self) -> bool:
@@ -77,11 +80,12 @@ class RecorderNode(ServoNode):
                 alone=self._alone,
                 relayed=config.relayed,
                 world_every=config.environment.publish_every(config.rate),
+                hands=self._hands,
             )
         except OSError as error:
             raise ParameterError([cannot_record(error, directory)]) from error
         # What is sent before the first tick, again and again, until everybody has it.
-        self._lacking = {("tool_state", -1)}
+        self._lacking = {(topic_of(hand, "tool_state"), -1) for hand in ("", *self._hands)}
         if asynchronous and not config.realtime:
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
@@ -162,7 +166,8 @@ class RecorderNode(ServoNode):
         while time.monotonic() < deadline:
             end = self._end
             recorded = end is not None and self._bag.complete >= end.tick
-            if end is not None and recorded and (self._alone or self._bag.holds("device_state", end.tick)):
+            last = [topic_of(hand, "device_state") for hand in self.config.all_hands]
+            if end is not None and recorded and all(self._bag.holds(topic, end.tick) for topic in last):
                 return
             self.listen(POLL)
 

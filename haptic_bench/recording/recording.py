@@ -9,12 +9,13 @@ in realtime, otherwise k T.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 
-from haptic_sim.messages import TOPICS, stamp_of, time_between
+from haptic_sim.messages import OF_HAND, split_topic, stamp_of, time_between, topic_of
 from haptic_sim.tool.environment import SurveySchedule
 
-ROW = ("device_state", "tool_command", "tool_state", "device_command")
+ROW = OF_HAND
 RELAYED = (
     "device_state",
     "relay_forward",
@@ -28,6 +29,12 @@ RELAYED = (
 """Topics of a trial with a relay."""
 ALONE = ("tool_command", "tool_state")
 """Topics of a trial without a device."""
+
+
+def row_of(hands: Iterable[str] = (), *, alone: bool = False, relayed: bool = False) -> tuple[str, ...]:
+    """Topics of a tick, in their order; `hands` are the names of further hands."""
+    first = ALONE if alone else RELAYED if relayed else ROW
+    return (*first, *(topic_of(hand, topic) for hand in hands for topic in ROW))
 
 
 class Recording:
@@ -58,7 +65,8 @@ class Recording:
         self._write, self._rate, self._schedule, self._patience = write, rate, schedule, patience
         self._topics, self._world_every = topics, world_every
         self.absent = 0
-        self._waiting: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
+        self._waiting: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
+        self._initial = [topic for topic in topics if split_topic(topic)[1] == "tool_state"]  # are there before tick 0
         self._initial_stored = False
         self._surveyed = -1  # tick of the last survey that came without a schedule
         self._early: list[bytes] = []  # such surveys from before the first tick, which are stored with it
@@ -144,7 +152,7 @@ class Recording:
         for topic in self._of(tick):
             data = self._waiting[topic].get(tick)
             if data is not None:
-                lasted = time_between(tick, tick + 1, self._rate) if topic == "tool_state" else 0
+                lasted = time_between(tick, tick + 1, self._rate) if topic in self._initial else 0
                 self._begun = tick, stamp_of(data) - lasted
                 return
 
@@ -161,7 +169,7 @@ class Recording:
         if surveyed is not None:
             row.insert(0, ("local_geometry", surveyed))
         if not self._initial_stored:
-            row.insert(0, ("tool_state", -1))
+            row = [(topic, -1) for topic in self._initial] + row
         return row
 
     def _is_complete(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from haptic_bench.experiment import Trial
+from haptic_bench.recording.recording import ROW
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import (
@@ -18,6 +20,8 @@ from haptic_sim.messages import (
     ToolCommand,
     ToolSizes,
     columns,
+    split_topic,
+    topic_of,
 )
 from haptic_sim.rotations import matrices
 
@@ -221,7 +225,9 @@ def rotations(poses: np.ndarray) -> np.ndarray:
     return matrices(poses[:, 3:])
 
 
-def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False, relayed: bool = False) -> np.ndarray:
+def complete_ticks(
+    ticks: Mapping[str, np.ndarray], *, alone: bool = False, relayed: bool = False, hands: Sequence[str] = ()
+) -> np.ndarray:
     """The ticks that are rows of the samples, in their order.
 
     A tick is a row when everything of it is there: the states at t_k (DeviceState k, ToolState k-1), the wrenches of
@@ -232,7 +238,11 @@ def complete_ticks(ticks: Mapping[str, np.ndarray], *, alone: bool = False, rela
         ticks: of the messages that are there, by topic name, in any order.
         alone: whether there is no device.
         relayed: whether there is a relay, whose messages are of the tick too.
+        hands: names of further hands, of which everything must be there, too.
     """
+    if hands:
+        each = ({topic: ticks[key] for topic in ROW if (key := topic_of(hand, topic)) in ticks} for hand in hands)
+        return functools.reduce(np.intersect1d, map(complete_ticks, each), complete_ticks(ticks))
     none = np.zeros(0, np.int64)
     tool = ticks.get("tool_state", none)
     rows = np.intersect1d(tool, tool + 1)
@@ -249,8 +259,32 @@ def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     experiment = trial.experiment
     alone, relayed = experiment.alone, experiment.relayed
     samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed)
+    if experiment.hands:
+        samples = with_hands(samples, {name: join_hand(name, messages, trial) for name in experiment.hand_names})
     samples.world = read_world(messages.get("world_state", ()))
     return samples
+
+
+OF_HAND = ("hand_", "operator_", "command_", "rendered_", "tool_", "env_")
+"""Beginnings of the columns that each hand has; the others are of the world."""
+
+
+def join_hand(name: str, messages: Mapping[str, Sequence[bytes]], trial: Trial) -> Samples:
+    """The samples of a further hand, as if it were the only one."""
+    own = {topic: rows for key, rows in messages.items() for hand, topic in [split_topic(key)] if hand == name}
+    return join(own, trial.tool_sizes, trial.experiment.rate)
+
+
+def with_hands(first: Samples, others: Mapping[str, Samples]) -> Samples:
+    """The rows that all hands have, with the columns of further hands behind their names: `left_hand_px`."""
+    ticks = first["tick"]
+    for other in others.values():
+        ticks = np.intersect1d(ticks, other["tick"])
+    table = {name: first[name][np.isin(first["tick"], ticks)] for name in first.names}
+    for hand, other in others.items():
+        rows = np.isin(other["tick"], ticks)
+        table |= {f"{hand}_{name}": other[name][rows] for name in other.names if name.startswith(OF_HAND)}
+    return Samples(table)
 
 
 def _by_tick(rows: np.ndarray) -> dict[int, int]:

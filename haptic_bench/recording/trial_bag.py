@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from haptic_bench.recording.bag import (
     read_metadata,
     read_numbers,
 )
-from haptic_bench.recording.recording import ALONE, RELAYED, ROW, Recording
-from haptic_sim.messages import TOPICS, tick_place
+from haptic_bench.recording.recording import RELAYED, Recording, row_of
+from haptic_sim.messages import TOPICS, split_topic, tick_place
 from haptic_sim.tool.environment import SurveySchedule
 
 EVENTS = "trial_events"
@@ -49,6 +49,7 @@ class TrialBag:
         alone: there is no device.
         relayed: there is a relay.
         world_every: ticks from one world state to the next, 0: there are none.
+        hands: names of further hands, whose topics are in namespaces of their own.
     """
 
     def __init__(
@@ -62,14 +63,16 @@ class TrialBag:
         alone: bool = False,
         relayed: bool = False,
         world_every: int = 0,
+        hands: Sequence[str] = (),
     ):
-        of_tick = ALONE if alone else RELAYED if relayed else ROW
+        of_tick = row_of(hands, alone=alone, relayed=relayed)
         more = {"local_geometry": schedule is not None, "world_state": world_every > 0}
         topics = [topic for topic in TOPICS if topic in of_tick or more.get(topic)]
+        topics += [topic for topic in of_tick if topic not in TOPICS]
         self._index = {topic: i for i, topic in enumerate([*topics, EVENTS])}
         self._writer = BagWriter(
             directory / "bag",
-            [Topic(f"/{name}/{topic}", TOPICS[topic].TYPE) for topic in topics]
+            [Topic(f"/{name}/{topic}", TOPICS[split_topic(topic)[1]].TYPE) for topic in topics]
             + [Topic(f"/{name}/{EVENTS}", "haptics/msg/TrialEvent", LATCHED_QOS)],
         )
         self._rows = 0
@@ -143,15 +146,23 @@ def cannot_record(error: OSError, path: Path) -> str:
 
 
 def read_messages(directory: Path) -> Mapping[str, list[bytes]]:
-    """The messages of a trial's bag by the last part of the topic name."""
-    return {name.rpartition("/")[2]: topic.messages for name, topic in read(directory / "bag").items()}
+    """The messages of a trial's bag by the topic's name in the trial's namespace."""
+    topics = read(directory / "bag")
+    root = namespace_of(topics)
+    return {name.removeprefix(root): topic.messages for name, topic in topics.items()}
+
+
+def namespace_of(names: Iterable[str]) -> str:
+    """The namespace of a trial's topics, with a slash before and behind it; those of further hands are deeper in it."""
+    return min((name.rpartition("/")[0] + "/" for name in names), key=len, default="/")
 
 
 def read_ticks(directory: Path) -> Mapping[str, np.ndarray]:
-    """The ticks of the messages of a trial's bag by the last part of the topic name, without reading the messages."""
+    """The ticks of the messages of a tick in a trial's bag, as `read_messages`, without reading the messages."""
     place = tick_place()
-    found = read_numbers(directory / "bag", lambda name: place if name.rpartition("/")[2] in RELAYED else None)
-    return {name.rpartition("/")[2]: ticks for name, ticks in found.items()}
+    found = read_numbers(directory / "bag", lambda name: place if split_topic(name)[1] in RELAYED else None)
+    root = namespace_of(found)
+    return {name.removeprefix(root): ticks for name, ticks in found.items()}
 
 
 def digest(directory: Path) -> dict[str, dict[str, Any]]:

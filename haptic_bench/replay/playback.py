@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import importlib
 import math
-import os
 import re
 import sys
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench.recording import bag
-from haptic_bench.recording.trial_bag import EVENTS
+from haptic_bench.recording.trial_bag import EVENTS, namespace_of
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_sim.parameters import ParameterError
@@ -58,7 +57,7 @@ def play(directory: Path, namespace: str, how: Playing, interruption: Interrupti
         ParameterError: the namespace is taken by a running trial, or nothing was recorded in that part.
     """
     topics = bag.read(directory / "bag")
-    recorded = os.path.commonpath([name.rpartition("/")[0] or "/" for name in topics]) if topics else "/"
+    recorded = namespace_of(topics).rstrip("/") or "/"
     namespace = namespace or recorded
     kinds = {name: _message_type(directory, topic.type) for name, topic in topics.items()}
     schedule = _schedule(topics, how)

@@ -5,6 +5,7 @@ This list is used twice: `launch/bench.launch.py` turns it into launch_ros actio
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import yaml
 
 from haptic_bench.experiment import Trial
 from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.messages import split_topic, topic_of
+from haptic_sim.worlds.parameters import HoldParameters
 
 MODULES = {
     "driver": "haptic_drivers.nodes.driver",
@@ -28,7 +31,10 @@ MODULES = {
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One process: an executable of the package, and the nodes in it by name with their (nested) parameters."""
+    """One process: an executable of the package, and the nodes in it by name with their (nested) parameters.
+
+    The node of a further hand is named HAND/NAME, and is in a namespace of the hand's name.
+    """
 
     executable: str
     nodes: dict[str, dict[str, Any]]
@@ -43,8 +49,13 @@ class NodeSpec:
     def remappings(self) -> list[str]:
         """Arguments that name the nodes."""
         if len(self.nodes) == 1:
-            return ["-r", f"__node:={self.name}"]
+            return ["-r", f"__node:={split_topic(self.name)[1]}"]
         return [part for name in self.nodes for part in ("-r", f"{name}:__node:={name}")]
+
+    def namespace(self, trial: str) -> str:
+        """Namespace of its nodes, in that of a trial."""
+        hand = split_topic(self.name)[0]
+        return f"{trial.rstrip('/')}/{hand}" if hand else trial
 
     @property
     def module(self) -> str:
@@ -65,7 +76,8 @@ def node_specs(
     """The nodes of a trial that is recorded in `directory`; the leader comes first.
 
     Composed: driver, controller and what answers the controller are one process. Without `record` no recorder. Without
-    a device the environment leads, alone, and is one process anyway. `namespace` is that of the bag's topics, without
+    a device the environment leads, alone, and is one process anyway. Each further hand has a driver and a controller of
+    its own. `namespace` is that of the bag's topics, without
     the slash in front; empty: of the experiment's name.
     """
     experiment = trial.experiment
@@ -75,6 +87,8 @@ def node_specs(
         names.insert(2, "local_model")
     if experiment.relayed:
         names[1:1] = ["device_relay", "world_relay"]
+    others = {name: each for name, each in trial.hands.items() if name}
+    names += [topic_of(hand, name) for hand in others for name in ("driver", "controller")]
     common = {
         "rate": experiment.rate,
         "last_tick": experiment.last_tick,
@@ -86,9 +100,7 @@ def node_specs(
     sections = {
         name: encode(getattr(experiment, name))
         for name in (
-            "device",
             "operator",
-            "controller",
             "tool",
             "scene",
             "contact",
@@ -108,15 +120,18 @@ def node_specs(
     tool_side = some("tool", "scene", "contact", "environment", "constraint", "local_model") | {
         "device": limits,
         "seed": experiment.seed,
+        "hands": json.dumps([hand.model_dump(include=set(HoldParameters.model_fields)) for hand in experiment.hands]),
     }
     leader = {"directory": str(directory), "progress": progress}
     inertias = encode(trial.coupled_inertias)
     relay = some("relay") | {"guard": experiment.relay_guard, "inertias": inertias, "pose": trial.hand.pose}
     own: dict[str, dict[str, Any]] = {
-        "driver": some("device", "operator", "tool") | {"hand": encode(trial.hand), "seed": experiment.seed} | leader,
-        "controller": some("controller") | {"tool_sizes": tuple(trial.tool_sizes), "inertias": inertias},
+        "driver": _driver(trial) | some("operator") | leader,
+        "controller": _controller(trial),
         "device_relay": relay,
         "world_relay": relay,
+        **{topic_of(hand, "driver"): _driver(each) | {"of_hand": hand} for hand, each in others.items()},
+        **{topic_of(hand, "controller"): _controller(each) | {"of_hand": hand} for hand, each in others.items()},
         "local_model": tool_side,
         "environment": some("tool", "scene", "contact", "environment", "constraint", "operator")
         | {"seed": experiment.seed}
@@ -142,15 +157,38 @@ def _process(name: str, parameters: dict[str, Any]) -> NodeSpec:
     end, _, kind = name.partition("_")
     if kind == "relay":
         return NodeSpec(kind, {name: parameters}, (end,))
-    return NodeSpec(name, {name: parameters})
+    return NodeSpec(split_topic(name)[1], {name: parameters})
 
 
-def write_parameters(specs: list[NodeSpec], path: Path) -> None:
-    """Write a ROS parameter file for all nodes."""
+def _driver(trial: Trial) -> dict[str, Any]:
+    """Parameters of the driver of a hand; see `Trial.hands`."""
+    from haptic_ros.ros_parameters import encode  # needs ROS
+
+    experiment = trial.experiment
+    sections = {name: encode(getattr(experiment, name)) for name in ("device", "operator", "tool")}
+    return sections | {"hand": encode(trial.hand), "seed": experiment.seed}
+
+
+def _controller(trial: Trial) -> dict[str, Any]:
+    """Parameters of the controller of a hand."""
+    from haptic_ros.ros_parameters import encode  # needs ROS
+
+    inertias = encode(trial.coupled_inertias)
+    return {
+        "controller": encode(trial.experiment.controller),
+        "tool_sizes": tuple(trial.tool_sizes),
+        "inertias": inertias,
+    }
+
+
+def write_parameters(specs: list[NodeSpec], path: Path, namespace: str) -> None:
+    """Write a ROS parameter file for all nodes of a trial in a namespace."""
     from haptic_ros.ros_parameters import flatten  # needs ROS
 
+    # With further hands, a pattern of a node's name would be one of several nodes.
+    place = namespace.rstrip("/") if any("/" in name for spec in specs for name in spec.nodes) else "/**"
     document = {
-        f"/**/{name}": {"ros__parameters": flatten(parameters)}
+        f"{place}/{name}": {"ros__parameters": flatten(parameters)}
         for spec in specs
         for name, parameters in spec.nodes.items()
     }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from haptic_sim.parameters import ParameterError
 
 _PATTERN = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 _LONGEST = 80  # characters; a socket's address has room for 107 bytes
+_ROOM = 107  # bytes of such an address
 _MOST = 1000  # trials of one name at once
 
 
@@ -31,8 +33,18 @@ def checked(name: str) -> str:
     return name.removeprefix("/")
 
 
+def _bind(held: socket.socket, name: str) -> bool:
+    """Reserve a name as that of a socket; whether it was free."""
+    place = f"haptics {os.environ.get('ROS_DOMAIN_ID', '0')[:3]} {name}"
+    try:
+        held.bind("\0" + (place if len(place) < _ROOM else f"haptics {hashlib.sha256(place.encode()).hexdigest()}"))
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
-def claim(name: str, *, exactly: bool = False) -> Iterator[str]:
+def claim(name: str, *, exactly: bool = False, inside: Sequence[str] = ()) -> Iterator[str]:
     """Reserve a namespace while the context is open; yields it with the slash in front, as in `/corner_peg`.
 
     A claim is an abstract Unix socket of that name: it belongs to the network namespace, as the loopback does over
@@ -42,18 +54,20 @@ def claim(name: str, *, exactly: bool = False) -> Iterator[str]:
     Args:
         name: without the slash in front.
         exactly: this one and no other; else a number is put behind a name that is taken: `/corner_peg_2`.
+        inside: names of namespaces in this one, of further hands, that are reserved, too.
 
     Raises:
         ParameterError: it is taken.
     """
-    domain = os.environ.get("ROS_DOMAIN_ID", "0")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
-        for number in range(1, 2 if exactly else _MOST):
-            candidate = name[:_LONGEST] if number == 1 else f"{name[: _LONGEST - 4]}_{number}"
-            try:
-                held.bind(f"\0haptics {domain[:3]} {candidate}")
-            except OSError:
-                continue
-            yield f"/{candidate}"
-            return
+    taken = name
+    for number in range(1, 2 if exactly else _MOST):
+        candidate = name[:_LONGEST] if number == 1 else f"{name[: _LONGEST - 4]}_{number}"
+        with contextlib.ExitStack() as held:
+            for taken in (candidate, *(f"{candidate}/{part}" for part in inside)):
+                if not _bind(held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)), taken):
+                    break
+            else:
+                yield f"/{candidate}"
+                return
+    name = taken
     raise ParameterError([f"namespace /{name}: is taken by a trial that runs; end it, or choose another --namespace"])

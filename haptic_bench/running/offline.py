@@ -6,6 +6,7 @@ The cores exchange the same messages as the nodes, so the results are those of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
@@ -17,10 +18,13 @@ from haptic_sim.messages import (
     DeviceCommand,
     DeviceState,
     ForwardPacket,
+    Message,
     ToolCommand,
     ToolState,
     tick_time,
+    topic_of,
 )
+from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.tool.surroundings import Surroundings
 from haptic_sim.tool.tool_side import ToolSide, build_surroundings
@@ -46,48 +50,87 @@ def simulate(
     experiment = trial.experiment
     if experiment.alone:
         return _simulate_alone(trial, sink, progress, stop)
-    rate, device = experiment.rate, experiment.device
-    assert not isinstance(device, NoDeviceParameters)
-    driver = build_driver(
-        device, experiment.operator, experiment.tool, rate, trial.wrenches, trial.hand, experiment.seed
-    )
-    controller = build_controller(experiment.controller, rate)
-    device_state, device_command, tool_command = DeviceState(), DeviceCommand(), ToolCommand()
-
-    relay = _Relay(trial, sink) if experiment.relayed else None
     tool_side = trial.tool_side()
     surveys = None
     if isinstance(tool_side, LocalModel):
-        surveys = _Surveys(build_surroundings(trial.world, experiment, rate), tool_side, experiment, sink)
-    tool_state = tool_side.tool_state()
+        surveys = _Surveys(build_surroundings(trial.world, experiment, experiment.rate), tool_side, experiment, sink)
+    first, *others = hands = [_Hand(name, each, sink) for name, each in trial.hands.items()]
+    first.tool_command, first.tool_state = ToolCommand(), tool_side.tool_state()
+    if isinstance(tool_side, Environment):
+        for hand, held in zip(others, tool_side.hands, strict=True):
+            hand.tool_command, hand.tool_state = held.command, held.state
     worlds = _world_states(tool_side, experiment, sink)
-    sink("tool_state", -1, tool_state.to_bytes())
+    for hand in hands:
+        hand.put("tool_state", -1, hand.tool_state)
 
     last = experiment.last_tick
     done = 0
     for k in range(last + 1):
-        driver.sense(k, device_state)
-        sink("device_state", k, device_state.to_bytes())
-        arrived = device_state if relay is None else relay.forward(device_state)
-        controller.coordinate(arrived, tool_state, tool_command)
-        sink("tool_command", k, tool_command.to_bytes())
+        for hand in hands:
+            hand.ask(k)
         if surveys is not None:
-            surveys.before(k, tool_state)
-        tool_side.step(tool_command, tool_state)
-        sink("tool_state", k, tool_state.to_bytes())
-        controller.command(tool_state, device_command)
-        sink("device_command", k, device_command.to_bytes())
-        driver.actuate(device_command if relay is None else relay.back(device_command))
-        worlds.conclude(tool_state)
+            surveys.before(k, first.tool_state)
+        tool_side.step(first.tool_command, first.tool_state)
+        for hand in hands:
+            hand.follow(k)
+        worlds.conclude(first.tool_state)
         done = k + 1
         if not done & 63:
             if progress is not None:
                 progress(done)
             if stop is not None and stop():
                 break
-    driver.sense(done, device_state)
-    sink("device_state", done, device_state.to_bytes())
+    for hand in hands:
+        hand.sense(done)
     return done
+
+
+class _Hand:
+    """Driver and controller of a hand; its messages, on topics of its name."""
+
+    tool_command: ToolCommand
+    tool_state: ToolState
+
+    def __init__(self, name: str, trial: Trial, sink: Sink):
+        experiment = trial.experiment
+        device = experiment.device
+        assert not isinstance(device, NoDeviceParameters)
+        self._name, self._sink = name, sink
+        self._driver = build_driver(
+            device,
+            experiment.operator,
+            experiment.tool,
+            experiment.rate,
+            trial.wrenches,
+            trial.hand,
+            experiment.seed,
+        )
+        self._controller: Any = build_controller(experiment.controller, experiment.rate)
+        self._device_state, self._device_command = DeviceState(), DeviceCommand()
+        self._relay = _Relay(trial, sink) if experiment.relayed else None
+
+    def put(self, topic: str, tick: int, message: Message) -> None:
+        """Give a message to the sink."""
+        self._sink(topic_of(self._name, topic), tick, message.to_bytes())
+
+    def sense(self, tick: int) -> None:
+        """The device at the beginning of a tick."""
+        self._driver.sense(tick, self._device_state)
+        self.put("device_state", tick, self._device_state)
+
+    def ask(self, tick: int) -> None:
+        """Begin a tick: find the command to the tool."""
+        self.sense(tick)
+        arrived = self._device_state if self._relay is None else self._relay.forward(self._device_state)
+        self._controller.coordinate(arrived, self.tool_state, self.tool_command)
+        self.put("tool_command", tick, self.tool_command)
+
+    def follow(self, tick: int) -> None:
+        """End a tick with the tool's answer."""
+        self.put("tool_state", tick, self.tool_state)
+        self._controller.command(self.tool_state, self._device_command)
+        self.put("device_command", tick, self._device_command)
+        self._driver.actuate(self._device_command if self._relay is None else self._relay.back(self._device_command))
 
 
 def _simulate_alone(

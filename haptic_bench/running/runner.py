@@ -310,7 +310,7 @@ def run(
     log = directory / "log"
     log.mkdir()
     parameters = directory / "parameters.yaml"
-    write_parameters(list(specs), parameters)
+    write_parameters(list(specs), parameters, namespace)
     changed = interruption.event
     progress = Progress(show)
     processes: list[_Process] = []
@@ -318,11 +318,11 @@ def run(
         for spec in specs:
             importlib.import_module(spec.module)
         for spec in specs:
-            arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={namespace}"]
+            arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={spec.namespace(namespace)}"]
             # What the nodes say is kept in the trial's own log folder.
             arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
             line = progress if spec is specs[0] else lambda text: False
-            processes.append(_Process(spec, arguments, log / f"{spec.name}.log", changed, line))
+            processes.append(_Process(spec, arguments, log / f"{spec.name.replace('/', '_')}.log", changed, line))
         for process in processes:
             process.watch()
         status, reason = _watch(processes, interruption)

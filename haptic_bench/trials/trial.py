@@ -121,7 +121,10 @@ def run_graph(
     namespace: str = "",
 ) -> Outcome:
     """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
-    with namespaces.claim(namespace or trial.experiment.namespace, exactly=bool(namespace)) as claimed:
+    if composed and trial.experiment.hands:
+        raise ParameterError(["--composed: is made for one hand; leave it out"])
+    inside = trial.experiment.hand_names
+    with namespaces.claim(namespace or trial.experiment.namespace, exactly=bool(namespace), inside=inside) as claimed:
         written = write_resolved(trial, directory)
         specs = node_specs(written, directory, mode=mode, composed=composed, progress=True, namespace=namespace)
         return runner.run(specs, directory, claimed, interruption, show)
@@ -149,6 +152,7 @@ def run_offline(
         alone=experiment.alone,
         relayed=experiment.relayed,
         world_every=study.world_every(experiment),
+        hands=experiment.hand_names,
     )
     started = time.monotonic()
     finished, reason = False, ""
@@ -296,7 +300,9 @@ def count_ticks(trial: Trial, directory: Path) -> int:
     if study.OFFLINE_ONLY:  # no trial in time: its rows are its own affair
         return len(read_samples(trial, directory))
     try:
-        return len(complete_ticks(read_ticks(directory), alone=experiment.alone, relayed=experiment.relayed))
+        found = read_ticks(directory)
+        hands = experiment.hand_names
+        return len(complete_ticks(found, alone=experiment.alone, relayed=experiment.relayed, hands=hands))
     except bag.BagError:
         return 0
 

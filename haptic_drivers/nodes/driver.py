@@ -1,6 +1,7 @@
 """Driver node: has the device, and leads the trial.
 
-In each tick it publishes the state of the device, requests a late answer again, and renders the command.
+In each tick it publishes the state of the device, requests a late answer again, and renders the command. The driver of
+a further hand does not lead: it begins a tick when the first driver has begun it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, bui
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
+from haptic_ros.servo import ServoNode
 from haptic_ros.trial import EVENTS
 from haptic_sim import inputs
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.worlds.scenes import AnyToolParameters
+
+LEADING = "/device_state"  # of the first hand, as the driver of another calls it
 
 
 class DriverTrialParameters(LeaderTrialParameters):
@@ -40,10 +44,6 @@ class DriverNode(LeaderNode):
     PUBLISHES: ClassVar[tuple[str, ...]] = ("device_state",)
     config: DriverTrialParameters
 
-    def subscribed(self) -> tuple[str, ...]:
-        """See ServoNode."""
-        return (self.config.arriving("device_command"), EVENTS)
-
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
@@ -53,7 +53,21 @@ class DriverNode(LeaderNode):
         self._core = build_driver(*arguments)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
+        self._leading, self._led = DeviceState(), -1  # the first driver's state, and its tick
+        self._resumes = True  # whether the next tick is the first of an activation
         self.open_trial()
+
+    def subscribed(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return (self.config.arriving("device_command"), LEADING if self.config.of_hand else EVENTS)
+
+    def serve(self) -> None:
+        """See ServoNode."""
+        if self.config.of_hand:
+            self._resumes = True
+            ServoNode.serve(self)
+        else:
+            super().serve()
 
     def next_tick(self) -> int:
         """See ServoNode."""
@@ -63,7 +77,36 @@ class DriverNode(LeaderNode):
         """See ServoNode."""
         if topic == EVENTS:
             self.receive_event(data)
-            return
+        elif topic == LEADING:
+            self._leading.load(data)
+            again = self._leading.tick == self._led
+            self._led = self._leading.tick
+            if again and not self.realtime and self._sensed >= 0:
+                self.again()  # in case it was lost, or what answers it
+            self._keep_up()
+        else:
+            self._take_command(data)
+            if self.config.of_hand and not self.realtime:
+                self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Of a further hand: begin the ticks that the first driver has begun; in lockstep, when the last is answered.
+
+        A tick that was missed is made up for, so that the time of all hands is the same.
+        """
+        while self._sensed < self._led:
+            if self._resumes:
+                self._resumes = False
+                self.resume(self._led)
+                self.begin(self._led)
+                continue
+            if not self.realtime and self._commanded != self._sensed:
+                return
+            self.complete()
+            self.begin(self._sensed + 1)
+
+    def _take_command(self, data: bytes | Message) -> None:
+        """Take a device command."""
         received = self._received
         received.load(data)
         tick, last = received.tick, self._commanded

@@ -14,6 +14,7 @@ energy (`free_rotation`).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -303,10 +304,8 @@ class Multibody:
         self.trees = Trees(model, coupled)
         self.hand_joint = int(model.frames[hand].parentJoint)
         tree = int(self.trees.of_joint[self.hand_joint])
-        self.held_alone = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
-        self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
-        first = int(self.trees.start[tree]) if tree >= 0 else 0
-        self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in laws)
+        self._laws = laws
+        self._know_tree(tree)
         self.q, self.v = np.array(q, float), np.array(v, float)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
         self.J_W = self.data.J
@@ -338,15 +337,50 @@ class Multibody:
             single=self._find_single(rows > 0),
             joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(model, self.q, laws)),
         )
-        self.D, self.L, self.u, self.bias = a.D, a.L, a.u, a.bias
-        self.J_H, self.W_H, self.pose, self.twist = a.J_H, a.W_H, a.pose, a.twist
-        self.inverse_inertia, self.kinetic_energy, self.hand_energy = a.inverse_inertia, a.kinetic_energy, a.hand_energy
+        self.D, self.L, self.u, self.bias, self.kinetic_energy = a.D, a.L, a.u, a.bias, a.kinetic_energy
         self._step = a.step
-        self.packed = Packed(self.arrays)
+        self._know_hand(a)
         self.single = a.single.kind != SEVERAL
         self._no_acceleration = np.zeros(nv)
         pin.computeAllTerms(model, self.data, self.q, self.v)  # what of a single body is constant
         self.refresh()
+
+    def _know_tree(self, tree: int) -> None:
+        """Note what is known of the hand's tree."""
+        self.held_alone = tree >= 0 and int(np.count_nonzero(self.trees.of_joint == tree)) == 1
+        self.nv_hand = int(self.trees.size[tree]) if tree >= 0 else 0
+        first = int(self.trees.start[tree]) if tree >= 0 else 0
+        self.has_laws = any(first <= law.velocity < first + self.nv_hand and not law.idle for law in self._laws)
+
+    def _know_hand(self, a: BodyArrays) -> None:
+        """Take the arrays of the hand."""
+        self.J_H, self.W_H, self.pose, self.twist = a.J_H, a.W_H, a.pose, a.twist
+        self.inverse_inertia, self.hand_energy = a.inverse_inertia, a.hand_energy
+        self.p_WH, self.R_WH = a.p_WH, a.R_WH
+        self.packed = Packed(a)
+
+    def held_at(self, frame: int) -> Multibody:
+        """The same bodies, with the hand at another frame: only what belongs to the hand is not shared.
+
+        Whoever advances this body calls `refresh_at_hand` of that one.
+        """
+        other = copy.copy(self)
+        other.hand, other.hand_joint = frame, int(self.model.frames[frame].parentJoint)
+        tree = int(self.trees.of_joint[other.hand_joint])
+        other._know_tree(tree)
+        placement = self.data.oMf[frame]
+        names = ("J_H", "W_H", "pose", "twist", "inverse_inertia", "hand_energy")
+        own = {name: np.zeros_like(getattr(self.arrays, name)) for name in names}
+        places = {"p_WH": placement.translation, "R_WH": placement.rotation}
+        other.arrays = self.arrays._replace(hand=other.hand_joint, hand_tree=tree, **places, **own)
+        other._know_hand(other.arrays)
+        other.refresh_at_hand()
+        return other
+
+    def refresh_at_hand(self) -> None:
+        """Bring what belongs to the hand up to date, after all else."""
+        pin.updateFramePlacement(self.model, self.data, self.hand)
+        refresh_at_hand(self.packed)
 
     def _find_single(self, constrained: bool) -> SingleBody:
         """What kernels know of the body, if it is the only one."""
@@ -632,6 +666,23 @@ def refresh_bodies(packed):
     quat_from_matrix(a.R_WH, a.pose[3:])
     if a.hand_tree >= 0:
         _refresh_hand(a)
+
+
+@numba.njit(cache=True, nogil=True)
+def refresh_at_hand(packed):
+    """Bring what belongs to the hand up to date after its placement, see `Multibody.held_at`."""
+    a = packed.arrays
+    for i in range(3):
+        a.pose[i] = a.p_WH[i]
+    quat_from_matrix(a.R_WH, a.pose[3:])
+    _refresh_hand(a)
+    first = a.start[a.hand_tree]
+    energy = 0.0
+    for i in range(first, first + a.size[a.hand_tree]):
+        energy += 0.5 * a.u[i] * a.u[i]
+        if a.joints.damped:
+            energy -= 0.5 * a.joints.added[i] * a.v[i] * a.v[i]
+    a.hand_energy[0] = energy
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,7 +1,8 @@
 """Environment node: answers the controller, or surveys the surroundings for a local model.
 
 Synchronous: subscribes to tool_command, publishes tool_state and world_state. Asynchronous (a local model is among the
-trial's nodes): subscribes to tool_state, publishes local_geometry.
+trial's nodes): subscribes to tool_state, publishes local_geometry. Each further hand has a tool_command and a
+tool_state of its own; a tick is executed when the commands of all hands are there.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import ClassVar
 from haptic_ros.process import run
 from haptic_ros.realtime import Deadlines
 from haptic_ros.trial import POLL
-from haptic_sim.messages import Message, MessageError
+from haptic_sim.messages import Message, MessageError, ToolCommand, split_topic, topic_of
 from haptic_sim.nodes.tool import ToolNode
+from haptic_sim.tool.environment import Environment
+from haptic_sim.tool.further_hand import FurtherHand
 from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side
 from haptic_sim.worlds.alone import tool_alone
 
@@ -31,11 +34,15 @@ class EnvironmentNode(ToolNode):
 
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
-        return ("tool_state",) if self.asynchronous else ("tool_command",)
+        if self.asynchronous:
+            return ("tool_state",)
+        return ("tool_command", *(topic_of(hand.name, "tool_command") for hand in self.config.hands))
 
     def published(self) -> tuple[str, ...]:
         """See ServoNode."""
-        return ("local_geometry",) if self.asynchronous else super().published()
+        if self.asynchronous:
+            return ("local_geometry",)
+        return (*super().published(), *(topic_of(hand.name, "tool_state") for hand in self.config.hands))
 
     def build(self) -> None:
         """See ServoNode."""
@@ -52,6 +59,19 @@ class EnvironmentNode(ToolNode):
         else:
             start = build_start(config)
             self.open_tool(lambda: build_tool_side(config, config.device, config.rate, start=start))
+            self._open_hands()
+
+    def _open_hands(self) -> None:
+        """Prepare to answer further hands."""
+        self._others: dict[str, FurtherHand] = {}
+        if isinstance(self.core, Environment):
+            names = (hand.name for hand in self.config.hands)
+            self._others = dict(zip(names, self.core.hands, strict=True))
+        self._commands = {"": self._command} | {name: hand.command for name, hand in self._others.items()}
+        self._states = {"": self._state} | {name: hand.state for name, hand in self._others.items()}
+        for command in self._commands.values():
+            command.tick = -1
+        self._received_command = ToolCommand()
 
     def reconfigure(self) -> None:
         """See ServoNode: a survey has no forces."""
@@ -87,10 +107,42 @@ class EnvironmentNode(ToolNode):
 
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
-        if topic == "tool_command":
-            self.command(data)
-        else:
+        if self.asynchronous:
             self._survey(data)
+        elif self._others:
+            self._gather(split_topic(topic)[0], data)
+        else:
+            self.command(data)
+
+    def send_states(self, initial: int | None = None) -> None:
+        """See ToolNode: of all hands."""
+        super().send_states(initial)
+        for name, other in self._others.items():
+            if initial is not None:
+                other.state.stamp(-1, initial)
+            self.send(topic_of(name, "tool_state"), other.state)
+
+    def _gather(self, name: str, data: bytes | Message) -> None:
+        """Take the command of a hand, and execute the tick when those of all hands are there.
+
+        In realtime also when the first hand goes on to the next tick: of a hand that is late, the latest command acts.
+        """
+        received, command, state = self._received_command, self._commands[name], self._states[name]
+        received.load(data)
+        tick, expected, realtime = received.tick, state.tick + 1, self.realtime
+        topic = topic_of(name, "tool_command")
+        if tick == expected - 1 and not realtime:
+            self.send(topic_of(name, "tool_state"), state)
+            return
+        if tick <= command.tick if realtime else tick != expected:
+            raise MessageError(f"{topic} {tick}: must be {max(expected, command.tick + 1)}")
+        if not received.is_finite():
+            raise MessageError(f"{topic} {tick}: not finite")
+        if realtime and not name and command.tick >= expected:
+            self.step_up_to(command.tick)
+        command.copy_from(received)
+        if all(one.tick >= tick for one in self._commands.values()):
+            self.step_up_to(tick)
 
     def _survey(self, data: bytes | Message) -> None:
         """Survey the state at the beginning of a tick that is due; a repeated one gets the same answer."""

@@ -17,6 +17,7 @@ from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.tool.tool_side import ToolSide, world_of
 from haptic_sim.tool.world_state import WorldStates
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters
 
 
@@ -29,6 +30,7 @@ class WorldTrialParameters(TrialParameters):
     contact: ContactParameters = quantity(description="Material of the contacts")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
     constraint: ConstraintParameters = quantity(description="How exact constraints are kept")
+    hands: tuple[HoldParameters, ...] = quantity((), description="Where further hands hold the world")
 
     def world(self) -> World:
         """The virtual world at its start."""
@@ -75,9 +77,14 @@ class ToolNode(ServoNode):
     def idle(self) -> bool:
         """Repeat the initial state until the first command."""
         if self._state.tick < 0:
-            self._state.stamp(-1, self.time_of(0))
-            self.send("tool_state", self._state)
+            self.send_states(self.time_of(0))
         return self._state.tick >= 0
+
+    def send_states(self, initial: int | None = None) -> None:
+        """Publish the tool's state; `initial` is the time [ns] of that before the first tick."""
+        if initial is not None:
+            self._state.stamp(-1, initial)
+        self.send("tool_state", self._state)
 
     def look_ahead(self) -> None:
         """See ServoNode."""
@@ -98,11 +105,18 @@ class ToolNode(ServoNode):
             raise MessageError(f"tool_command {last}: must be {expected}")
         if not command.is_finite():
             raise MessageError(f"tool_command {last}: not finite")
-        # A command that was lost is replaced by the next, so that the tool's time is the trial's.
-        for tick in range(expected, last + 1):
-            if tick > expected:
+        self.step_up_to(last)
+
+    def step_up_to(self, last: int) -> None:
+        """Execute ticks up to `last`.
+
+        A command that was lost is replaced by the next, so that the tool's time is the trial's.
+        """
+        first = self._state.tick + 1
+        for tick in range(first, last + 1):
+            if tick > first:
                 self.look_ahead()
-            self.core.step(command, state)
-            self.send("tool_state", state)
+            self.core.step(self._command, self._state)
+            self.send_states()
         if self.composition is None:  # which does so when the driver has the answer
             self.look_ahead()

@@ -119,6 +119,9 @@ class Environment:
             state = environment.advance([0.0, 0.0, -2.0, 0.0, 0.0, 0.0])
         print(state.pose, environment.contacts, environment.energy)
 
+    With further hands (`world.further`), each loads its command into one of `hands` before a step, and reads its state
+    there after it.
+
     Args:
         world: at its start; environments can share one.
         contact: material of the contacts; the defaults of `ContactParameters` if left out.
@@ -149,7 +152,7 @@ class Environment:
         self._detector = detector(world, contact)
         self._detected = False
         self._command = ToolCommand()
-        self.tool_state, self.observer = self._tool.tool_state, self._tool.observer
+        self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
 
     def advance(self, wrench: ArrayLike | None = None) -> ToolState:
         """Advance by 1/rate; not together with `step`.

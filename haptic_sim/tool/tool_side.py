@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.tool.world_state import Observer
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.mujoco_files import find_tool, load
-from haptic_sim.worlds.parameters import MujocoParameters
+from haptic_sim.worlds.parameters import HoldParameters, MujocoParameters
 from haptic_sim.worlds.scenes import build_world
 
 Start = World | ConstrainedSetup
@@ -53,6 +54,9 @@ class ToolSections(Protocol):
 
     @property
     def seed(self) -> int: ...
+
+    @property
+    def hands(self) -> Sequence[HoldParameters]: ...
 
     @property
     def tool(self) -> Any: ...
@@ -91,7 +95,8 @@ def build_start(sections: ToolSections) -> Start:
     if is_constrained(sections):
         return build_setup(sections.scene, sections.constraint)
     method = sections.environment.method
-    return build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed)
+    hands = sections.hands
+    return build_world(sections.tool, sections.scene, sections.contact, method, seed=sections.seed, hands=hands)
 
 
 def world_of(sections: ToolSections, start: Start | None = None) -> World:

@@ -23,6 +23,7 @@ from haptic_sim.messages import FREE, LocalGeometry, ToolCommand, ToolState, sta
 from haptic_sim.packed import Packed, bind
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, record, shared, value
+from haptic_sim.tool.further_hand import FurtherHand, push_hand
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.building import World
 
@@ -37,7 +38,7 @@ class ToolArrays(NamedTuple):
     body: Packed = value("arrays of the bodies, `BodyArrays`")
     hand: Packed = value("arrays of the hand, `HandArrays`")
     counts: np.ndarray = shared("counts of the `ContactResponse`", "counts", dtype=np.int64)
-    du: np.ndarray = shared("change of the scaled velocity by contacts", "nv")
+    du: np.ndarray = shared("change of the scaled velocity by contacts, and by the other hands", "nv")
     wrench: np.ndarray = shared("wrench of the contacts on the held body, at the hand", 6, unit="N, N m")
     energy: np.ndarray = shared("energies at the beginning of the step", 8, unit="J")
     alone: bool = value("whether `wrench` is all that contacts do at the hand")
@@ -71,13 +72,14 @@ class VirtualTool:
         integrator: int = SEMI_IMPLICIT,
     ):
         self.body = world.bodies(1.0 / rate, surveyed=surveyed, planes=planes)
-        self.hand = Hand(
-            self.body,
-            planar=world.planar,
-            tolerance=world.rank_tolerance,
-            fade=world.rank_fade,
-            free=self.body.held_alone and self.body.nv_hand == (3 if world.planar else 6),
+        planar, tolerance, fade = world.planar, world.rank_tolerance, world.rank_fade
+        self.others = tuple(
+            FurtherHand(self.body, frame, planar=planar, tolerance=tolerance, fade=fade) for frame in world.further
         )
+        # a hand feels what another does to the same tree, for which H is needed
+        single = all(other.tree != self.body.arrays.hand_tree for other in self.others)
+        free = self.body.held_alone and self.body.nv_hand == (3 if planar else 6) and single
+        self.hand = Hand(self.body, planar=planar, tolerance=tolerance, fade=fade, free=free)
         self.rate, self.period = rate, 1.0 / rate
         limited = sum(law.limited for law in world.laws) if method != "penalty" else 0
         halves = contact.self_collision == "printed"
@@ -85,11 +87,11 @@ class VirtualTool:
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
         self._rigid = method in RIGID
         self._integrator = integrator
-        if integrator != SEMI_IMPLICIT and not (self.body.single and method == "penalty"):
+        if integrator != SEMI_IMPLICIT and not (self.body.single and method == "penalty" and not self.others):
             what = f"environment.method = {method}" if self.body.single else "this one is not"
             raise ParameterError(
                 [
-                    f"environment.integrator = {integrator}: is for one free rigid tool whose contacts are penalties, "
+                    f"environment.integrator = {integrator}: is for one free rigid tool of one hand whose contacts are penalties, "
                     f"and {what}; set environment.integrator={SEMI_IMPLICIT}"
                     + (" or environment.method=penalty" if self.body.single else "")
                 ]
@@ -106,22 +108,30 @@ class VirtualTool:
         self._external = np.zeros(self.body.nv)
         self._sizes = world.tool_sizes()
         body = self.body
-        self._packed = Packed(
-            allocate(
-                ToolArrays,
-                body=body.packed,
-                hand=self.hand.packed,
-                counts=self.contact.counts,
-                du=self.contact.du,
-                wrench=self.contact.wrench,
-                energy=self.contact.energy,
-                alone=body.held_alone and not body.has_laws,
-                q=body.q,
-                rate=rate,
-                period=self.period,
-                last_step=body.v / rate,
-            )
+        arrays = allocate(
+            ToolArrays,
+            body=body.packed,
+            hand=self.hand.packed,
+            counts=self.contact.counts,
+            du=np.zeros(body.nu) if self.others else self.contact.du,
+            wrench=self.contact.wrench,
+            energy=self.contact.energy,
+            alone=body.held_alone and not body.has_laws and single,
+            q=body.q,
+            rate=rate,
+            period=self.period,
+            last_step=body.v / rate,
         )
+        self._packed = Packed(arrays)
+        # Of each hand, with further ones: what its command does to u, and what all else does that it feels.
+        self._pushed = [np.zeros(body.nu), *(other.du for other in self.others)]
+        self._felt = [arrays.du, *(np.zeros(body.nu) for _ in self.others)]
+        self._seen = [
+            Packed(arrays._replace(body=other.body.packed, hand=other.hand.packed, du=felt, alone=False))
+            for other, felt in zip(self.others, self._felt[1:], strict=True)
+        ]
+        for other, seen in zip(self.others, self._seen, strict=True):
+            other.state = self._initial_state(seen)
         self._watch = self.energy.watch.data  # as a memoryview: reading it takes less than an element of an array
         self._listed = 0  # directions of topological constraint after the last step
         self._material: ContactParameters | None = None  # with which the step was bound
@@ -149,11 +159,15 @@ class VirtualTool:
 
     def tool_state(self) -> ToolState:
         """A message for this tool, holding the initial state (tick -1)."""
+        return self._initial_state(self._packed)
+
+    def _initial_state(self, packed: Packed) -> ToolState:
+        """The same for the hand of packed `ToolArrays`."""
         state = self._sizes.tool_state()
         state.stamp(-1, 0)
         state.contact_state, state.contacts = FREE, 0
         state.command_tick = state.geometry_tick = -1
-        listed = _fill(self._packed, state.packed)
+        listed = _fill(packed, state.packed)
         if isinstance(self.body, ConstrainedMultibody):
             _fill_constrained(self.body, state)
         state.resize(6 * listed)
@@ -193,7 +207,9 @@ class VirtualTool:
         rows.count = count
         if self._material is not self.contact.parameters:
             self._bind(command, state)
-        if self.body.single:
+        if self.others:
+            listed = self._step_together(command, state, count, geometry_tick)
+        elif self.body.single:
             listed = self._step(self._both, command.packed, state.packed, count, geometry_tick)
         elif isinstance(self.body, ConstrainedMultibody):
             listed = self._step_constrained(self.body, command, state)
@@ -208,6 +224,32 @@ class VirtualTool:
         self._listed = listed
         if self._watch[EXCEEDED] and not self.pushed:
             self._excess = self.contact.explain_excess(self.rows, self.period)
+
+    def _step_together(self, command: ToolCommand, state: ToolState, count: int, geometry_tick: int) -> int:
+        """The same with further hands, whose states it fills, too; returns as `_fill`.
+
+        A hand feels what contacts and the other hands do.
+        """
+        body, contact, period = self.body, self.contact, self.period
+        push_hand(body.packed, command.wrench, period, self._pushed[0])
+        for other in self.others:
+            other.push(period)
+        self._begin(self._response, count, command.wrench, period)
+        for felt, own in zip(self._felt, self._pushed, strict=True):
+            felt[:] = contact.du
+            for pushed in self._pushed:
+                if pushed is not own:
+                    felt += pushed
+        for other in self.others:
+            other.book(contact.u, contact.balance.values, period)
+        body.follow()
+        listed = self._end(self._packed, command.packed, state.packed, geometry_tick)
+        for other, seen in zip(self.others, self._seen, strict=True):
+            _fill_step(seen, other.state.packed)
+            other.refresh()
+            _fill_stamp(seen, other.command.packed, other.state.packed, geometry_tick)
+            other.state.resize(6 * _fill(seen, other.state.packed))
+        return listed
 
     def _step_constrained(self, body: ConstrainedMultibody, command: ToolCommand, state: ToolState) -> int:
         """The same under exact constraints; returns as `_fill`."""
@@ -229,7 +271,7 @@ class VirtualTool:
         self._response = response = contact.pack(self.rows, self.body)
         self._both = Packed(allocate(StepArrays, tool=self._packed, response=response))
         self._material = contact.parameters
-        if self.body.single:
+        if self.body.single and not self.others:
             self._step = bind(
                 build_step(contact.step_kernel, self._integrator), self._both, command.packed, state.packed, 0, 0
             )

@@ -18,7 +18,7 @@ restitution and the geometric mean of the friction coefficients.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from haptic_sim.worlds.parameters import (
     FileParameters,
     FixedBodyParameters,
     FreeBodyParameters,
+    HoldParameters,
     Material,
     MujocoParameters,
     PlanarBodyParameters,
@@ -67,6 +68,7 @@ class World:
 
     Attributes (P: collision pairs, F: free bodies, T: trees):
         model, hand: Pinocchio model, and in it the frame at the hold point with the axes of the held body.
+        further: such frames of further hands.
         geometry: convex coal shapes. Of each collision pair the second moves, and is the tool's if one is.
         q, v: configuration and velocity at the start.
         planar: whether everything moves in the plane of x and y.
@@ -105,6 +107,18 @@ class World:
     notes: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] | None = None
+    further: tuple[int, ...] = ()
+
+    def held_at(self, frame: int) -> World:
+        """The same world with one of the further hands as its first, and the first among the further ones."""
+        return replace(self, hand=frame, further=tuple(self.hand if one == frame else one for one in self.further))
+
+    @property
+    def hands_of_tree(self) -> int:
+        """How many hands hold the tree of the first, itself included."""
+        model = self.model
+        roots = [model.supports[model.frames[frame].parentJoint].tolist()[1:2] for frame in (self.hand, *self.further)]
+        return roots.count(roots[0])
 
     @property
     def touching(self) -> tuple[tuple[str, str], ...]:
@@ -230,6 +244,7 @@ def build(
     friction: tuple[float, float] = (0.0, 0.0),
     prefix: str = "",
     seed: int = 0,
+    hands: Sequence[HoldParameters] = (),
 ) -> World:
     """The world that `parameters` describe.
 
@@ -238,6 +253,7 @@ def build(
         restitution, friction: of contacts between bodies without own values; static and kinetic.
         prefix: what goes before the keys in messages, "scene." for example.
         seed: of where bodies are with `jitter`.
+        hands: further ones, beside that of `parameters`.
 
     Raises:
         ParameterError: one line for each problem, with key, value and reason.
@@ -248,8 +264,14 @@ def build(
         problems = list(_name_problems(plan, parameters))
     if problems:
         raise ParameterError(prefix + problem for problem in problems)
+    if problems := [problem for i, one in enumerate(hands) for problem in _hold_problems(plan, one, f"hands[{i}].")]:
+        raise ParameterError(problems)
     model, q, v, laws, ordered = _assemble(plan, parameters.gravity)
-    hand = _add_hand(model, plan, parameters)
+    hand = _add_hand(model, plan, "hand", parameters)
+    further = tuple(_add_hand(model, plan, f"hand_{one.name}", one) for one in hands)
+    for i, (one, frame) in enumerate(zip(hands, further, strict=True)):
+        if problem := unholdable(model.inertias[model.frames[frame].parentJoint], parameters.planar):
+            raise ParameterError([f"hands[{i}].tool = {one.tool}: cannot be held: its link {problem}"])
     geometry, pairs = _add_geometry(plan, parameters)
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
     problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
@@ -288,6 +310,7 @@ def build(
         constraints=build_constraints(model, parameters.constraints, prefix),
         laws=laws,
         notes=tuple(prefix + note for note in plan.notes),
+        further=further,
     )
     if any(parameters.jitter):
         world = _jittered(world, plan, parameters, seed, prefix)
@@ -732,11 +755,7 @@ def _law(name: str, body: RevoluteBodyParameters | PrismaticBodyParameters) -> J
 
 def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
     known = ", ".join(plan.places)
-    place = plan.places.get(parameters.tool)
-    if place is None:
-        yield f"tool = {parameters.tool}: unknown body (known: {known})"
-    elif place.link is None:
-        yield f"tool = {parameters.tool}: must be a body that moves"
+    yield from _hold_problems(plan, parameters)
     for i, pair in enumerate(parameters.ignore):
         for j, name in enumerate(pair):
             if name not in plan.places and name not in parameters.files:
@@ -746,6 +765,14 @@ def _name_problems(plan: _Plan, parameters: WorldParameters) -> Iterator[str]:
     count = sum(len(link.v) for link in plan.links)
     if count > MAX_COORDINATES:
         yield f"bodies: they have {count} velocities together: must be at most {MAX_COORDINATES}"
+
+
+def _hold_problems(plan: _Plan, hold: WorldParameters | HoldParameters, prefix: str = "") -> Iterator[str]:
+    place = plan.places.get(hold.tool)
+    if place is None:
+        yield f"{prefix}tool = {hold.tool}: unknown body (known: {', '.join(plan.places)})"
+    elif place.link is None:
+        yield f"{prefix}tool = {hold.tool}: must be a body that moves"
 
 
 def _assemble(
@@ -805,12 +832,12 @@ def _copy_limits(source: pin.Model, i: int, model: pin.Model, k: int) -> None:
         getattr(model, name)[b : b + n] = getattr(source, name)[a : a + n]
 
 
-def _add_hand(model: pin.Model, plan: _Plan, parameters: WorldParameters) -> int:
-    place = plan.places[parameters.tool]
-    assert place.link is not None  # checked by _name_problems
-    point = place.centre if parameters.hold is None else place.pose.act(np.array(parameters.hold))
+def _add_hand(model: pin.Model, plan: _Plan, name: str, hold: WorldParameters | HoldParameters) -> int:
+    place = plan.places[hold.tool]
+    assert place.link is not None  # checked by _hold_problems
+    point = place.centre if hold.hold is None else place.pose.act(np.array(hold.hold))
     pose = pin.SE3(place.pose.rotation, point)
-    return int(model.addFrame(pin.Frame("hand", place.link.number, pose, pin.FrameType.OP_FRAME)))
+    return int(model.addFrame(pin.Frame(name, place.link.number, pose, pin.FrameType.OP_FRAME)))
 
 
 def _add_geometry(plan: _Plan, parameters: WorldParameters) -> tuple[pin.GeometryModel, list[tuple[int, int]]]:

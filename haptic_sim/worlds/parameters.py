@@ -262,6 +262,20 @@ def rank_fade_quantity() -> Any:
     )
 
 
+class HoldParameters(Parameters):
+    """Where a further hand holds the world."""
+
+    name: str = quantity(
+        description="Name of the hand, and of the namespace of its topics", pattern=r"^[a-z][a-z0-9_]*$", max_length=40
+    )
+    tool: str = quantity(
+        description="Body that the hand holds: NAME, or FILE/LINK; one that another hand holds, too, is held by both"
+    )
+    hold: Vector | None = quantity(
+        None, unit="m", description="Hold point in the axes of the held body; left out: its centre of mass"
+    )
+
+
 class MujocoParameters(Parameters):
     """A world that MuJoCo simulates, from its own file."""
 

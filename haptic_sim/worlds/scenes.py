@@ -7,6 +7,7 @@ itself: any bodies, linkages and files.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -27,7 +28,13 @@ from haptic_sim.parameters import ParameterError, Parameters, PositivePair, Posi
 from haptic_sim.worlds.building import World, build
 from haptic_sim.worlds.linkages import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
 from haptic_sim.worlds.mujoco_files import build_mujoco_world
-from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters, rank_fade_quantity, rank_tolerance_quantity
+from haptic_sim.worlds.parameters import (
+    HoldParameters,
+    MujocoParameters,
+    WorldParameters,
+    rank_fade_quantity,
+    rank_tolerance_quantity,
+)
 
 GRAVITY = 9.81  # [m/s^2]
 
@@ -535,6 +542,7 @@ def build_world(
     method: Method = "penalty",
     folder: Path = Path(),
     seed: int = 0,
+    hands: Sequence[HoldParameters] = (),
 ) -> World:
     """The world of a scene.
 
@@ -545,6 +553,7 @@ def build_world(
         method: some scenes start in the equilibrium of its penalties.
         folder: where paths of files start from.
         seed: of where bodies are that have jitter.
+        hands: further ones, beside the one that holds the tool.
 
     Raises:
         ParameterError: what cannot be built, one line for each problem.
@@ -560,7 +569,10 @@ def build_world(
     except ValidationError as error:  # numbers of the scene that are allowed, and together give what is not
         raise ParameterError(explain(error, WorldParameters, f"scene.type = {scene.type}: its world: ")) from error
     friction = (contact.friction.static, contact.friction.kinetic)
-    return build(parameters, folder, restitution=contact.restitution, friction=friction, prefix="scene.", seed=seed)
+    restitution = contact.restitution
+    return build(
+        parameters, folder, restitution=restitution, friction=friction, prefix="scene.", seed=seed, hands=hands
+    )
 
 
 def _direction(angle: float) -> np.ndarray:
