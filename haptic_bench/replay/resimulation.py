@@ -29,8 +29,10 @@ from haptic_sim.messages import (
     ToolState,
     WorldState,
     stamp_of,
+    topic_of,
 )
 from haptic_sim.parameters import Parameters
+from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.local_model import LocalModel
 from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.tool.world_state import WorldStates
@@ -65,21 +67,31 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
     if experiment.asynchronous:
         layouts["local_geometry"] = _local_geometry(trial)
     tick_at = {topic: 4 + layout.offsets["tick"][0] for topic, layout in layouts.items()}
-    recorded = {
-        topic: {int.from_bytes(data[at : at + 8], "little", signed=True): data for data in messages.get(topic, ())}
-        for topic, at in tick_at.items()
-    }
+
+    def by_tick(hand: str) -> Recorded:
+        return {
+            topic: {
+                int.from_bytes(data[at : at + 8], "little", signed=True): data
+                for data in messages.get(topic_of(hand, topic), ())
+            }
+            for topic, at in tick_at.items()
+        }
+
+    of_hands = {hand: (each, by_tick(hand)) for hand, each in trial.hands.items()}
+    recorded = of_hands[""][1]
     tool_side = "local_model" if experiment.asynchronous else "environment"
     events = messages.get("trial_events", ())
     verdict = Verdict()
-    if not isinstance(experiment.device, NoDeviceParameters):
-        arrived = recorded["relayed_device_command" if experiment.relayed else "device_command"]
-        _driver(trial, experiment.device, recorded["device_state"], arrived, verdict)
-    _tool_side(trial, recorded, Live(experiment.contact, tool_side, "contact", events), verdict)
+    arrived = "relayed_" if experiment.relayed else ""
+    for each, own in of_hands.values():
+        if not isinstance(each.experiment.device, NoDeviceParameters):
+            _driver(each, each.experiment.device, own["device_state"], own[f"{arrived}device_command"], verdict)
+    others = {hand: own for hand, (_, own) in of_hands.items() if hand}
+    _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
-        gains = Live(experiment.controller, "controller", "controller", events)
-        arrived = recorded["relayed_device_state" if experiment.relayed else "device_state"]
-        _controller(recorded, arrived, gains, tool_state(), experiment.rate, verdict)
+        for hand, (each, own) in of_hands.items():
+            gains = Live(each.experiment.controller, topic_of(hand, "controller"), "controller", events)
+            _controller(own, own[f"{arrived}device_state"], gains, tool_state(), experiment.rate, verdict)
     if experiment.relayed:
         _relay(trial, recorded, verdict)
     return verdict
@@ -171,12 +183,19 @@ def _driver(
         driver.actuate(command)
 
 
-def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters], verdict: Verdict) -> None:
-    """The tool from its commands and its surroundings."""
+def _tool_side(
+    trial: Trial, recorded: Recorded, others: Mapping[str, Recorded], contact: Live[ContactParameters], verdict: Verdict
+) -> None:
+    """The tool from its commands and its surroundings; `others` is what was recorded of further hands."""
     experiment = trial.experiment
     core = trial.tool_side()
     geometry = _local_geometry(trial) if experiment.asynchronous else None
     state, then, command = core.tool_state(), core.tool_state(), ToolCommand()
+    held = core.hands if isinstance(core, Environment) else ()
+    hands = [
+        (recorded, command, state),
+        *((own, h.command, h.state) for own, h in zip(others.values(), held, strict=True)),
+    ]
     worlds, shown = recorded["world_state"], experiment.environment.publish_every(experiment.rate)
 
     def compare_world(again: WorldState) -> None:
@@ -185,17 +204,21 @@ def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters
 
     world_states = WorldStates(core.observer, shown if worlds else 0, experiment.rate, compare_world)
     for tick in range(-1, max(recorded["tool_state"], default=-2) + 1):
-        data = recorded["tool_state"].get(tick)
-        if data is None:
-            verdict.unverified.append(f"tool_state from tick {tick} on: it was not recorded")
-            return
-        if tick >= 0:
+        for own, wanted, _ in reversed(hands):  # at last the first hand's, which also names the surroundings
+            data = own["tool_state"].get(tick)
+            if data is None:
+                verdict.unverified.append(f"tool_state from tick {tick} on: it was not recorded")
+                return
+            if tick < 0:
+                continue
             then.load(data)
-            used = recorded["tool_command"].get(then.command_tick)
-            if used is None:
+            used = own["tool_command"].get(then.command_tick)
+            if used is not None:
+                wanted.load(used)
+            elif then.command_tick >= 0:
                 verdict.unverified.append(f"tool_state from tick {tick} on: tool_command {then.command_tick} is lost")
                 return
-            command.load(used)
+        if tick >= 0:
             if isinstance(core, LocalModel) and geometry is not None and then.geometry_tick != state.geometry_tick:
                 surroundings = recorded["local_geometry"].get(then.geometry_tick)
                 if surroundings is None:
@@ -206,9 +229,10 @@ def _tool_side(trial: Trial, recorded: Recorded, contact: Live[ContactParameters
             if contact.changed(tick):
                 core.configure(contact.parameters)
             core.step(command, state)
-        else:
-            state.stamp(tick, stamp_of(data))
-        verdict.compare(state, data)
+        for own, _, again in hands:
+            if tick < 0:
+                again.stamp(tick, stamp_of(own["tool_state"][tick]))
+            verdict.compare(again, own["tool_state"][tick])
         if tick >= 0:
             world_states.conclude(state)
 
