@@ -108,7 +108,8 @@ def _declare(
     field: FieldInfo | None = None,
 ) -> Any:
     if _as_text(annotation):
-        annotation, default = str, None
+        annotation = str
+        default = None if default is None else json.dumps(default, default=BaseModel.model_dump)
     optional = type(None) in typing.get_args(annotation)
     kind = next((part for part in typing.get_args(annotation) if part is not type(None)), annotation)
     kind = annotation if not optional else kind

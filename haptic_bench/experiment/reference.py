@@ -42,6 +42,10 @@ def page() -> str:
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str, str]]:
     for name, field in model.model_fields.items():
         key, annotation, discriminator = f"{prefix}{name}", field.annotation, field.discriminator
+        section = Experiment.model_fields.get(name)
+        if prefix and section is not None and section.annotation == annotation and _is_union(annotation):
+            yield (key, "", "required", "", f"{field.description}; its keys are those of `{name}`")
+            continue
         inner, place = _entry(annotation)
         if inner is not None:  # the field holds several: by name, or in a list
             key, annotation, discriminator = key + place, *_unwrapped(inner)
@@ -130,6 +134,11 @@ def _unwrapped(annotation: Any) -> tuple[Any, str | None]:
     inner, *notes = typing.get_args(annotation)
     named = (getattr(note, "discriminator", None) for note in notes)
     return inner, next((str(name) for name in named if name), None)
+
+
+def _is_union(annotation: Any) -> bool:
+    """Whether it is one of several parameter objects."""
+    return any(map(_is_model, typing.get_args(annotation)))
 
 
 def _is_model(part: Any) -> bool:

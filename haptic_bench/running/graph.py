@@ -181,12 +181,13 @@ def _controller(trial: Trial) -> dict[str, Any]:
     }
 
 
-def write_parameters(specs: list[NodeSpec], path: Path, namespace: str) -> None:
-    """Write a ROS parameter file for all nodes of a trial in a namespace."""
+def write_parameters(specs: list[NodeSpec], path: Path, namespace: str = "") -> None:
+    """Write a ROS parameter file for all nodes of a trial in a namespace; where that is empty, for any."""
     from haptic_ros.ros_parameters import flatten  # needs ROS
 
     # With further hands, a pattern of a node's name would be one of several nodes.
-    place = namespace.rstrip("/") if any("/" in name for spec in specs for name in spec.nodes) else "/**"
+    several = any("/" in name for spec in specs for name in spec.nodes)
+    place = namespace.rstrip("/") if several and namespace else "/**"
     document = {
         f"{place}/{name}": {"ros__parameters": flatten(parameters)}
         for spec in specs
