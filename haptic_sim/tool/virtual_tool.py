@@ -89,11 +89,12 @@ class VirtualTool:
         self._integrator = integrator
         if integrator != SEMI_IMPLICIT and not (self.body.single and method == "penalty" and not self.others):
             what = f"environment.method = {method}" if self.body.single else "this one is not"
+            what = "hands is not empty" if self.others else what
             raise ParameterError(
                 [
-                    f"environment.integrator = {integrator}: is for one free rigid tool of one hand whose contacts are penalties, "
+                    f"environment.integrator = {integrator}: is for one free rigid tool whose contacts are penalties, "
                     f"and {what}; set environment.integrator={SEMI_IMPLICIT}"
-                    + (" or environment.method=penalty" if self.body.single else "")
+                    + (" or environment.method=penalty" if self.body.single and not self.others else "")
                 ]
             )
         limits = allocate(LimitArrays, joints=self.body.arrays.joints, rows=self.rows.arrays, v=self.body.v)
