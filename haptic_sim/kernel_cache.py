@@ -59,6 +59,7 @@ from numba.core import compiler, sigutils
 from numba.core import types as numba_types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
@@ -209,7 +210,7 @@ class KernelCache:
 
     def load(self, signature: Any, context: Any) -> Any:
         """The compiled version for a signature; None if there is none."""
-        context.refresh()
+        rtsys.initialize(context)  # all that compiled code needs; what the compiler needs takes 0.2 s to import
         path = self._path(signature, context.codegen())
         kept = None if path is None else _load(path, context)
         if kept is None:
@@ -250,8 +251,11 @@ class KernelCache:
         if report is not None:
             report(_compiled, self.name)
         links = tuple(dict.fromkeys(_links_of(result.library)))
-        called = {one.name for one in result.library._final_module.functions if one.is_declaration}
+        module = result.library._final_module
+        called = {one.name for one in module.functions if one.is_declaration}
         unknown = {name for name in called if name.startswith("_ZN")} - {link.symbol for link in links}
+        # of Numba's own symbols, the seed of hashes is known to the linker only where the compiler is: see `load`
+        unknown |= {one.name for one in module.global_variables if one.name.startswith("_numba_hashsecret")}
         dynamic = any(not part.can_cache for part in result.lifted) or result.library.has_dynamic_globals
         path = None if dynamic or unknown else self._path(signature, result.codegen)
         if path is None:

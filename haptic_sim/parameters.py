@@ -56,8 +56,15 @@ class Parameters(BaseModel):
 
 
 def _bounded(schema: Any, unit: str) -> Any:
-    """A schema of pydantic-core with a check around each number and each text in it; models have their own."""
+    """A schema of pydantic-core with a check around each number and each text in it; models have their own.
+
+    Pydantic builds the schema of a model that others contain once, and hands it over again for each of them: what has
+    its check already is left alone.
+    """
     kind = schema["type"]
+    check = schema["function"]["function"] if kind in ("function-before", "function-after") else None
+    if check is inputs.check_text or getattr(check, "func", None) is _number:
+        return schema
     if kind in ("float", "int"):
         read = inputs.number if kind == "float" else inputs.whole_number
         sized = core_schema.no_info_after_validator_function(functools.partial(_sized, *_sizes(schema, unit)), schema)

@@ -150,7 +150,9 @@ def changed(package: Package) -> Callable[[str, str, str], tuple[list[float], li
 
 
 def test_while_nothing_changes_nothing_is_compiled(package: Package) -> None:
-    assert package.run() == (VALUES, [])
+    """Nor is what the compiler needs imported."""
+    program = f"{PROGRAM}import sys\nassert 'numba.np.linalg' not in sys.modules\n"
+    assert package.run(program) == (VALUES, [])
 
 
 @pytest.mark.parametrize(
@@ -199,6 +201,15 @@ def test_a_kernel_that_is_linked_may_be_compiled_anew_by_another_process(tmp_pat
     later = f"import numba\nnumba.njit(lambda x: x)(1.0)\n{PROGRAM}"  # so that it gets another symbol
     assert package.run(later) == (VALUES, ["scaled"])
     assert package.run() == (VALUES, [])
+
+
+def test_a_kernel_that_needs_the_seed_of_hashes_is_not_kept(tmp_path: Path) -> None:
+    """Which is known to the linker where the compiler is; a process would end for the lack of it."""
+    package = Package(tmp_path)
+    package.change("top", "return x - 1.0", 'return x - len({"a": 1, "b": 2})')
+    program = PROGRAM.replace("top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), ", "")
+    for _ in range(2):
+        assert package.run(program) == ([1.0], ["alone"])
 
 
 def test_kernels_behind_an_overload_are_linked_too(tmp_path: Path) -> None:
@@ -251,13 +262,14 @@ with top.alone._cache.alone((numba.float64,), top.alone.targetctx):
     def waits(pid: int) -> bool:
         return any("->" in line and f" {pid} " in line for line in Path("/proc/locks").read_text().splitlines())
 
-    with started(holding) as first, started(program) as second:
+    with started(holding) as first:
         assert first.stdout is not None and first.stdout.readline() == "held\n", first.communicate()[1]
-        wait_until(lambda: waits(second.pid) or second.poll() is not None, "the second to find the kernel taken")
-        said, _ = first.communicate("\n")
-        assert json.loads(said) == [[2.0], []]
-        said, error = second.communicate()
-        assert json.loads(said) == [[2.0], []], error
+        with started(program) as second:
+            wait_until(lambda: waits(second.pid) or second.poll() is not None, "the second to find the kernel taken")
+            said, _ = first.communicate("\n")
+            assert json.loads(said) == [[2.0], []]
+            said, error = second.communicate()
+            assert json.loads(said) == [[2.0], []], error
     assert not list(package.kept.glob("*.lock"))
 
 

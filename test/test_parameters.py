@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationError
 
+from haptic_sim import parameters
 from haptic_sim.parameters import (
     Gains,
     NotNegativePair,
@@ -55,6 +56,24 @@ def said(data: Any, prefix: str = "") -> list[str]:
     with pytest.raises(ValidationError) as caught:
         Outer.model_validate(data)
     return explain(caught.value, Outer, prefix)
+
+
+def test_a_number_within_sections_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pydantic hands the schema of a section over again for each model that contains it."""
+    read = []
+    monkeypatch.setattr(parameters, "_number", lambda _, value: read.append(value) or value)
+
+    class Part(Parameters):
+        number: float = quantity(description="Number")
+
+    class Section(Parameters):
+        part: Part = quantity(description="Part")
+
+    class Whole(Parameters):
+        section: Section = quantity(description="Section")
+
+    assert Whole.model_validate({"section": {"part": {"number": 2.0}}}).section.part.number == 2.0
+    assert read == [2.0]
 
 
 NAN, INF = float("nan"), float("inf")
