@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import starting
 
 import haptic_bench
 from haptic_bench.commands import command_line
@@ -28,6 +30,9 @@ PROCESS_GRAPHS = {"test_full_disk.py", "test_graph.py", "test_nodes.py", "test_l
 LONG = re.compile(r"^\s*(from|import) (subprocess|haptic_bench\.(studies|report)|haptic_bench import .*report)\b", re.M)
 DEADLINE = 400.0  # [s] for anything that is waited for; long, because it decides nothing but a hang, and kernels that
 # were never compiled may have to be
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(list(starting.MODULES))
 
 _left_out: list[pytest.Item] = []
 
@@ -91,12 +96,15 @@ def processes_of(text: str) -> list[int]:
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Wait for something that must happen."""
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        if time.monotonic() > deadline:
+    """Wait for something that must happen; a condition that takes long is asked less often."""
+    begun = time.monotonic()
+    while True:
+        asked = time.monotonic()
+        if condition():
+            return
+        if asked > begun + DEADLINE:
             pytest.fail(f"waited {DEADLINE:g} s in vain for {what}")
-        time.sleep(0.01)
+        time.sleep(max(0.01, 4.0 * (time.monotonic() - asked)))
 
 
 class Answer(NamedTuple):
@@ -119,28 +127,42 @@ def answer(*arguments: str) -> Answer:
 
 
 class Haptics:
-    """The command line as a process, for what a process is needed for: `answer` is quicker."""
+    """The command line as a process, for what a process is needed for: `answer` is quicker.
+
+    It is forked from a process that has imported the modules of commands and nodes, as the runner forks its nodes: an
+    import of its own would take a third of the time of a short trial.
+    """
 
     def __init__(self, *arguments: str, cwd: Path):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "haptic_bench", *arguments],
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        variables = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        pipes = [FORKS.Pipe(duplex=False) for _ in range(2)]
+        self.process = FORKS.Process(
+            target=starting.become, args=(arguments, str(cwd), variables, *(writing for _, writing in pipes))
         )
+        self.process.start()
+        for _, writing in pipes:
+            writing.close()
         self.out = self.err = ""
+        self._readers = ThreadPoolExecutor(2)
+        self._said = [self._readers.submit(_read, reading) for reading, _ in pipes]
 
     def interrupt(self) -> None:
         """As Ctrl-C does."""
-        self.process.send_signal(signal.SIGINT)
+        os.kill(self.process.pid, signal.SIGINT)
 
     def wait(self) -> int:
         """Wait for the end; the exit status."""
-        self.out, self.err = self.process.communicate(timeout=DEADLINE)
-        return self.process.returncode
+        self.process.join(DEADLINE)
+        assert self.process.exitcode is not None, f"it has not ended in {DEADLINE:g} s"
+        self.out, self.err = (text.result(DEADLINE) for text in self._said)
+        self._readers.shutdown()
+        return self.process.exitcode
+
+
+def _read(pipe: Connection) -> str:
+    """All that is written into a pipe, until every process has closed it."""
+    with open(pipe.fileno(), closefd=False, encoding="utf-8") as text, pipe:
+        return text.read()
 
 
 @pytest.fixture
@@ -154,9 +176,9 @@ def haptics(tmp_path: Path) -> Iterator[Callable[..., Haptics]]:
 
     yield start
     for one in started:
-        if one.process.poll() is None:
+        if one.process.is_alive():
             one.process.kill()
-            one.process.wait()
+            one.process.join()
     left = processes_of(str(tmp_path))
     for pid in left:
         os.kill(pid, signal.SIGKILL)

@@ -123,7 +123,7 @@ def test_nodes_end_when_the_runner_is_killed(haptics: Callable[..., Haptics], tm
     run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out))
     wait_until(started(out), "the first chunk")
     run.process.kill()
-    run.process.wait()
+    run.process.join()
     wait_until(lambda: not processes_of(str(out)), "the nodes to end")
     assert bag.repair(out / "bag") > 0
 

@@ -159,7 +159,7 @@ def test_a_foreign_publisher_in_the_course_of_a_trial_is_said_at_once(
     said = "device_command has a foreign publisher (/observer): while it is there, messages of this topic are refused"
     with flooding(observer, "/late", device_command=msg.DeviceCommand):
         wait_until(lambda: said in (out / "log" / "driver.log").read_text(), "that it is said")
-        assert run.process.poll() is None
+        assert run.process.is_alive()
         run.interrupt()
         assert run.wait() == 130, run.err
     assert run.err.count(f"haptics: {said}\n") == 1
