@@ -77,7 +77,7 @@ def test_rows_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     rows = local_model.measure(row)
     named = {one["name"]: one for one in rows if one["target"]}
-    assert len(named) == sum(map(len, TARGETS.values())) + 2
+    assert len(named) == sum(map(len, TARGETS.values())) + 3
     for one in named.values():
         assert one["value"] > 0.0 or one["unit"] == "B"
         assert one["met"] == (

@@ -6,6 +6,8 @@
    those of the last survey (`surveyed`);
  - NumPy: penalties and friction of the resting body in plain NumPy (`PlainProxy`), which moves it in the same way.
 
+Besides, a survey of MuJoCo's contacts, beside MuJoCo's own step of the same world (`mujoco_contestants`).
+
 All take turns, some steps each, one after another and once a millisecond, so that other work of the machine affects all
 alike (`turns`). A row for the memory that 10,000 steps hold at most, beyond what was held before, shows that a step
 makes no arrays: what remains are Python's numbers.
@@ -21,11 +23,15 @@ from typing import Any
 
 import numpy as np
 
+from haptic_bench import experiment
 from haptic_bench.benchmarks.turns import Contestant, Figures, take_turns
 from haptic_sim.contact.response import REMEMBERED, ContactParameters, Method
 from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.tool.local_model import LocalModelParameters, Proxy
+from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
+from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.mujoco_files import library
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, build_world
 
@@ -267,6 +273,26 @@ def runners() -> dict[str, Runner]:
     }
 
 
+def mujoco_contestants() -> tuple[Contestant, Contestant, int]:
+    """A survey of the rod among 100 objects of mujoco_clutter, MuJoCo's step of that world, and the contacts listed.
+
+    Everything within 12 cm of the rod is listed; the rod is placed in the middle.
+    """
+    (trial,) = experiment.load("mujoco_clutter", ["local_model.epsilon=0.12"])
+    surroundings = build_surroundings(trial.world, trial.experiment, RATE)
+    assert isinstance(surroundings, MujocoSurroundings)
+    mujoco, model, data = library(), surroundings._model, surroundings._data
+    data.qpos[surroundings._tool.q[0]] = 0.0
+    mujoco.mj_forward(model, data)
+    geometry, wrench, stepped = surroundings.local_geometry(), np.zeros(6), mujoco.MjData(model)
+    surroundings.report(geometry, wrench)
+    return (
+        Contestant(lambda: surroundings.report(geometry, wrench)),
+        Contestant(lambda: mujoco.mj_step(model, stepped), lambda: mujoco.mj_copyData(stepped, model, data)),
+        len(geometry),
+    )
+
+
 TARGETS: dict[str, tuple[tuple[str, float], ...]] = {
     f"free body, {FEW} constraints": (("tight_p50", 2.0), ("paced_p50", 5.0), ("paced_p99", 20.0)),
     f"free body, {MANY} constraints": (("tight_p50", 10.0),),
@@ -278,6 +304,8 @@ TARGETS: dict[str, tuple[tuple[str, float], ...]] = {
 """Most microseconds of a step."""
 NAMES = {"tight_p50": "", "paced_p50": ", 1 kHz", "paced_p99": ", 1 kHz, p99"}
 FACTOR = 100.0  # times faster than NumPy
+SURVEY = 3.0  # times MuJoCo's step that a survey of it may take
+SURVEYS, SURVEY_PERIOD = 20, 5e-3  # of a turn, and [s] from one to the next
 MEMORY = 8192  # [B] held after 10,000 steps: one number that is kept in each would be 240,000
 
 
@@ -304,6 +332,12 @@ def measure(row: Row) -> list[dict[str, Any]]:
             rows.append(row(name + NAMES[key], value, "us", f"<= {most:g}", value <= most))
     factor = figures[NUMPY]["tight_p50"] / figures[f"free body, {FEW} constraints"]["tight_p50"]
     rows.append(row(f"{NUMPY}, over the free body's time", factor, "", f">= {FACTOR:g}", factor >= FACTOR))
+    survey, step, count = mujoco_contestants()
+    for one in (survey, step):
+        one.step()
+    both = take_turns({"survey": survey, "step": step}, ROUNDS, min(TURN, SURVEYS), SURVEY_PERIOD)
+    ratio = both["survey"].figures()["tight_p50"] / both["step"].figures()["tight_p50"]
+    rows.append(row(f"survey of MuJoCo, {count} contacts, over its step", ratio, "", f"<= {SURVEY:g}", ratio <= SURVEY))
     memory = held_memory(found[f"free body, {FEW} constraints"], STEPS)
     rows.append(row(f"memory held by {STEPS:,} steps", memory, "B", f"<= {MEMORY}", memory <= MEMORY))
     return rows
