@@ -358,12 +358,13 @@ class Channels(NamedTuple):
 def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.ndarray:
     """The sampled loop without contact, as a map of a state whose first values are r (n,).
 
-    The tool takes a step of semi-implicit Euler, the device one as it is (`CoupledInertias.device_step`).
+    Tool and device take the steps that they take (`CoupledInertias.integrator`, `CoupledInertias.device_step`).
     """
     T, n = 1.0 / rate, len(c.K)
     W, (a, b, d, e) = inertias.of_tool(), inertias.device_step(T)
     S, back = c.S, np.linalg.inv(c.S)
     none = np.zeros((n, n))
+    new = {1: 0.0, 2: 1.0, 3: 0.5}[inertias.integrator]  # part of the velocity after, of the one that moves the tool
     M, C, share = c.observer or (none, none, 0.0)
 
     def tick(
@@ -376,8 +377,10 @@ def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.nda
         on_tool = c.C3 * (back @ F) - (c.K1 @ r + z + c.B1 @ u) - (c.K_t @ x + c.B_t @ v)
         on_device = S @ (c.K @ r + z + c.B @ u) - (c.K_d @ back @ (x - r) + c.B_d @ w)
         v_next = v + T * (W @ on_tool)
-        r_next = r + T * v_next - S @ (d * w + e * on_device)
-        return r_next, v_next, a * w + b * on_device, x + T * v_next, z, F, w, on_device
+        moved = T * (new * v_next + (1.0 - new) * v)
+        return (
+            r + moved - S @ (d * w + e * on_device), v_next, a * w + b * on_device, x + moved, z, F, w, on_device,
+        )  # fmt: skip
 
     kept = np.ones(8 * n, bool)  # what nothing depends on would only be a further root at 1
     kept[3 * n : 4 * n] = bool(c.K_t.any() or c.K_d.any())
@@ -405,7 +408,7 @@ def coupling_problem(parameters: Any, inertias: CoupledInertias, rate: float) ->
     A = inertias.of_tool() + np.diag(scale**2 / inertias.per_axis(inertias.device))
 
     def loop(K: np.ndarray, B: np.ndarray) -> np.ndarray:
-        if inertias.damping is None:
+        if inertias.ideal:
             return spring_loop(A * K, A * B, 1.0 / rate)
         return channels_loop(Channels.spring(np.diag(K), np.diag(B), scale), inertias, rate)
 

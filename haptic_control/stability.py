@@ -80,6 +80,13 @@ class CoupledInertias(Parameters):
     contact: tuple[float, float] | None = quantity(
         None, unit="N/m, N s/m", description="Stiffness and damping of penalty contacts; null: contacts are rigid"
     )
+    integrator: int = quantity(
+        2,
+        description="Integrator of the tool's position, the method of BROWN Table 1: the velocity before, that after, "
+        "or the mean of both",
+        ge=1,
+        le=3,
+    )
     obeyed: tuple[float, float] = quantity(
         (1.0, 1.0),
         description="Part of a commanded acceleration that a device with an inner servo takes, in translation and in "
@@ -108,6 +115,11 @@ class CoupledInertias(Parameters):
     def per_axis(self, pair: Sequence[float]) -> np.ndarray:
         """A pair of translation and rotation as a value for each direction that moves."""
         return np.repeat(np.array(pair, float), 3)[self.axes]
+
+    @property
+    def ideal(self) -> bool:
+        """Whether device and tool are both integrated by semi-implicit Euler, as the equations of this module are."""
+        return self.damping is None and self.integrator == 2
 
     def device_step(self, period: float) -> tuple[np.ndarray, ...]:
         """(a, b, d, e), each (n, 1), of a step of the device: v' = a v + b F, dx = d v + e F [1, s/kg, s, s^2/kg]."""

@@ -129,7 +129,7 @@ def virtual_coupling_problem(parameters: VirtualCouplingParameters, inertias: Co
     A, T, block = inverse_inertia(inertias), 1.0 / rate, np.ix_(inertias.axes, inertias.axes)
 
     def loop(K: np.ndarray, B: np.ndarray) -> np.ndarray:
-        if inertias.damping is None:
+        if inertias.ideal:
             return spring_loop(A @ K, A @ B, T)
         return channels_loop(Channels.spring(K, B), inertias, rate)
 

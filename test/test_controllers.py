@@ -17,6 +17,7 @@ from haptic_bench.running.runner import Interruption
 from haptic_bench.trials.trial import run_trial
 from haptic_control.controllers import build_controller, stability_problem
 from haptic_sim.messages import DeviceState, ToolSizes
+from haptic_sim.parameters import ParameterError
 
 GENERAL = (
     "{type: four_channel, tool_damping: [80, 80, 0.4], integral: [20, 20, 0.1], integral_limit: [1, 1, 0.01], "
@@ -97,6 +98,44 @@ def test_a_recorded_trial_is_simulated_again_bit_by_bit(tmp_path: Path, name: st
     chosen = [f"controller={CONTROLLERS[name]}", "duration=0.8", "analysis=trial"]
     run_trial(experiment.load("corner_peg", chosen)[0], "offline", tmp_path, Interruption())
     assert verification.verify(tmp_path) == verification.Verification()
+
+
+MATRIX_OF_CORNER = np.diag([1000.0] * 3 + [2.5] * 3).ravel().tolist()
+
+
+def test_a_coupling_of_matrices_is_analysed_with_the_damping_of_its_device() -> None:
+    """Refused as what has the same gains, with a part of the matrices that is passive."""
+    controllers = (
+        COUPLED,
+        f"{{type: virtual_coupling, stiffness: {MATRIX_OF_CORNER}, damping: [50, 50, 0.125]}}",
+    )
+    damping = "device.damping=[3, 0.01]"
+    said = []
+    for controller in controllers:
+        with pytest.raises(ParameterError) as caught:
+            experiment.load("corner_peg", [f"controller={controller}", damping, "analysis=trial"])
+        (problem,) = caught.value.problems
+        assert "the device, with damping [3, 0.01], is not passive" in problem
+        said.append(problem)
+    factor = float(said[1].split("; ")[1].split(" times the matrices are passive")[0])
+    for part, passive in ((factor, True), (1.05 * factor, False)):
+        scaled = (
+            f"{{type: virtual_coupling, stiffness: {[part * value for value in MATRIX_OF_CORNER]}, "
+            f"damping: {[part * value for value in (50, 50, 0.125)]}}}"
+        )
+        if passive:
+            experiment.load("corner_peg", [f"controller={scaled}", damping, "analysis=trial"])
+        else:
+            with pytest.raises(ParameterError, match="is not passive"):
+                experiment.load("corner_peg", [f"controller={scaled}", damping, "analysis=trial"])
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_every_controller_runs_with_a_device_that_states_its_damping(name: str) -> None:
+    """At rest in the corner as without damping; what the analysis finds active is allowed here."""
+    samples = corner(name, "duration=8", "device.damping=[2, 0.01]", "controller.allow_active=true")
+    assert np.abs(samples.twist("tool")[-1, :2]).max() < 1e-3
+    assert np.linalg.norm(samples.pose("tool")[-1, :2] - [0.03, -0.06]) < 3e-4
 
 
 def ball(folder: Path, controller: dict[str, Any]) -> str:

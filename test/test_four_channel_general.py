@@ -253,8 +253,8 @@ VARIANTS["all"] = {key: value for one in VARIANTS.values() for key, value in one
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("damping", [None, (5.0, 0.01)])
-def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | None) -> None:
+@pytest.mark.parametrize(("damping", "integrator"), [(None, 2), ((5.0, 0.01), 2), (None, 1), ((5.0, 0.01), 3)])
+def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | None, integrator: int) -> None:
     """From the same state, tick for tick, in all six directions; small rotations."""
     p = FourChannelParameters.model_validate(BASE | VARIANTS[name])
     mass, inertia, device = 0.2, 1e-3, (0.4, 2e-3)
@@ -265,7 +265,9 @@ def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | N
     tool.pose[6] = 1.0
     tool.twist[:], hand.twist[:] = small * rng.normal(size=(2, 6))
     S = np.array([p.position_scale] * 3 + [1.0] * 3)
-    coupled = CoupledInertias(planar=False, tool=tuple(np.diag(1.0 / m).ravel()), device=device, damping=damping)
+    coupled = CoupledInertias(
+        planar=False, tool=tuple(np.diag(1.0 / m).ravel()), device=device, damping=damping, integrator=integrator
+    )
     channels = channels_of(p, coupled, RATE)
     loop, states, last = channels_loop(channels, coupled, RATE), [], np.zeros(6)
 
@@ -284,8 +286,10 @@ def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | N
             blocks += [core._operator._arrays.estimate.copy(), before, last.copy()]
         states.append(np.concatenate(blocks))
         core.coordinate(state, tool, to_tool)
+        before_tick = tool.twist.copy()
         tool.twist[:] += T * to_tool.wrench / m
-        advance_pose(tool.twist, T, tool.pose)
+        moving = {1: before_tick, 2: tool.twist, 3: 0.5 * (before_tick + tool.twist)}[integrator]
+        advance_pose(moving, T, tool.pose)
         tool.stamp(k, 0)
         core.command(tool, to_device)
         hand.step(np.zeros(6), to_device.wrench, T)
@@ -340,6 +344,21 @@ def test_a_device_that_moves_exactly_has_a_loop_of_its_own() -> None:
     assert problem((0.0, 0.0)).startswith("controller.stiffness = [1000, 1000, 1000, 1, 1, 1]: the sampled coupling")
     assert problem((0.55, 5.5e-4)) == ""  # K T / 2 = 0.5 N s/m, 5e-4 N m s/rad
     assert problem((0.45, 4.5e-4)) != ""
+
+
+def test_the_integrator_of_the_tool_is_in_its_loop() -> None:
+    """Explicit Euler (method 1) lets a spring supply energy, which only its damper takes: T K < B."""
+    tool, device = tuple(np.diag([2.0] * 3 + [2.0] * 3).ravel()), (1e8, 1e8)  # as good as fixed
+
+    def problem(damping: float, integrator: int) -> str:
+        coupled = CoupledInertias(planar=False, tool=tool, device=device, integrator=integrator)
+        return coupling_problem(FourChannelParameters(stiffness=(1000.0,) * 6, damping=(damping,) * 6), coupled, RATE)
+
+    # z^2 - (2 - beta) z + 1 - beta + kappa: stable if kappa < beta, which is T K < B; method 3: T K / 2 < B
+    for integrator, limit in ((1, 1.0), (3, 0.5)):
+        assert problem(1.02 * limit, integrator) == ""
+        assert "diverges" in problem(0.98 * limit, integrator)
+    assert problem(0.0, 2) == ""
 
 
 def test_limits_that_are_missing_are_named() -> None:

@@ -17,7 +17,8 @@ from scipy.spatial.transform import Rotation
 from haptic_bench import experiment
 from haptic_control import shaping
 from haptic_control.four_channel import FourChannel, FourChannelParameters
-from haptic_control.shaping import ImpedanceShaping, ShapingParameters
+from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
+from haptic_control.stability import CoupledInertias
 from haptic_drivers.inertial import InertialDevice
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.arms import LENGTHS, three_links
@@ -25,6 +26,7 @@ from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
+from haptic_sim.spatial import advance_pose
 from haptic_sim.tool.environment import Environment
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.parameters import WorldParameters
@@ -142,6 +144,59 @@ def test_a_device_of_unknown_inertia_is_refused() -> None:
         ImpedanceShaping(ShapingParameters(device_mass=1.0), 1000.0)
     with pytest.raises(ValueError, match="quaternion must have length 1"):
         ShapingParameters(rest=(0, 0, 0, 0, 0, 0, 2))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_device_of_any_inertia_accelerates_as_the_tool_does(seed: int) -> None:
+    """A rigid body that is held off its centre of mass and turns, by Pinocchio: with its matrix, at any velocity."""
+    rng = np.random.default_rng(seed)
+    Q = rng.normal(size=(3, 3))
+    body = pin.Inertia(0.7, 0.05 * rng.normal(size=3), 1e-2 * (Q @ Q.T + np.eye(3)))
+    matrix = tuple(body.matrix().ravel().tolist())
+    device, tool = random_states(seed, 0)
+    keys = {"dynamics": "consistent", "stiffness": (10.0,) * 6, "damping": (2.0,) * 6}
+    command = commanded(controller(**keys, device_matrix=matrix, device_axes="hand"), device, tool)
+    blocks = np.kron(np.eye(2), Rotation.from_quat(device.pose[3:]).as_matrix())
+    v = pin.Motion(blocks.T @ device.twist)
+    force = pin.Force(blocks.T @ (command + device.operator_wrench)) - v.cross(body * v)
+    rate = np.linalg.solve(body.matrix(), force.vector)
+    rate[:3] += np.cross(v.angular, v.linear)
+    to_tool = ToolCommand()
+    one = controller(**keys)
+    one.coordinate(device, tool, to_tool)
+    coordination = device.operator_wrench - to_tool.wrench
+    W = tool.inverse_inertia.reshape(6, 6)
+    wanted = W @ (device.operator_wrench + tool.wrench + coordination) + tool.free_acceleration
+    np.testing.assert_allclose(blocks @ rate, wanted, rtol=1e-8, atol=1e-8)
+
+
+def test_a_matrix_is_checked_as_mass_and_inertia_are() -> None:
+    """A diagonal gives the same refusals; a matrix that couples directions is in the loop as it is simulated."""
+    W = np.diag([2.0] * 3 + [50.0] * 3)
+    coupled = CoupledInertias(planar=False, tool=tuple(W.ravel().tolist()), device=(0.5, 0.02))
+    diagonal = tuple(np.diag([1.5] * 3 + [0.06] * 3).ravel().tolist())
+    keys = {"stiffness": (100.0,) * 6, "damping": (300.0,) * 3 + (8.0,) * 3}
+    pair = ShapingParameters.model_validate(keys | {"device_mass": 1.5, "device_inertia": 0.06})
+    same = ShapingParameters.model_validate(keys | {"device_matrix": diagonal})
+    assert shaping_problem(pair, coupled, 1000.0) == shaping_problem(same, coupled, 1000.0) != ""
+    gentle = keys | {"damping": (245.0,) * 3 + (1.0,) * 3}
+    crossed = np.array(diagonal).reshape(6, 6)
+    crossed[0, 4] = crossed[4, 0] = 0.28
+    for matrix, diverging in ((np.array(diagonal).reshape(6, 6), False), (crossed, True)):
+        given = ShapingParameters.model_validate(gentle | {"device_matrix": tuple(matrix.ravel().tolist())})
+        assert bool(shaping_problem(given, coupled, 1000.0)) == diverging
+        one, hand = ImpedanceShaping(given, 1000.0), InertialDevice(0.5, 0.02, planar=False)
+        device, tool = DeviceState(), ToolSizes(0, 0).tool_state()
+        tool.pose[6], tool.twist[:], tool.inverse_inertia[:] = 1.0, 1e-6, W.ravel()
+        for _ in range(2000):
+            device.pose[:], device.twist[:] = hand.pose, hand.twist
+            told, command = ToolCommand(), DeviceCommand()
+            one.coordinate(device, tool, told)
+            one.command(tool, command)
+            tool.twist[:] += 1e-3 * W @ told.wrench
+            advance_pose(tool.twist, 1e-3, tool.pose)
+            hand.step(np.zeros(6), command.wrench, 1e-3)
+        assert (np.abs(tool.twist).max() > 1e-4) == diverging
 
 
 def test_no_kernel_is_compiled_again() -> None:

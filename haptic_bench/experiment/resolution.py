@@ -186,6 +186,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
             tool=tool,
             device=(device.mass, device.inertia),
             damping=device.damping,
+            integrator=experiment.environment.integrator,
             contact=(contact.stiffness, contact.damping) if soft else None,
         )
     if isinstance(device, AdmittanceDeviceParameters):
