@@ -205,6 +205,48 @@ def test_changed_gains_with_which_the_loop_diverges_are_refused(bench: Bench) ->
     assert node.config.controller.damping == (70.0, 70.0, 0.375), "it acts between messages only"
 
 
+def change(node: Any, name: str, values: list[float]) -> str:
+    """Set gains of a controller; why they were refused, empty if they were not."""
+    (result,) = node.set_parameters([rclpy.Parameter(f"controller.{name}", value=values)])
+    assert result.successful == (result.reason == "")
+    return str(result.reason)
+
+
+def test_the_gains_of_the_general_four_channel_controller_are_checked_when_they_change(bench: Bench) -> None:
+    """Also those that were left out at the start, and limits that are missing."""
+    node = configured(bench.node("controller"))
+    assert change(node, "integral", [50.0, 50.0, 0.1]) == (
+        "controller.integral_limit = null: integral is not 0; give its limit"
+    )
+    assert change(node, "integral_limit", [5.0, 5.0, 0.1]) == ""
+    assert change(node, "integral", [50.0, 50.0, 0.1]) == ""
+    assert change(node, "tool_damping", [200.0, 200.0, 0.5]) == ""
+    assert change(node, "tool_damping", [7000.0, 70.0, 0.5]).startswith(
+        "controller.tool_damping = [7000, 70, 0.5]: with it the sampled loop at rate = 512 Hz diverges; the largest "
+    )
+    node.take("tool_state", tool_state(-1, pose=0.001))
+    node.take("device_state", device_state(0, 0.0))
+    assert node.config.controller.tool_damping == (200.0, 200.0, 0.5)
+    assert node.config.controller.integral == (50.0, 50.0, 0.1)
+
+
+def test_a_matrix_of_gains_is_changed_as_a_whole(bench: Bench) -> None:
+    node = configured(bench.node("controller", "controller.type=virtual_coupling", "analysis=trial"))
+    matrix = np.diag([500.0] * 3 + [2.0] * 3)
+    matrix[0, 5] = 10.0
+    assert "in row 1, column 6, and 0 in row 6, column 1: must be symmetric" in change(
+        node, "stiffness", matrix.ravel().tolist()
+    )
+    matrix[5, 0] = 10.0
+    assert change(node, "stiffness", matrix.ravel().tolist()) == ""
+    node.take("tool_state", tool_state(-1, pose=0.001))
+    node.take("device_state", device_state(0))
+    ((_, data),) = bench.sent
+    assert np.frombuffer(data[-48:]) == pytest.approx([-0.5, 0, 0, 0, 0, -0.01], abs=1e-12)
+    too_stiff = (1e5 * matrix).ravel().tolist()
+    assert "the largest that would do is " in change(node, "stiffness", too_stiff)
+
+
 def test_a_change_of_parameters_is_said_with_the_tick_from_which_it_acts(bench: Bench) -> None:
     controller = configured(bench.node("controller"))
     said: list[tuple[str, int, str]] = []
