@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from haptic_control.admittance import Admittance, AdmittanceParameters, admittance_problem
+from haptic_control.coupled_loop import coupling_problem
 from haptic_control.direct import DirectParameters
-from haptic_control.four_channel import FourChannel, FourChannelParameters, coupling_problem
+from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
 from haptic_control.stability import CoupledInertias
 from haptic_control.unilateral import UnilateralCoupling, UnilateralParameters

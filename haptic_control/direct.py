@@ -18,7 +18,7 @@ from haptic_sim.parameters import Gains
 
 
 class DirectParameters(OperatorWrenchParameters):
-    """Direct coupling, a `four_channel.Coupling` without gains."""
+    """Direct coupling: the force channels of the four-channel controller alone."""
 
     type: Literal["direct"] = "direct"
     force_scale: float = force_scale_quantity()

@@ -36,33 +36,20 @@ from one side more or less than it gives to the other.
 **Integral**: it does not grow beyond its limit, rests while the device has rendered no command, and does not grow
 further where the device rendered less than it was told in that direction (anti-windup).
 
-The gains must suit the coupled inertias: see `haptic_control.stability`. The force channels and the operator are not
+The gains must suit the coupled inertias: see `haptic_control.coupled_loop`. The force channels and the operator are not
 part of that loop, but for the error of an observed operator's wrench.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numba
 import numpy as np
 from pydantic import AfterValidator, model_validator
 
 from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParameters
-from haptic_control.stability import (
-    OBSERVER_PROBLEM,
-    CoupledInertias,
-    diverges,
-    largest,
-    largest_gains,
-    linear_map,
-    settings,
-    spring_loop,
-    worst,
-)
 from haptic_sim.hand.rendering import pose_difference
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
 from haptic_sim.packed import Packed
@@ -186,21 +173,8 @@ class FourChannelParameters(OperatorWrenchParameters):
         return self.position_scale != 1.0 or any(self.local_device_stiffness) or any(self.local_tool_stiffness)
 
 
-class Coupling(Protocol):
-    """Parameters of a spring and a damper between device and tool."""
-
-    @property
-    def stiffness(self) -> Gains: ...
-
-    @property
-    def damping(self) -> Gains: ...
-
-    @property
-    def force_scale(self) -> float: ...
-
-
 def as_four_channel(parameters: Any) -> FourChannelParameters:
-    """The parameters of a spring and a damper (`Coupling`) as those of the general form."""
+    """The parameters of any controller with a spring and a damper as those of the general form."""
     if isinstance(parameters, FourChannelParameters):
         return parameters
     names = ("stiffness", "damping", "force_scale", *OperatorWrenchParameters.model_fields)
@@ -327,196 +301,6 @@ class FourChannel:
         command.mode = FORCE
         _answer(self._packed_channels, tool.wrench, command.wrench)
         self._commanded_tick = tool.tick
-
-
-# Stability of its loop
-
-
-class Channels(NamedTuple):
-    """Gains of the sampled loop in the directions that move, as matrices (n, n); see the module."""
-
-    K: np.ndarray
-    B: np.ndarray
-    K1: np.ndarray
-    B1: np.ndarray
-    Ki: np.ndarray
-    K_d: np.ndarray
-    B_d: np.ndarray
-    K_t: np.ndarray
-    B_t: np.ndarray
-    S: np.ndarray
-    C3: float = 0.0
-    observer: tuple[np.ndarray, np.ndarray, float] | None = None  # inertia, damping, 1 - exp(-bandwidth T)
-
-    @classmethod
-    def spring(cls, K: np.ndarray, B: np.ndarray, scale: np.ndarray | None = None) -> Channels:
-        """A spring and a damper alone, (n, n), between a device whose motions are scaled by `scale` (n,) and a tool."""
-        none = np.zeros_like(K)
-        return cls(K, B, K, B, none, none, none, none, none, np.eye(len(K)) if scale is None else np.diag(scale))
-
-
-def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.ndarray:
-    """The sampled loop without contact, as a map of a state whose first values are r (n,).
-
-    Tool and device take the steps that they take (`CoupledInertias.integrator`, `CoupledInertias.device_step`).
-    """
-    T, n = 1.0 / rate, len(c.K)
-    W, (a, b, d, e) = inertias.of_tool(), inertias.device_step(T)
-    S, back = c.S, np.linalg.inv(c.S)
-    none = np.zeros((n, n))
-    new = {1: 0.0, 2: 1.0, 3: 0.5}[inertias.integrator]  # part of the velocity after, of the one that moves the tool
-    M, C, share = c.observer or (none, none, 0.0)
-
-    def tick(
-        r: np.ndarray, v: np.ndarray, w: np.ndarray, x: np.ndarray, z: np.ndarray,
-        F: np.ndarray, before: np.ndarray, f: np.ndarray,
-    ) -> tuple[np.ndarray, ...]:  # fmt: skip
-        u = v - S @ w
-        z = z + T * (c.Ki @ r)
-        F = F + share * (M @ (w - before) / T + C @ (w + before) / 2.0 - f - F)
-        on_tool = c.C3 * (back @ F) - (c.K1 @ r + z + c.B1 @ u) - (c.K_t @ x + c.B_t @ v)
-        on_device = S @ (c.K @ r + z + c.B @ u) - (c.K_d @ back @ (x - r) + c.B_d @ w)
-        v_next = v + T * (W @ on_tool)
-        moved = T * (new * v_next + (1.0 - new) * v)
-        return (
-            r + moved - S @ (d * w + e * on_device), v_next, a * w + b * on_device, x + moved, z, F, w, on_device,
-        )  # fmt: skip
-
-    kept = np.ones(8 * n, bool)  # what nothing depends on would only be a further root at 1
-    kept[3 * n : 4 * n] = bool(c.K_t.any() or c.K_d.any())
-    kept[4 * n : 5 * n] = c.Ki.any(axis=1)
-    kept[5 * n :] = c.observer is not None
-    return linear_map(tick, 8, n)[np.ix_(kept, kept)]
-
-
-def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
-    """A = W_t + W_d: what the coordination wrench accelerates the tool against the device with (n, n)."""
-    assert inertias.device is not None
-    return inertias.of_tool() + np.diag(1.0 / inertias.per_axis(inertias.device))
-
-
-def coupling_problem(parameters: Any, inertias: CoupledInertias, rate: float) -> str:
-    """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
-
-    First spring and damper alone; then what the general form adds, one part after the other. A unilateral coupling
-    moves the tool alone as long as nothing touches it, which is W_t in place of A, and diverges with smaller gains
-    where it moves the device too.
-    """
-    p, axes = as_four_channel(parameters), inertias.axes
-    assert inertias.device is not None
-    scale = p.scale[axes]
-    A = inertias.of_tool() + np.diag(scale**2 / inertias.per_axis(inertias.device))
-
-    def loop(K: np.ndarray, B: np.ndarray) -> np.ndarray:
-        if inertias.ideal:
-            return spring_loop(A * K, A * B, 1.0 / rate)
-        return channels_loop(Channels.spring(np.diag(K), np.diag(B), scale), inertias, rate)
-
-    if problem := spring_problem(p, inertias, rate, np.diag(A), loop):
-        return problem
-    return _added_problem(p, inertias, rate)
-
-
-_ADDED = (  # to spring and damper: keys of gains, and what they are in `Channels`
-    (("tool_stiffness", "K1"), ("tool_damping", "B1")),
-    (("local_device_stiffness", "K_d"), ("local_device_damping", "B_d")),
-    (("local_tool_stiffness", "K_t"), ("local_tool_damping", "B_t")),
-    (("integral", "Ki"),),
-)
-
-
-def channels_of(p: FourChannelParameters, inertias: CoupledInertias, rate: float) -> Channels:
-    """The gains of the general form without adaptive damping, in the directions that move."""
-    axes = inertias.axes
-
-    def matrix(values: tuple[float, ...]) -> np.ndarray:
-        return np.diag(np.array(six(values))[axes])
-
-    observer = None
-    if p.operator_wrench == "observed":
-        block = np.ix_(axes, axes)
-        observer = p.inertia()[block], matrix(p.device_damping), 1.0 - math.exp(-p.observer_bandwidth / rate)
-    return Channels(
-        K=matrix(p.stiffness),
-        B=matrix(p.damping),
-        K1=matrix(p.tool_stiffness or p.stiffness),
-        B1=matrix(p.tool_damping or p.damping),
-        Ki=matrix(p.integral),
-        K_d=matrix(p.local_device_stiffness),
-        B_d=matrix(p.local_device_damping),
-        K_t=matrix(p.local_tool_stiffness),
-        B_t=matrix(p.local_tool_damping),
-        S=np.diag(p.scale[axes]),
-        C3=p.force_scale,
-        observer=observer,
-    )
-
-
-def _added_problem(p: FourChannelParameters, inertias: CoupledInertias, rate: float) -> str:
-    """As `coupling_problem`, for what the general form adds to a spring and a damper that do not diverge."""
-    whole = channels_of(p, inertias, rate)
-    present = Channels.spring(whole.K, whole.B, np.diag(whole.S))
-
-    def problem(names: tuple[str, ...], with_part: Callable[[float], Channels]) -> str:
-        if not diverges(channels_loop(with_part(1.0), inertias, rate)):
-            return ""
-        part = largest(lambda c: diverges(channels_loop(with_part(c), inertias, rate)))
-        given = tuple(getattr(p, name) for name in names)
-        found = [part * np.array(six(values))[inertias.axes] for values in given]
-        are, would = settings(names, given, found, inertias.axes)
-        return (
-            f"{are}: with it the sampled loop at rate = {rate:g} Hz diverges; the largest gains that would do: "
-            f"{would}; lower them, or raise the rate"
-        )
-
-    def replaced(before: Channels, pairs: tuple[tuple[str, str], ...], part: float) -> Channels:
-        """With a part of the gains that are given."""
-        gains: dict[str, Any] = {
-            field: (1.0 if getattr(p, key) is None else part) * getattr(whole, field) for key, field in pairs
-        }
-        return before._replace(**gains)
-
-    for pairs in _ADDED:
-        names = tuple(key for key, _ in pairs if any(getattr(p, key) or ()))
-        if names and (said := problem(names, functools.partial(replaced, present, pairs))):
-            return said
-        present = replaced(present, pairs, 1.0)
-    if any(p.contact_damping) and p.contact_damping_limit is not None:
-        limit = np.diag(np.array(six(p.contact_damping_limit))[inertias.axes])
-        if said := problem(("contact_damping_limit",), lambda c: present._replace(B1=present.B1 + c * limit)):
-            return said
-    if whole.observer is None or not diverges(channels_loop(whole, inertias, rate)):
-        return ""
-    return OBSERVER_PROBLEM.format(rate=rate)
-
-
-def spring_problem(
-    parameters: Any,
-    inertias: CoupledInertias,
-    rate: float,
-    diagonal: np.ndarray,
-    loop: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> str:
-    """As `coupling_problem`, for the `loop` of a stiffness and a damping (n,); `diagonal` of what is in place of A."""
-    axes = inertias.axes
-    K, B = (np.array(six(gains))[axes] for gains in (parameters.stiffness, parameters.damping))
-    map_of_tick = loop(K, B)
-    if not diverges(map_of_tick):
-        return ""
-    where = inertias.describe(worst(map_of_tick, K / rate**2 + 2.0 * B / rate))
-    found = largest_gains(K, B, diagonal, 1.0 / rate, lambda K, B: diverges(loop(K, B)))
-    names, given = ("stiffness", "damping"), (parameters.stiffness, parameters.damping)
-    are, would = settings(names, given, found, axes)
-    half = [np.where(less < gain, 0.5 * less, gain) for less, gain in zip(found, (K, B), strict=True)]
-    _, recommended = settings(names, given, half, axes)
-    return (
-        f"{are}: the sampled coupling at rate = {rate:g} Hz diverges {where}; the largest gains that would do: "
-        f"{would}; recommended, with half of what was lowered, for a margin: {recommended}; lower them, or raise the "
-        "rate"
-    )
-
-
-# Kernels
 
 
 @numba.njit(cache=True, nogil=True)

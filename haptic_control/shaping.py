@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 import numba
 import numpy as np
 
+from haptic_control.coupled_loop import spring_problem
 from haptic_control.device_model import DeviceModel, evaluate_device
-from haptic_control.four_channel import FourChannel, Pose, force_scale_quantity, spring_problem
+from haptic_control.four_channel import FourChannel, Pose, force_scale_quantity
 from haptic_control.operator_wrench import OperatorWrenchParameters
 from haptic_control.stability import (
     LIMIT,

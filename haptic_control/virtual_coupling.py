@@ -35,7 +35,7 @@ from typing import ClassVar, Literal
 import numba
 import numpy as np
 
-from haptic_control.four_channel import Channels, channels_loop, inverse_inertia, spring_problem
+from haptic_control.coupled_loop import Channels, channels_loop, inverse_inertia, spring_problem
 from haptic_control.matrices import MatrixGains, matrix_of
 from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import CoupledInertias, diverges, largest, rounded_down, spring_loop, worst

@@ -11,13 +11,8 @@ from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_control import four_channel
-from haptic_control.four_channel import (
-    FourChannel,
-    FourChannelParameters,
-    channels_loop,
-    channels_of,
-    coupling_problem,
-)
+from haptic_control.coupled_loop import channels_loop, channels_of, coupling_problem
+from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.stability import CoupledInertias, diverges, growth
 from haptic_drivers.inertial import InertialDevice
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSizes, tick_time

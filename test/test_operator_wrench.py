@@ -12,9 +12,10 @@ from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_control.controllers import build_controller
+from haptic_control.coupled_loop import coupling_problem
 from haptic_control.device_model import DeviceModel, DeviceModelParameters, evaluate_device
 from haptic_control.direct import DirectParameters
-from haptic_control.four_channel import FourChannelParameters, coupling_problem
+from haptic_control.four_channel import FourChannelParameters
 from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParameters
 from haptic_control.shaping import ShapingParameters, shaping_problem
 from haptic_control.stability import CoupledInertias

@@ -15,7 +15,8 @@ from haptic_bench import experiment
 from haptic_bench.experiment import resolution
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
 from haptic_control.controllers import build_controller, stability_problem
-from haptic_control.four_channel import FourChannelParameters, coupling_problem, inverse_inertia
+from haptic_control.coupled_loop import coupling_problem, inverse_inertia
+from haptic_control.four_channel import FourChannelParameters
 from haptic_control.shaping import ShapingParameters, shaping_problem
 from haptic_control.stability import LIMIT, CoupledInertias, diverges, growth, spring_loop
 from haptic_control.unilateral import UnilateralParameters
