@@ -31,6 +31,7 @@ from haptic_control.controllers import (
     FourChannelParameters,
     NoControllerParameters,
     UnilateralParameters,
+    VirtualCouplingParameters,
 )
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_drivers.operators import ConstantParameters, FileParameters
@@ -90,17 +91,19 @@ class Connection:
         return experiment.model_copy(update={self.limit: section.model_copy(update=update)})
 
 
-FOUR, DIRECT, INTERMEDIATE, UNILATERAL = (
+FOUR, DIRECT, INTERMEDIATE, UNILATERAL, VIRTUAL = (
     "four channels",
     "direct",
     "direct, intermediate representation",
     "unilateral coupling",
+    "virtual coupling",
 )
 CONNECTIONS: Mapping[str, Connection] = {
     FOUR: Connection(FourChannelParameters()),
     DIRECT: Connection(DirectParameters()),
     INTERMEDIATE: Connection(DirectParameters(), "intermediate_representation"),
     UNILATERAL: Connection(UnilateralParameters(), limit="controller"),
+    VIRTUAL: Connection(VirtualCouplingParameters(), limit="controller"),
 }
 
 STIFFER = Statement(
