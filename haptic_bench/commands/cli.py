@@ -74,10 +74,14 @@ def run(options: argparse.Namespace) -> int:
     jobs = _whole("--jobs", options.jobs)
     jobs = 1 if jobs is None else jobs
     _check_workers(options, jobs, mode, trials)
+    if options.side:
+        _check_side(options.side, mode, trials)
     directory = _resumed(options.out, trials) if options.resume else None
     if directory is None:
         directory = trial.new_directory(options.out, trials[0].experiment.namespace)
     with Interruption() as interruption:
+        if options.side == "world":
+            return _run_world(trials[0], mode, directory, interruption, composed=options.composed, namespace=namespace)
         summaries = sweep.run_all(
             trials,
             mode,
@@ -89,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
             jobs=jobs,
             scheduler=options.scheduler,
             resume=options.resume,
+            side=options.side or "",
         )
         interrupted = bool(interruption)
     print(directory)
@@ -114,6 +119,34 @@ def run(options: argparse.Namespace) -> int:
     if failures:
         return FAILED
     return interruption.status if interrupted else DONE
+
+
+def _check_side(side: str, mode: str, trials: Sequence[experiment.Trial]) -> None:
+    """Refuse what has no two sides.
+
+    Raises:
+        ParameterError: see above.
+    """
+    if trials[0].label:
+        raise ParameterError([f"--side {side}: is for one trial; give no list of values"])
+    if not trials[0].experiment.relayed:
+        raise ParameterError([f"--side {side}: without a relay there are no sides; add --set relay.delay=0"])
+    if mode == "offline":
+        raise ParameterError([f"--side {side}: is for nodes, which --mode offline has none of"])
+
+
+def _run_world(
+    one: experiment.Trial, mode: str, directory: Path, interruption: Interruption, *, composed: bool, namespace: str
+) -> int:
+    """Run the world's side of a trial until its device's side, on another host, has ended it."""
+    outcome = trial.run_graph(
+        one, mode, directory, interruption, None, composed=composed, namespace=namespace, side="world"
+    )
+    print(directory)
+    if outcome.status == "failed":
+        print(f"haptics: {outcome.reason}", file=sys.stderr)
+        return FAILED
+    return interruption.status if interruption else DONE
 
 
 def _check_workers(options: argparse.Namespace, jobs: int, mode: str, trials: Sequence[experiment.Trial]) -> None:

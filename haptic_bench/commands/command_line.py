@@ -223,6 +223,11 @@ def _add_commands(commands: Any) -> None:
         "--composed", action="store_true", help="run driver, controller and the tool's side in one process"
     )
     command.add_argument(
+        "--side",
+        choices=("device", "world"),
+        help="run the nodes of this side of a relay alone; the others run on another host (docs/relay.md)",
+    )
+    command.add_argument(
         "--zip",
         dest="zipped",
         action="append",

@@ -29,6 +29,10 @@ MODULES = {
 }
 
 
+WORLD_SIDE = ("world_relay", "controller", "local_model", "environment")
+"""Nodes on the world's side of a relay; all others are on the device's."""
+
+
 @dataclass(frozen=True)
 class NodeSpec:
     """One process: an executable of the package, and the nodes in it by name with their (nested) parameters.
@@ -72,13 +76,14 @@ def node_specs(
     record: bool = True,
     progress: bool = False,
     namespace: str = "",
+    side: str = "",
 ) -> list[NodeSpec]:
     """The nodes of a trial that is recorded in `directory`; the leader comes first.
 
     Composed: driver, controller and what answers the controller are one process. Without `record` no recorder. Without
     a device the environment leads, alone, and is one process anyway. Each further hand has a driver and a controller of
-    its own. `namespace` is that of the bag's topics, without
-    the slash in front; empty: of the experiment's name.
+    its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. `side`
+    of a relay (`device`, `world`): the nodes of that side alone, as the others run on another host.
     """
     experiment = trial.experiment
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
@@ -129,7 +134,7 @@ def node_specs(
         "driver": _driver(trial) | some("operator") | leader,
         "controller": _controller(trial),
         "device_relay": relay,
-        "world_relay": relay,
+        "world_relay": relay | {"leads_side": side == "world"},
         **{topic_of(hand, "driver"): _driver(each) | {"of_hand": hand} for hand, each in others.items()},
         **{topic_of(hand, "controller"): _controller(each) | {"of_hand": hand} for hand, each in others.items()},
         "local_model": tool_side,
@@ -144,12 +149,14 @@ def node_specs(
     if experiment.alone:
         rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
         return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]
+    if side:
+        names = [name for name in names if (name in WORLD_SIDE) == (side == "world")]
     if not composed:
         return [_process(name, parameters[name]) for name in names]
-    first = names.index("controller") + 2  # after what answers the controller
-    inside, outside = names[:first], names[first:]
+    answers = "local_model" if experiment.asynchronous else "environment"
+    inside = [name for name in names if name in ("driver", "device_relay", "world_relay", "controller", answers)]
     together = NodeSpec("composed", {name: parameters[name] for name in inside}, tuple(inside))
-    return [together, *(_process(name, parameters[name]) for name in outside)]
+    return [together, *(_process(name, parameters[name]) for name in names if name not in inside)]
 
 
 def _process(name: str, parameters: dict[str, Any]) -> NodeSpec:

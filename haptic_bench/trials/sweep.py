@@ -40,12 +40,13 @@ def run_all(
     jobs: int = 1,
     scheduler: str = "",
     resume: bool = False,
+    side: str = "",
 ) -> list[dict[str, Any]]:
     """Run one trial, or each of a sweep in its own directory, and report; returns the summaries in their order.
 
     Args:
         trials: what to run; those of a sweep have labels.
-        mode: see `run_trial`, also for `composed` and `namespace`.
+        mode: see `run_trial`, also for `composed`, `namespace` and `side`, which is for one trial.
         directory: exists.
         interruption: ends it early; what is finished is kept.
         quiet: no progress.
@@ -57,7 +58,10 @@ def run_all(
     first = trials[0]
     if not first.label:
         with progress_bar(ticks[""], first.experiment.name, quiet) as show:
-            return [run_trial(first, mode, directory, interruption, show, composed=composed, namespace=namespace)]
+            made = run_trial(
+                first, mode, directory, interruption, show, composed=composed, namespace=namespace, side=side
+            )
+            return [made]
 
     summaries = finished(trials, mode, directory) if resume else {}
     due = [one for one in trials if one.label not in summaries]

@@ -84,6 +84,7 @@ def run_trial(
     *,
     composed: bool = False,
     namespace: str = "",
+    side: str = "",
 ) -> dict[str, Any]:
     """Run a trial in an empty directory, which then holds all its files; returns the summary.
 
@@ -96,6 +97,7 @@ def run_trial(
         composed: run the servo path of the graph in one process.
         namespace: of the topics, without the slash in front; empty: the experiment's name, or that name with a number
             where another trial has it.
+        side: of a relay, `device` or `world`, whose nodes run here; empty: all nodes do.
     """
     directory = directory.resolve()
     if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
@@ -104,7 +106,9 @@ def run_trial(
         if mode == "offline":
             outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
         else:
-            outcome = run_graph(trial, mode, directory, interruption, show, composed=composed, namespace=namespace)
+            outcome = run_graph(
+                trial, mode, directory, interruption, show, composed=composed, namespace=namespace, side=side
+            )
     except OSError as error:  # a full disk, or a directory that may not be written
         outcome = Outcome("failed", cannot_record(error, directory))
     return conclude(trial, mode, directory, outcome, interruption)
@@ -119,14 +123,20 @@ def run_graph(
     *,
     composed: bool = False,
     namespace: str = "",
+    side: str = "",
 ) -> Outcome:
     """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
+    directory = directory.resolve()
     if composed and trial.experiment.hands:
         raise ParameterError(["--composed: is made for one hand; leave it out"])
     inside = trial.experiment.hand_names
-    with namespaces.claim(namespace or trial.experiment.namespace, exactly=bool(namespace), inside=inside) as claimed:
+    with namespaces.claim(
+        namespace or trial.experiment.namespace, exactly=bool(namespace or side), inside=inside
+    ) as claimed:
         written = write_resolved(trial, directory)
-        specs = node_specs(written, directory, mode=mode, composed=composed, progress=True, namespace=namespace)
+        specs = node_specs(
+            written, directory, mode=mode, composed=composed, progress=True, namespace=namespace, side=side
+        )
         return runner.run(specs, directory, claimed, interruption, show)
 
 

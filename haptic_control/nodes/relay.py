@@ -13,12 +13,15 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from haptics.msg import TrialEvent
+from rclpy.serialization import deserialize_message
+
 from haptic_control.relay.ends import DeviceEnd, Guard, WorldEnd
 from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import TrialParameters
+from haptic_ros.trial import EVENTS, TrialParameters
 from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, Message, MessageError
 from haptic_sim.parameters import quantity
 
@@ -121,10 +124,18 @@ class DeviceRelayNode(RelayNode):
         return (core.forward, DeviceState(), ForwardPacket()), (core.command, BackwardPacket(), DeviceCommand())
 
 
+class WorldRelayTrialParameters(RelayTrialParameters):
+    """What the world's end needs to know of a trial."""
+
+    leads_side: bool = quantity(False, description="Whether it ends when the trial has ended, led by another host")
+
+
 class WorldRelayNode(RelayNode):
     """The world's end as a node."""
 
     NAME: ClassVar[str] = "world_relay"
+    Config: ClassVar[Any] = WorldRelayTrialParameters
+    config: WorldRelayTrialParameters
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("relay_forward", "device_command")
     PUBLISHES: ClassVar[tuple[str, ...]] = ("relayed_device_state", "relay_backward")
 
@@ -136,6 +147,20 @@ class WorldRelayNode(RelayNode):
         )
         rehearsed.rehearse()
         return (core.state, ForwardPacket(), DeviceState()), (core.backward, DeviceCommand(), BackwardPacket())
+
+    def subscribed(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return (*self.SUBSCRIBES, EVENTS) if self.config.leads_side else self.SUBSCRIBES
+
+    def receive(self, topic: str, data: bytes | Message) -> None:
+        """See ServoNode."""
+        if topic != EVENTS:
+            super().receive(topic, data)
+            return
+        assert isinstance(data, bytes)  # it comes from outside
+        ends = ("closed",) if self.config.recorded else ("finished", "interrupted")
+        if deserialize_message(data, TrialEvent).name in ends:
+            self.end()
 
 
 ENDS: dict[str, type[RelayNode]] = {"device": DeviceRelayNode, "world": WorldRelayNode}
