@@ -695,11 +695,13 @@ class ForwardPacket(RelayPacket):
         Field("pose", "<f8", 7),
         Field("twist", "<f8", 6),
         Field("operator_wrench", "<f8", 6),
+        Field("rendered_wrench", "<f8", 6),
         *_LEDGER,
     )
     pose: np.ndarray
     twist: np.ndarray
     operator_wrench: np.ndarray
+    rendered_wrench: np.ndarray
 
 
 class BackwardPacket(RelayPacket):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numba
@@ -10,12 +11,13 @@ import pytest
 
 from haptic_control.relay import ports
 from haptic_control.relay.channel import Channel
-from haptic_control.relay.ends import build_port
+from haptic_control.relay.ends import DeviceEnd, WorldEnd, build_port
 from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
-from haptic_sim.messages import tick_time
+from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.random_numbers import uniform
+from haptic_sim.spatial import advance_pose
 
 RATE = 1000.0  # [Hz]
 MASS, INERTIA = 0.3, 2e-4  # of the device [kg, kg m^2]
@@ -86,7 +88,7 @@ def test_uniform_numbers_are_uniform() -> None:
 
 
 @numba.njit
-def _play(device, world, forward, backward, operator, response, inertia, cut, worst, last):
+def _play(device, world, forward, backward, operator, response, inertia, worst, last):
     """Fill `worst` (3, 2) with the least energies that have entered: the relay, its device's port with what had arrived
     there, its world's port likewise.
 
@@ -129,7 +131,7 @@ def _play(device, world, forward, backward, operator, response, inertia, cut, wo
             ports.receive(device, paid[1, j], waves[1, j])
         ports.command_wrench(device, wrenches[j] if j >= 0 else zero, wrench)
         for i in range(6):
-            rendered[i] = min(max(wrench[i], -cut), cut)
+            rendered[i] = wrench[i]
             twist[i] += T * (operator[k, i] + rendered[i]) / inertia[i]
         before[:] = pose
         ports.advance_pose(twist, T, pose)
@@ -144,7 +146,7 @@ def _play(device, world, forward, backward, operator, response, inertia, cut, wo
     last[:] = pose
 
 
-def least_energies(guard: str, seed: int, cut: float = np.inf) -> np.ndarray:
+def least_energies(guard: str, seed: int) -> np.ndarray:
     """The least energies of a run with a delay, a jitter and a loss of its own, under random wrenches (3, 2) [J]."""
     rng = np.random.default_rng([20260, seed])
     parameters = relay(
@@ -159,7 +161,7 @@ def least_energies(guard: str, seed: int, cut: float = np.inf) -> np.ndarray:
     both = [np.array(arrivals(parameters, direction)) for direction in ("forward", "backward")]
     worst, last = np.zeros((3, 2)), np.zeros(7)
     inertia = np.repeat([MASS, INERTIA], 3)
-    _play(device, world, *both, scale * wrenches[0], scale * wrenches[1], inertia, cut, worst, last)
+    _play(device, world, *both, scale * wrenches[0], scale * wrenches[1], inertia, worst, last)
     assert np.isfinite(last).all()
     return worst
 
@@ -174,3 +176,130 @@ def test_no_port_gives_energy_that_it_does_not_have(guard: str) -> None:
 def test_without_a_guard_ports_give_energy() -> None:
     worst = np.min([least_energies("none", seed) for seed in range(20)], axis=0)
     assert worst[0].max() < -1e-3, worst
+
+
+# The ends
+
+
+class Room:
+    """A device of MASS on a straight line, both ends, and a wall that the shown pose is pushed into."""
+
+    def __init__(self, guard: Any, parameters: RelayParameters, stiffness: float, damping: float = 0.0):
+        self.device_end = DeviceEnd(parameters, guard, RATE, INERTIAS)
+        self.world_end = WorldEnd(parameters, guard, RATE, ORIGIN)
+        self.state, self.told = DeviceState(), DeviceState()
+        self.command, self.arrived = DeviceCommand(), DeviceCommand()
+        self.forward, self.backward = ForwardPacket(), BackwardPacket()
+        self.state.pose[:] = ORIGIN
+        self.stiffness, self.damping, self.tick = stiffness, damping, 0
+        self.limit, self.absorbed = math.inf, 0.0  # of what is rendered [N], through the device's port [J]
+
+    def step(self, force: float, axis: int = 0) -> None:
+        """One tick under the force of a hand, or its torque about an axis from 3 on."""
+        T, k, state = 1.0 / RATE, self.tick, self.state
+        state.stamp(k, tick_time(k, RATE))
+        state.operator_wrench[:] = 0.0
+        state.operator_wrench[axis] = force
+        self.device_end.forward(state, self.forward)
+        self.world_end.state(self.forward, self.told)
+        self.command.stamp(k, tick_time(k, RATE))
+        place = self.told.pose[axis] if axis < 3 else 2.0 * self.told.pose[axis]  # a small angle
+        self.command.wrench[axis] = -self.stiffness * place - self.damping * self.told.twist[axis]
+        self.world_end.backward(self.command, self.backward)
+        self.device_end.command(self.backward, self.arrived)
+        rendered = min(max(self.arrived.wrench[axis], -self.limit), self.limit)
+        state.rendered_wrench[axis] = rendered
+        inertia = MASS if axis < 3 else INERTIA
+        state.twist[axis] += T * (force + rendered) / inertia
+        self.absorbed -= rendered * T * state.twist[axis]
+        advance_pose(state.twist, T, state.pose)
+        self.tick += 1
+
+
+def test_without_a_guard_what_arrives_is_what_was_sent() -> None:
+    room, rng = Room("none", relay(0.004), 300.0), np.random.default_rng(20261)
+    states, commands = [], []
+    for k in range(60):
+        states.append((room.state.pose.copy(), room.state.twist.copy()))
+        room.step(float(rng.normal()))
+        commands.append(room.command.wrench.copy())
+        if k >= 4:
+            np.testing.assert_array_equal(room.told.pose, states[k - 4][0])
+            np.testing.assert_array_equal(room.told.twist, states[k - 4][1])
+            np.testing.assert_array_equal(room.arrived.wrench, commands[k - 4])
+        else:
+            assert not room.arrived.wrench.any() and not room.told.twist.any()
+        assert (room.told.tick, room.arrived.tick) == (k, k)
+
+
+def test_the_waves_are_those_of_niemeyer_and_slotine() -> None:
+    """Their integrals, differenced, give velocity and force back: v = (u + w) / sqrt(2 b), F = (u - w) sqrt(b / 2)."""
+    b = 40.0
+    room = Room("wave", relay(0.003, wave={"impedance": (b, 0.1)}), 200.0, 1.0)
+    places, forces, waves = [0.0], [], []
+    for k in range(300):
+        room.step(math.sin(0.05 * k))
+        places.append(room.state.pose[0])
+        forces.append(-room.arrived.wrench[0])
+        waves.append(room.forward.wave[0])  # up to the tick before
+    v, F, u = np.diff(places)[:-1] * RATE, np.array(forces[:-1]), np.diff(waves) * RATE
+    w = u - F * math.sqrt(2.0 / b)
+    np.testing.assert_allclose((u + w) / math.sqrt(2.0 * b), v, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(0.5 * (u**2 - w**2), F * v, rtol=1e-9, atol=1e-12)
+    assert np.abs(v).max() > 1e-3
+
+
+@pytest.mark.parametrize("cutoff", [50.0, 200.0])
+@pytest.mark.parametrize("delay", [0.0, 0.01, 0.05])
+def test_a_wall_behind_waves_has_the_compliance_of_the_line_too(delay: float, cutoff: float) -> None:
+    """At rest x_device = F (1/K + t/b): t is the delay, that of the filter, and half a tick as wrenches are held."""
+    b, stiffness, force = 50.0, 800.0, 2.0
+    wave = {"impedance": (b, 0.1), "cutoff": cutoff}
+    room = Room("wave", relay(delay, correction=0.0, wave=wave), stiffness, 5.0)
+    for _ in range(12000):
+        room.step(force - 4.0 * room.state.twist[0])  # a hand that damps a little
+    played = -math.expm1(-2.0 * math.pi * cutoff / RATE)
+    time = delay + ((1.0 - played) / played + 0.5) / RATE
+    assert room.state.pose[0] == pytest.approx(force * (1.0 / stiffness + time / b), rel=1e-6)
+
+
+@pytest.mark.parametrize("guard", ["none", *GUARDED])
+def test_energy_is_that_of_what_the_device_has_rendered(guard: str) -> None:
+    """Its limit cuts what the relay tells it to render."""
+    room = Room(guard, relay(0.01), 600.0, 2.0)
+    room.limit = 0.7
+    cut = 0
+    for k in range(500):
+        before = room.absorbed
+        room.step(2.0 * math.sin(0.02 * k))
+        cut += abs(room.arrived.wrench[0]) > room.limit
+        assert room.forward.absorbed[0] - room.forward.delivered[0] == pytest.approx(before, abs=1e-12)
+    assert cut > 50
+
+
+@pytest.mark.parametrize("guard", GUARDED)
+def test_a_device_at_rest_stays_finite_and_at_rest(guard: str) -> None:
+    """The velocity is zero, by which nothing may be divided."""
+    room = Room(guard, relay(0.01), 100.0)
+    for _ in range(200):
+        room.step(0.0)
+    assert np.array_equal(room.state.pose, ORIGIN) and not room.arrived.wrench.any()
+
+
+@pytest.mark.parametrize("guard", GUARDED)
+def test_a_rotation_alone_has_an_account_of_its_own(guard: str) -> None:
+    room = Room(guard, relay(0.005), 0.05, 1e-3)
+    for k in range(400):
+        room.step(2e-3 * math.sin(0.03 * k), axis=5)
+    packet = room.forward
+    assert packet.absorbed[1] > 1e-7 and not packet.absorbed[0] and not packet.delivered[0]
+    assert np.all(packet.available > -1e-12)
+
+
+def test_with_a_guard_the_wrench_of_the_operator_does_not_cross() -> None:
+    for guard in ("none", "wave"):
+        room = Room(guard, relay(0.0), 100.0)
+        for _ in range(5):
+            room.step(1.5)
+        assert room.told.operator_wrench[0] == (1.5 if guard == "none" else 0.0)
+        assert bool(room.told.rendered_wrench.any()) == (guard == "none")

@@ -116,7 +116,9 @@ class DeviceEnd(_End):
         self._write(packet, state.tick, state.nanoseconds, self._content.tick)
         packet.pose[:] = state.pose
         packet.twist[:] = state.twist
+        # They would bring energy to the world that no account knows: with a guard the motion alone crosses.
         packet.operator_wrench[:] = 0.0 if self._guarded else state.operator_wrench
+        packet.rendered_wrench[:] = 0.0 if self._guarded else state.rendered_wrench
 
     def command(self, packet: BackwardPacket, command: DeviceCommand) -> None:
         """Fill the device's command of the tick that a packet ends, at the device's last state."""
@@ -158,6 +160,7 @@ class WorldEnd(_End):
         state.stamp(packet.tick, packet.nanoseconds)
         state.pose[:] = self._pose
         state.operator_wrench[:] = content.operator_wrench
+        state.rendered_wrench[:] = content.rendered_wrench
         state.command_tick = -1
 
     def backward(self, command: DeviceCommand, packet: BackwardPacket) -> None:

@@ -10,7 +10,11 @@ class WaveParameters(Parameters):
 
     impedance: PositivePair = quantity((50.0, 0.05), unit="N s/m, N m s/rad", description="Wave impedance")
     cutoff: float | None = quantity(
-        None, unit="Hz", description="Cut-off frequency of the filter of the waves; null: no filter", gt=0.0
+        100.0,
+        unit="Hz",
+        description="Cut-off frequency of the filter of the waves at both ends; null: no filter, and the damping of a "
+        "sampled coupling, which a tick makes late, is reflected with a gain near half the rate",
+        gt=0.0,
     )
 
 
