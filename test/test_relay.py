@@ -254,8 +254,8 @@ def test_the_waves_are_those_of_niemeyer_and_slotine() -> None:
 def test_a_wall_behind_waves_has_the_compliance_of_the_line_too(delay: float, cutoff: float) -> None:
     """At rest x_device = F (1/K + t/b): t is the delay, that of the filter, and half a tick as wrenches are held."""
     b, stiffness, force = 50.0, 800.0, 2.0
-    wave = {"impedance": (b, 0.1), "cutoff": cutoff}
-    room = Room("wave", relay(delay, correction=0.0, wave=wave), stiffness, 5.0)
+    wave = {"impedance": (b, 0.1), "cutoff": cutoff, "correction": 0.0}
+    room = Room("wave", relay(delay, wave=wave), stiffness, 5.0)
     for _ in range(12000):
         room.step(force - 4.0 * room.state.twist[0])  # a hand that damps a little
     played = -math.expm1(-2.0 * math.pi * cutoff / RATE)

@@ -39,7 +39,7 @@ def build_port(
         period=period,
         impedance=np.array(wave.impedance),
         played=1.0 if wave.cutoff is None else -math.expm1(-2.0 * math.pi * wave.cutoff * period),
-        correction=relay.correction,
+        correction=wave.correction if guard == "wave" else relay.correction,
         level=np.array(tank.level),
         capacity=np.array(tank.capacity),
         share=tank.share,

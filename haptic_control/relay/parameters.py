@@ -16,6 +16,13 @@ class WaveParameters(Parameters):
         "sampled coupling, which a tick makes late, is reflected with a gain near half the rate",
         gt=0.0,
     )
+    correction: float = quantity(
+        0.5,
+        unit="1/s",
+        description="Rate at which the pose at the world's end is drawn to the device's, as far as energy is left over",
+        ge=0.0,
+        le=1000.0,
+    )
 
 
 class TankParameters(Parameters):
@@ -54,7 +61,8 @@ class RelayParameters(Parameters):
     correction: float = quantity(
         20.0,
         unit="1/s",
-        description="Rate at which the pose at the world's end returns to the device's after a guard has held it back",
+        description="Rate at which the pose at the world's end returns to the device's after passivity control or a tank "
+        "has held it back",
         ge=0.0,
         le=1000.0,
     )
