@@ -61,8 +61,8 @@ class RelayParameters(Parameters):
     correction: float = quantity(
         20.0,
         unit="1/s",
-        description="Rate at which the pose at the world's end returns to the device's after passivity control or a tank "
-        "has held it back",
+        description="Rate at which the pose at the world's end returns to the device's, once passivity control or a "
+        "tank has held it back",
         ge=0.0,
         le=1000.0,
     )
