@@ -82,8 +82,8 @@ def node_specs(
 
     Composed: driver, controller and what answers the controller are one process. Without `record` no recorder. Without
     a device the environment leads, alone, and is one process anyway. Each further hand has a driver and a controller of
-    its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. `side`
-    of a relay (`device`, `world`): the nodes of that side alone, as the others run on another host.
+    its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. With
+    a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host.
     """
     experiment = trial.experiment
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
