@@ -61,12 +61,20 @@ def backward(L, n, x):
 def to_velocity(L, start, size, u, v):
     """Fill v with L^-T u."""
     for tree in range(start.shape[0]):
-        first = start[tree]
-        for j in range(first + size[tree] - 1, first - 1, -1):
-            s = u[j]
-            for k in range(j + 1, first + size[tree]):
-                s -= L[k, j] * v[k]
-            v[j] = s / L[j, j]
+        if start[tree] == 0 and size[tree] == 6:  # the compiler unrolls the loops
+            _solve_transposed(L, 0, 6, u, v)
+        else:
+            _solve_transposed(L, start[tree], start[tree] + size[tree], u, v)
+
+
+@numba.njit(cache=True, nogil=True)
+def _solve_transposed(L, first, end, u, v):
+    """As `to_velocity`, of the coordinates of one tree."""
+    for j in range(end - 1, first - 1, -1):
+        s = u[j]
+        for k in range(j + 1, end):
+            s -= L[k, j] * v[k]
+        v[j] = s / L[j, j]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -39,6 +39,7 @@ from numba.extending import (
     models,
     overload,
     register_model,
+    typeof_impl,
     unbox,
 )
 
@@ -46,28 +47,35 @@ from numba.extending import (
 def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
     """The compiled code of a kernel for arguments of the types of these.
 
-    A call of it takes 0.13 us, and 0.07 us more for each further Packed: the kernel itself takes 0.35 us more for each,
+    A call of it with four Packed and two numbers takes 0.09 us: the kernel itself takes 0.35 us more for each Packed,
     in which Numba finds out what it is. Nothing checks the types of later arguments.
     """
     code: Callable[..., Any] = kernel.compile(tuple(map(numba.typeof, arguments)))
     return code
 
 
-class Packed:
-    """A NamedTuple as one argument of a kernel; it cannot be changed, the contents of its arrays can."""
+class Packed(int):
+    """A NamedTuple as one argument of a kernel; it cannot be changed, the contents of its arrays can.
 
-    __slots__ = ("_address", "_lent", "_memory", "_numba_type_")
+    Its value is its address, so that a kernel finds that without asking Python for an attribute.
+    """
 
-    def __init__(self, arrays: Any):
-        self._lent = arrays  # lives as long as this does
+    _numba_type_: _PackedType
+    _memory: np.ndarray
+    _lent: Any
+
+    def __new__(cls, arrays: Any) -> Packed:
         shape = _shape(arrays)
         if shape not in _known:
             kind = numba.typeof(arrays)
             _pack(arrays)
             _known[shape] = _PackedType(kind), _pack.get_overload((kind,))
-        self._numba_type_, pack = _known[shape]
-        self._memory = pack(arrays)
-        self._address = self._memory.ctypes.data
+        kind, pack = _known[shape]
+        memory = pack(arrays)
+        self = super().__new__(cls, memory.ctypes.data)
+        self._numba_type_, self._memory = kind, memory
+        self._lent = arrays  # lives as long as this does
+        return self
 
 
 def _shape(value: Any) -> Any:
@@ -139,12 +147,14 @@ def _pack(arrays):
     return memory
 
 
+@typeof_impl.register(Packed)
+def _typeof(value: Any, context: Any) -> Any:
+    return value._numba_type_  # and not that of an integer
+
+
 @unbox(_PackedType)
 def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
-    address = c.pyapi.object_getattr_string(value, "_address")
-    pointer = c.pyapi.long_as_voidptr(address)
-    c.pyapi.decref(address)
-    return NativeValue(pointer)
+    return NativeValue(c.pyapi.long_as_voidptr(value))
 
 
 # How kernels read it

@@ -7,9 +7,22 @@ import pinocchio as pin
 import pytest
 from scipy.spatial.transform import Rotation
 
+from haptic_sim.contact.friction import tangential_norms
+from haptic_sim.contact.penalties import find_ratio_of, find_ratios
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.dynamics.multibody import Multibody, free_joint, planar_body, planar_joint
-from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, assemble, contact_velocity, coupling
+from haptic_sim.dynamics.scaled import (
+    ScaledContacts,
+    apply_impulse,
+    assemble,
+    contact_velocity,
+    coupling,
+    fill_rows,
+    find_frames,
+    tangential_norms_of,
+    twist_of,
+    velocities_of,
+)
 
 
 def random_inertia(rng: np.random.Generator, lever: float) -> pin.Inertia:
@@ -229,6 +242,84 @@ def test_a_tree_of_one_coordinate(joint: type) -> None:
     body.v[:], body.q[:] = 0.7, -0.9
     body.refresh()  # the reshaped Jacobian still is Pinocchio's own memory
     check(body, rows)
+
+
+def free_body(rng: np.random.Generator) -> Multibody:
+    """One free body, held somewhere on it."""
+    model = pin.Model()
+    joint = model.addJoint(0, free_joint(), pin.SE3.Identity(), "body")
+    model.appendBodyToJoint(joint, random_inertia(rng, 0.0), pin.SE3.Identity())
+    hand = model.addFrame(pin.Frame("hand", joint, random_pose(rng), pin.FrameType.OP_FRAME))
+    body = Multibody(model, hand, pin.neutral(model), np.zeros(6))
+    body.q[:] = pin.integrate(model, body.q, rng.normal(size=6))
+    body.v[:] = rng.normal(size=6)
+    body.refresh()
+    return body
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_hand_of_a_free_body_is_that_of_pinocchio(seed: int) -> None:
+    body = free_body(np.random.default_rng(20300 + seed))
+    data = body.model.createData()
+    pin.framesForwardKinematics(body.model, data, body.q)
+    pin.computeJointJacobians(body.model, data, body.q)
+    J = pin.getFrameJacobian(body.model, data, body.hand, pin.LOCAL_WORLD_ALIGNED)
+    D = pin.crba(body.model, data, body.q)
+    D = np.triu(D) + np.triu(D, 1).T
+    close = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(body.J_H, J, **close)
+    np.testing.assert_allclose(body.twist, J @ body.v, **close)
+    np.testing.assert_allclose(body.W_H @ body.L.T, J, **close)
+    np.testing.assert_allclose(body.L.T @ body.v, body.u, **close)
+    np.testing.assert_allclose(body.inverse_inertia.reshape(6, 6), J @ np.linalg.solve(D, J.T), rtol=1e-11)
+    assert body.kinetic_energy[0] == pytest.approx(0.5 * body.v @ D @ body.v, rel=1e-13)
+    assert body.hand_energy[0] == body.kinetic_energy[0]
+    np.testing.assert_array_equal(body.bias, np.r_[body.arrays.nle[:3], 0, 0, 0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_contacts_of_one_free_body_follow_from_its_hand(seed: int) -> None:
+    """Frames, rows, velocities, norms and ratio are those of the general case."""
+    rng = np.random.default_rng(20310 + seed)
+    body, n = free_body(rng), 9
+    rows = random_rows(rng, 2, n)
+    rows.body[:n] = 0, 1
+    expected, expected_tangent = scaled(body, rows)
+    contacts, tangent = ScaledContacts.allocate(n, body.trees.start, body.trees.size), np.zeros((n, 3))
+    assert find_frames(n, rows.arrays, body.W_H, body.p_WH, body.u, contacts, tangent)
+    fill_rows(n, rows.arrays, body.W_H, body.p_WH, contacts, tangent)
+    np.testing.assert_allclose(tangent, expected_tangent[:n], rtol=0, atol=1e-12)
+    W = dense_rows(contacts, n, 6)
+    np.testing.assert_allclose(W, dense_rows(expected, n, 6), rtol=0, atol=1e-12 * np.abs(W).max())
+    np.testing.assert_array_equal(contacts.offset[:n], expected.offset[:n])
+
+    u, velocity = rng.normal(size=6), np.zeros((n, 3))
+    velocities_of(twist_of(body.W_H, u), n, rows.arrays, body.p_WH, tangent, contacts.offset, velocity)
+    np.testing.assert_allclose(velocity, (W @ u).reshape(n, 3) + contacts.offset[:n], rtol=0, atol=1e-11)
+
+    norms, expected_norms = np.zeros((n, 2)), np.zeros((n, 2))
+    tangential_norms_of(n, rows.arrays, body.p_WH, tangent, body.inverse_inertia, norms)
+    tangential_norms(contacts, n, expected_norms)
+    np.testing.assert_allclose(norms[:, 1], expected_norms[:, 1], rtol=1e-10)
+    np.testing.assert_allclose(norms[:, 1], [np.linalg.norm(W[3 * i + 1 : 3 * i + 3], 2) for i in range(n)], rtol=1e-10)
+
+    gain, found, sums = np.where(rng.random(n) < 0.7, rng.uniform(0, 1, n), 0.0), np.zeros((2, 1)), np.zeros((2, 1))
+    beyond = find_ratio_of(n, rows.arrays, body.p_WH, body.inverse_inertia, gain, velocity, found)
+    assert beyond == find_ratios(n, contacts, gain, np.zeros(1, np.int64), velocity, np.zeros(6), sums)
+    np.testing.assert_allclose(found, sums, rtol=1e-10)
+
+
+def test_contacts_of_other_bodies_do_not_follow_from_the_hand() -> None:
+    rng = np.random.default_rng(20320)
+    body, rows = free_body(rng), random_rows(rng, 2, 3)
+    rows.body[:3] = 0, 1
+    for change in ({"body": (1, 0)}, {"coordinate": 0}):
+        contacts = ScaledContacts.allocate(3, body.trees.start, body.trees.size)
+        for name, value in change.items():
+            before = getattr(rows.arrays, name)[2].copy()
+            getattr(rows.arrays, name)[2] = value
+            assert not find_frames(3, rows.arrays, body.W_H, body.p_WH, body.u, contacts, np.zeros((3, 3)))
+            getattr(rows.arrays, name)[2] = before
 
 
 def test_what_is_left_of_earlier_contacts_does_not_matter() -> None:

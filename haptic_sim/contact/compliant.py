@@ -31,6 +31,7 @@ from haptic_sim.contact.friction import (
     friction_forces,
     table_size,
     tangential_mobility,
+    tangential_norms,
 )
 from haptic_sim.contact.groups import find_place, find_root, group_of
 from haptic_sim.contact.impacts import (
@@ -40,13 +41,14 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.penalties import LIMIT, ImplicitPenalties, find_ratios, push_implicitly
+from haptic_sim.contact.penalties import LIMIT, ImplicitPenalties, find_ratio_of, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
     BONDS,
     CONTACTS,
     KEPT,
     LIMITED,
     NOW,
+    OF_HAND,
     PENDING,
     RELEASED,
     REMEMBERED,
@@ -60,13 +62,14 @@ from haptic_sim.contact.response import (
     Rendering,
     add_up,
     build_step,
+    fill_scaled,
     set_up,
 )
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.dynamics.joints import after_impact
 from haptic_sim.dynamics.multibody import Multibody
-from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
+from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, tangential_norms_of
 from haptic_sim.hand import Hand
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.packed import Packed
@@ -401,6 +404,8 @@ def _are_beyond(packed, count, period):
         return False
     for tree in range(m.group.shape[0]):
         m.group[tree] = find_root(m.group, tree)
+    if a.counts[OF_HAND]:
+        return find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios)
     return find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios)
 
 
@@ -413,6 +418,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
         damper: damping that the contacts share [N s/m].
         explicit: part of the penalties that is explicit.
     """
+    fill_scaled(packed)
     a = packed.arrays
     m, p, spring, impact = a.method, a.impulses.p, a.impulses.spring, a.impulses.impact
     problem = m.implicit
@@ -464,10 +470,16 @@ def _apply_friction(packed, count, period):
     a.amounts[RELEASED] = 0.0 if same else max(0.0, stored - bond_energy(count, bonds, m.energy))
     p, u, r = a.impulses.p, m.u, m.rubbing
     _slip_velocities(count, a.rows.normal, a.before, a.tangent, r.slip)
+    if a.counts[OF_HAND]:
+        tangential_norms_of(count, a.rows, a.body.p_WH, a.tangent, a.body.inverse_inertia, m.norms)
+    else:
+        tangential_norms(a.scaled, count, m.norms)
     tangential_mobility(a.scaled, count, r.normal_force, m.norms, m.sums, r.mobility)
     friction_forces(law, count, a.rows.normal, a.rows.friction, period, bonds, r)
     counts[SLIDING] = _add_friction(count, a.rows.normal, a.tangent, r.force, bonds.sliding, r.normal_force, period, p)
     _loosen(count, bonds, r.slip, m.energy, period, a.impulses)
+    if law.printed or law.damping > 0.0 or law.model == COULOMB:
+        fill_scaled(packed)
     if law.printed:
         _damp_explicitly(count, a.scaled, r.viscosity, period, a.body.u, p)
     elif law.damping > 0.0 or law.model == COULOMB:
@@ -558,6 +570,7 @@ def _build_response(collide: Any) -> Any:
         set_up(packed, count, period)
         collides = _penalize(packed, count, period, packed.arrays.method.impulsive)
         if collides:
+            fill_scaled(packed)
             packed.arrays.counts[UNRESOLVED] += collide(packed, count)
         _settle(packed, count, period, collides)
 

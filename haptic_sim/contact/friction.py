@@ -561,6 +561,16 @@ def bond_energy(count, bonds, energy):
 
 
 @numba.njit(cache=True, nogil=True)
+def tangential_norms(contacts, count, norms):
+    """Fill `norms` (C, 2) with the largest singular value of the tangential rows of each side [kg^-1/2]."""
+    tree = contacts.tree
+    for i in range(count):
+        for side in range(2):
+            if tree[i, side] >= 0:
+                norms[i, side] = _tangential_norm(contacts, i, side)
+
+
+@numba.njit(cache=True, nogil=True)
 def tangential_mobility(contacts, count, normal_force, norms, sums, mobility):
     """Fill `mobility` (C,) [1/kg] with bounds under which `friction_forces` keeps any system of contacts stable.
 
@@ -571,18 +581,17 @@ def tangential_mobility(contacts, count, normal_force, norms, sums, mobility):
 
     Args:
         contacts: `ScaledContacts` of the rows.
-        norms, sums: memory, (C, 2), (trees,).
+        norms: |W_i| of each side, see `tangential_norms`, (C, 2).
+        sums: memory, (trees,).
     """
     tree = contacts.tree
     for t in range(contacts.size.shape[0]):
         sums[t] = 0.0
     for i in range(count):
-        for side in range(2):
-            t = tree[i, side]
-            if t >= 0:
-                norms[i, side] = _tangential_norm(contacts, i, side)
-                if normal_force[i] > 0.0:
-                    sums[t] += norms[i, side]
+        if normal_force[i] > 0.0:
+            for side in range(2):
+                if tree[i, side] >= 0:
+                    sums[tree[i, side]] += norms[i, side]
     for i in range(count):
         mobility[i] = 0.0
         for side in range(2):

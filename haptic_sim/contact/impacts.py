@@ -212,12 +212,22 @@ def _select(packed, count):
 @numba.njit(cache=True, nogil=True)
 def copy_contact(contacts, i, some, m):
     """Make contact m of `some` the same as contact i of `contacts`."""
+    W, target, tree_of, size = contacts.W, some.W, contacts.tree, contacts.size
     for side in range(2):
-        tree = contacts.tree[i, side]
+        tree = tree_of[i, side]
         some.tree[m, side] = tree
         if tree >= 0:
-            for d in range(3):
-                for k in range(contacts.size[tree]):
-                    some.W[m, d, side, k] = contacts.W[i, d, side, k]
+            if size[tree] == 6:  # the compiler unrolls the loops
+                _copy_rows(W, i, target, m, side, 6)
+            else:
+                _copy_rows(W, i, target, m, side, size[tree])
     for d in range(3):
         some.offset[m, d] = contacts.offset[i, d]
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy_rows(W, i, target, m, side, size):
+    """Copy the rows of a side of contact i."""
+    for d in range(3):
+        for k in range(size):
+            target[m, d, side, k] = W[i, d, side, k]

@@ -107,6 +107,38 @@ def find_ratios(count, contacts, gain, group_of, velocity, du, sums):
 
 
 @numba.njit(cache=True, nogil=True)
+def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums):
+    """As `find_ratios`, of contacts of one free body with what does not move.
+
+    With the wrench F of the impulses g at the hand, |W^T g|^2 = F . D^-1 F.
+
+    Args:
+        rows: `RowArrays`.
+        p_WH: position of the hand (3,) [m].
+        inverse_inertia: there, row major (36,).
+    """
+    points, normal = rows.point, rows.normal
+    hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
+    fx = fy = fz = tx = ty = tz = along = 0.0
+    for i in range(count):
+        g = gain[i] * velocity[i, 0]
+        along += g * velocity[i, 0]
+        x, y, z = points[i, 0] - hx, points[i, 1] - hy, points[i, 2] - hz
+        gx, gy, gz = g * normal[i, 0], g * normal[i, 1], g * normal[i, 2]
+        fx, fy, fz = fx + gx, fy + gy, fz + gz
+        tx, ty, tz = tx + (y * gz - z * gy), ty + (z * gx - x * gz), tz + (x * gy - y * gx)
+    F = (fx, fy, fz, tx, ty, tz)
+    square = 0.0
+    for i in range(6):
+        s = 0.0
+        for j in range(6):
+            s += inverse_inertia[6 * i + j] * F[j]
+        square += s * F[i]
+    sums[0, 0], sums[1, 0] = square, along
+    return square > LIMIT * along
+
+
+@numba.njit(cache=True, nogil=True)
 def push_implicitly(n, W, problem):
     """Fill problem.p[:n] with max(0, p0 - c v'), where v' = v_free + W W^T p; returns whether Newton's method ended.
 

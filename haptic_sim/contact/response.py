@@ -47,9 +47,12 @@ from haptic_sim.dynamics.scaled import (
     append_planes,
     apply_impulses,
     assemble,
-    assemble_free,
     constrain_contacts,
     contact_velocities,
+    fill_rows,
+    find_frames,
+    twist_of,
+    velocities_of,
 )
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
@@ -65,12 +68,13 @@ Rendering = Literal[ImpulseRendering, "printed_spread"]
 LIMITED: tuple[Rendering, ...] = ("scaled", "spread", "printed_spread")
 """Those that the tool's side does."""
 
-CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING = range(8)
+CONTACTS, SLIDING, STATE, UNRESOLVED, REMEMBERED, BONDS, NOW, PENDING, OF_HAND, UNFILLED = range(10)
 """Places in `ResponseArrays.counts`.
 
 The first four: see `ContactResponse`. Of the memory of a method, REMEMBERED: contacts of the step before, BONDS: how
 many of these have bonds of friction, NOW: which of two memories holds them, PENDING: whether impulses are still to be
-spread.
+spread. OF_HAND: whether all contacts are of one free body with what does not move, so that what a step needs of them
+follows from the hand; UNFILLED: of how many of these the rows of W are still to be filled, see `fill_scaled`.
 """
 STORED, RELEASED, KEPT = range(3)
 """Places in `ResponseArrays.amounts` [J].
@@ -261,7 +265,7 @@ class ResponseArrays(NamedTuple):
         "scaled velocity: at first without contacts, in the end after the step", "nv", unit="kg^1/2 m/s"
     )
     external: np.ndarray = array("change of u in the step by forces other than contacts", "nv", unit="kg^1/2 m/s")
-    counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 8, dtype=np.int64)
+    counts: np.ndarray = array("numbers of contacts and of what methods remember, see CONTACTS", 10, dtype=np.int64)
     amounts: np.ndarray = array("energies, see STORED", 3, unit="J")
     energy: np.ndarray = array("energy balance at the beginning of the step", 8, unit="J")
     flows: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
@@ -296,13 +300,13 @@ class ContactResponse:
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
         self.parameters = parameters
         self.capacity = capacity
-        self.scaled = ScaledContacts.allocate(capacity, *body.contact_trees)
+        self._scaled = ScaledContacts.allocate(capacity, *body.contact_trees)
         self.balance = balance = EnergyBalance()
         self._arrays = a = allocate(
             ResponseArrays,
             {"contacts": capacity, "nv": body.nu},
             **dict.fromkeys(("rows", "body", "material", "method")),  # see `pack`
-            scaled=self.scaled,
+            scaled=self._scaled,
             flows=balance.values,
             start=balance.start,
             watch=balance.watch,
@@ -312,6 +316,13 @@ class ContactResponse:
         self.counts[STATE] = FREE
         self._packed: Packed | None = None
         self._packed_of: tuple[Any, ...] = ()
+
+    @property
+    def scaled(self) -> ScaledContacts:
+        """Contacts of the last step in scaled coordinates."""
+        if self._packed is not None:
+            fill_scaled(self._packed)
+        return self._scaled
 
     @property
     def contacts(self) -> int:
@@ -416,13 +427,13 @@ class ContactResponse:
     def _mobility(self, rows: ContactRows) -> float:
         """Largest eigenvalue of W W^T over the normal rows of contacts that overlap [1/kg]."""
         touching = [i for i in range(rows.count) if rows.separation[i] < 0.0]
-        W = np.zeros((len(touching), self.u.size))
+        W, scaled = np.zeros((len(touching), self.u.size)), self.scaled
         for k, i in enumerate(touching):
             for side in range(2):
-                tree = self.scaled.tree[i, side]
+                tree = scaled.tree[i, side]
                 if tree >= 0:
-                    first, size = self.scaled.start[tree], self.scaled.size[tree]
-                    W[k, first : first + size] += self.scaled.W[i, 0, side, :size]
+                    first, size = scaled.start[tree], scaled.size[tree]
+                    W[k, first : first + size] += scaled.W[i, 0, side, :size]
             if self.parameters.per == "wall":
                 W[k] /= np.sqrt(sum(rows.wall[j] == rows.wall[i] for j in touching))
         return float(np.linalg.norm(W, 2) ** 2) if touching else 0.0
@@ -485,21 +496,54 @@ def set_up(packed, count, period):
     for j in range(a.u.shape[0]):
         a.u[j] = body.u[j] + a.external[j]
     free = body.ahead if body.rank[1] > body.rank[0] else a.u
-    scaled, hand = a.scaled, body.p_WH
-    if not (body.single.kind == FREE_BODY and assemble_free(count, a.rows, body.W_H, hand, free, scaled, a.tangent)):
+    scaled, hand, counts = a.scaled, body.p_WH, a.counts
+    single = body.single.kind == FREE_BODY and find_frames(count, a.rows, body.W_H, hand, free, scaled, a.tangent)
+    counts[OF_HAND] = single and not body.planes
+    counts[UNFILLED] = count if single else 0
+    if counts[OF_HAND]:
+        _find_velocities(a, count, body.u, a.before)
+        return
+    if single:
+        fill_scaled(packed)
+    else:
         assemble(count, a.rows, body.J_W, body.support, body.tree_of, body.L, free, scaled, a.tangent)
     if body.planes:
         append_planes(count, a.rows, body.start.shape[0], a.scaled)
     if body.rank[1] > 0:
         constrain_contacts(count, a.scaled, body.Q, body.part, body.rank, body.reaction)
-    contact_velocities(count, a.scaled, body.u, a.before)
+    _find_velocities(a, count, body.u, a.before)
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_scaled(packed):
+    """Fill the rows of W that `set_up` has left, for what needs them."""
+    a = packed.arrays
+    body = a.body
+    fill_rows(a.counts[UNFILLED], a.rows, body.W_H, body.p_WH, a.scaled, a.tangent)
+    a.counts[UNFILLED] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_velocities(a, count, u, velocity):
+    """Fill `velocity` (C, 3) of the contacts with the scaled velocity u."""
+    body, scaled = a.body, a.scaled
+    if a.counts[OF_HAND]:
+        velocities_of(twist_of(body.W_H, u), count, a.rows, body.p_WH, a.tangent, scaled.offset, velocity)
+    else:
+        contact_velocities(count, scaled, u, velocity)
 
 
 @numba.njit(cache=True, nogil=True)
 def add_up(packed, count, period):
     """Find what the impulses of `ResponseArrays` do to u and at the hand, and let the joints obey their laws."""
     a = packed.arrays
-    _collect(count, a.rows, a.scaled, a.tangent, a.impulses.p, a.body.hand, a.body.p_WH, period, a.du, a.wrench)
+    _collect(count, a.rows, a.tangent, a.impulses.p, a.body.hand, a.body.p_WH, period, a.wrench)
+    if a.counts[OF_HAND]:
+        _push(a.body.W_H, a.wrench, period, a.du)
+    else:
+        for j in range(a.du.shape[0]):
+            a.du[j] = 0.0
+        apply_impulses(count, a.scaled, a.impulses.p, a.du)
     for j in range(a.u.shape[0]):
         a.u[j] = a.body.u[j] + a.external[j] + a.du[j]
     settle_joints(a.body.joints, a.body, period, a.u)
@@ -507,13 +551,17 @@ def add_up(packed, count, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _collect(count, rows, contacts, tangent, p, hand, p_WH, period, du, wrench):
-    """Sum up what the impulses do to u and, where they act on the hand's body itself, at the hand."""
-    for j in range(du.shape[0]):
-        du[j] = 0.0
-    for i in range(6):
-        wrench[i] = 0.0
-    apply_impulses(count, contacts, p, du)
+def _push(W_H, wrench, period, du):
+    """Fill du (nv,) with what a wrench at the hand does to the scaled velocity over a period."""
+    f0, f1, f2, f3, f4, f5 = wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5]
+    for k in range(du.shape[0]):
+        s = W_H[0, k] * f0 + W_H[1, k] * f1 + W_H[2, k] * f2 + W_H[3, k] * f3 + W_H[4, k] * f4 + W_H[5, k] * f5
+        du[k] = period * s
+
+
+@numba.njit(cache=True, nogil=True)
+def _collect(count, rows, tangent, p, hand, p_WH, period, wrench):
+    """Sum up what the impulses that act on the hand's body itself are at the hand."""
     body, coordinate, normal, point = rows.body, rows.coordinate, rows.normal, rows.point
     hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
     Fx = Fy = Fz = Tx = Ty = Tz = 0.0
@@ -561,7 +609,7 @@ def _book(packed, count, wrench, period):
     added = friction - energy[ELASTIC]  # by penalties and bonds, with the elastic energy after the step
     normal, tangential = joints[BY_LIMITS] - a.amounts[KEPT], 0.0  # of impacts
     damped = rubbed = 0.0  # by penalties
-    contact_velocities(count, a.scaled, u_after, after)
+    _find_velocities(a, count, u_after, after)
     injected = 0.0  # by surroundings that move
     for i in range(count):
         n, t1, t2 = (

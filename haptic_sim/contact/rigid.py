@@ -43,6 +43,7 @@ from haptic_sim.contact.response import (
     Method,
     add_up,
     build_step,
+    fill_scaled,
     set_up,
 )
 from haptic_sim.contact.solvers.frictional_impulses import choose_effort, resolve_frictional_impacts
@@ -159,6 +160,7 @@ def _begin(packed, count, period):
     """Set up the contacts, without impulses."""
     a = packed.arrays
     set_up(packed, count, period)
+    fill_scaled(packed)
     u, p = a.method.u, a.impulses.p
     for j in range(u.shape[0]):
         u[j] = a.body.u[j]

@@ -26,7 +26,7 @@ import pinocchio as pin
 from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
 from haptic_sim.linalg import cholesky, to_velocity
-from haptic_sim.packed import Packed
+from haptic_sim.packed import Packed, bind
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 
@@ -342,7 +342,12 @@ class Multibody:
         self._know_hand(a)
         self.single = a.single.kind != SEVERAL
         self._no_acceleration = np.zeros(nv)
+        # Coordinates of hinges and slides; bound, as NumPy's own addition takes four times as long.
+        self._add_step = bind(_add_step, self.packed) if model.nq == nv else None
         pin.computeAllTerms(model, self.data, self.q, self.v)  # what of a single body is constant
+        if a.single.kind == FREE:  # `_refresh_free` leaves out what would only be rounding of zero
+            a.M[:3] = a.M[:, :3] = 0.0
+            a.M[[0, 1, 2], [0, 1, 2]], a.M[3:, 3:] = model.inertias[self.hand_joint].mass, a.single.inertia
         self.refresh()
 
     def _know_tree(self, tree: int) -> None:
@@ -459,8 +464,8 @@ class Multibody:
         if self.single:
             follow_single(self.packed)
             return
-        if self.model.nq == self.model.nv:  # coordinates of hinges and slides
-            np.add(self.q, self._step, out=self.q)
+        if self._add_step is not None:
+            self._add_step(self.packed)
         else:
             self.q[:] = pin.integrate(self.model, self.q, self._step)
         self.evaluate()
@@ -500,15 +505,22 @@ class SurveyedMultibody(Multibody):
 def push_scaled(L, start, size, J_H, bias, wrench, period, du):
     """See `Multibody.push`."""
     for tree in range(start.shape[0]):
-        first = start[tree]
-        for j in range(first, first + size[tree]):
-            s = -bias[j]
-            for i in range(6):
-                s += J_H[i, j] * wrench[i]
-            s *= period
-            for k in range(first, j):
-                s -= L[j, k] * du[k]
-            du[j] = s / L[j, j]
+        if start[tree] == 0 and size[tree] == 6:  # the compiler unrolls the loops
+            _push_tree(L, 0, 6, J_H, bias, wrench, period, du)
+        else:
+            _push_tree(L, start[tree], start[tree] + size[tree], J_H, bias, wrench, period, du)
+
+
+@numba.njit(cache=True, nogil=True)
+def _push_tree(L, first, end, J_H, bias, wrench, period, du):
+    """As `push_scaled`, of the coordinates of one tree."""
+    f0, f1, f2, f3, f4, f5 = wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5]
+    for j in range(first, end):
+        s = -bias[j] + J_H[0, j] * f0 + J_H[1, j] * f1 + J_H[2, j] * f2
+        s = (s + J_H[3, j] * f3 + J_H[4, j] * f4 + J_H[5, j] * f5) * period
+        for k in range(first, j):
+            s -= L[j, k] * du[k]
+        du[j] = s / L[j, j]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -537,7 +549,8 @@ def free_rotation(inertia, period, omega, turn):
     # inverse of the symmetric inertia
     A, B, C = b * c - f * f, a * c - e * e, a * b - d * d
     D, E, F = e * f - d * c, d * f - e * b, d * e - a * f
-    det = a * A + d * D + e * E
+    scale = 1.0 / (a * A + d * D + e * E)
+    A, B, C, D, E, F = scale * A, scale * B, scale * C, scale * D, scale * E, scale * F
     p0 = a * omega[0] + d * omega[1] + e * omega[2]
     p1 = d * omega[0] + b * omega[1] + f * omega[2]
     p2 = e * omega[0] + f * omega[1] + c * omega[2]
@@ -546,24 +559,24 @@ def free_rotation(inertia, period, omega, turn):
     size = math.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
     w0, w1, w2 = omega[0], omega[1], omega[2]
     for _ in range(20):
-        w0 = (A * m0 + D * m1 + E * m2) / det
-        w1 = (D * m0 + B * m1 + F * m2) / det
-        w2 = (E * m0 + F * m1 + C * m2) / det
+        w0 = A * m0 + D * m1 + E * m2
+        w1 = D * m0 + B * m1 + F * m2
+        w2 = E * m0 + F * m1 + C * m2
         r0 = m0 - p0 - half * (m1 * w2 - m2 * w1)
         r1 = m1 - p1 - half * (m2 * w0 - m0 * w2)
         r2 = m2 - p2 - half * (m0 * w1 - m1 * w0)
         if abs(r0) + abs(r1) + abs(r2) <= 1e-16 * size:
             break
         # derivative of r by m: 1 - T/2 ([m]x I^-1 - [w]x)
-        j00 = 1.0 - half * (m1 * E - m2 * D) / det
-        j01 = -half * ((m1 * F - m2 * B) / det + w2)
-        j02 = -half * ((m1 * C - m2 * F) / det - w1)
-        j10 = -half * ((m2 * A - m0 * E) / det - w2)
-        j11 = 1.0 - half * (m2 * D - m0 * F) / det
-        j12 = -half * ((m2 * E - m0 * C) / det + w0)
-        j20 = -half * ((m0 * D - m1 * A) / det + w1)
-        j21 = -half * ((m0 * B - m1 * D) / det - w0)
-        j22 = 1.0 - half * (m0 * F - m1 * E) / det
+        j00 = 1.0 - half * (m1 * E - m2 * D)
+        j01 = -half * ((m1 * F - m2 * B) + w2)
+        j02 = -half * ((m1 * C - m2 * F) - w1)
+        j10 = -half * ((m2 * A - m0 * E) - w2)
+        j11 = 1.0 - half * (m2 * D - m0 * F)
+        j12 = -half * ((m2 * E - m0 * C) + w0)
+        j20 = -half * ((m0 * D - m1 * A) + w1)
+        j21 = -half * ((m0 * B - m1 * D) - w0)
+        j22 = 1.0 - half * (m0 * F - m1 * E)
         c00, c01, c02 = j11 * j22 - j12 * j21, j12 * j20 - j10 * j22, j10 * j21 - j11 * j20
         determinant = j00 * c00 + j01 * c01 + j02 * c02
         if not abs(determinant) > 1e-6:
@@ -581,9 +594,17 @@ def free_rotation(inertia, period, omega, turn):
     p0 += n * (k0 + k1 * z - k2 * y)
     p1 += n * (k1 + k2 * x - k0 * z)
     p2 += n * (k2 + k0 * y - k1 * x)
-    omega[0] = (A * p0 + D * p1 + E * p2) / det
-    omega[1] = (D * p0 + B * p1 + F * p2) / det
-    omega[2] = (E * p0 + F * p1 + C * p2) / det
+    omega[0] = A * p0 + D * p1 + E * p2
+    omega[1] = D * p0 + B * p1 + F * p2
+    omega[2] = E * p0 + F * p1 + C * p2
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_step(packed):
+    """Move q by `step`, where each coordinate has one velocity."""
+    a = packed.arrays
+    for j in range(a.v.shape[0]):
+        a.q[j] += a.step[j]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -660,10 +681,13 @@ def evaluate_single(packed):
 def refresh_bodies(packed):
     """Bring everything up to date with q and v after `Multibody.evaluate`."""
     a = packed.arrays
-    _refresh_dynamics(a)
     for i in range(3):
         a.pose[i] = a.p_WH[i]
     quat_from_matrix(a.R_WH, a.pose[3:])
+    if a.single.kind == FREE and a.single.gyroscopic and a.single.factored[0] and not a.joints.damped:
+        _refresh_free(a)
+        return
+    _refresh_dynamics(a)
     if a.hand_tree >= 0:
         _refresh_hand(a)
 
@@ -683,6 +707,53 @@ def refresh_at_hand(packed):
         if a.joints.damped:
             energy -= 0.5 * a.joints.added[i] * a.v[i] * a.v[i]
     a.hand_energy[0] = energy
+
+
+@numba.njit(cache=True, nogil=True)
+def _refresh_free(a):
+    """As `_refresh_dynamics` and `_refresh_hand`, of the only body, which is free: D = [[m, 0], [0, I]].
+
+    The terms of the general case that are zero are left out; L is up to date.
+    """
+    L, v, u, R, J_H, W_H, bias, nle = a.L, a.v, a.u, a.single.R_WB, a.J_H, a.W_H, a.bias, a.nle
+    l0, l1, l2, l3, l4, l5 = L[0, 0], L[1, 1], L[2, 2], L[3, 3], L[4, 4], L[5, 5]
+    l43, l53, l54 = L[4, 3], L[5, 3], L[5, 4]
+    x, y, z = v[3], v[4], v[5]
+    u[0], u[1], u[2] = l0 * v[0], l1 * v[1], l2 * v[2]
+    u[3], u[4], u[5] = l3 * x + l43 * y + l53 * z, l4 * y + l54 * z, l5 * z
+    energy = 0.0
+    for i in range(6):
+        energy += 0.5 * u[i] * u[i]
+    a.kinetic_energy[0] = a.hand_energy[0] = energy
+    bias[0], bias[1], bias[2] = nle[0], nle[1], nle[2]
+    bias[3] = bias[4] = bias[5] = 0.0  # `free_rotation` does it
+    # from the body's origin, where the hand turns about, to the hand
+    p, p_WH, twist = a.single.p_WB, a.p_WH, a.twist
+    r0, r1, r2 = p_WH[0] - p[0], p_WH[1] - p[1], p_WH[2] - p[2]
+    i3, i4, i5 = 1.0 / l3, 1.0 / l4, 1.0 / l5
+    W_H[0, 0], W_H[1, 1], W_H[2, 2] = 1.0 / l0, 1.0 / l1, 1.0 / l2
+    for i in range(3):
+        J_H[i, i] = 1.0
+        twist[i], twist[3 + i] = v[i], R[i, 0] * x + R[i, 1] * y + R[i, 2] * z
+    for j in range(3):
+        wx, wy, wz = R[0, j], R[1, j], R[2, j]
+        J_H[0, 3 + j], J_H[1, 3 + j], J_H[2, 3 + j] = wy * r2 - wz * r1, wz * r0 - wx * r2, wx * r1 - wy * r0
+        J_H[3, 3 + j], J_H[4, 3 + j], J_H[5, 3 + j] = wx, wy, wz
+    wx, wy, wz = twist[3], twist[4], twist[5]
+    twist[0] += wy * r2 - wz * r1
+    twist[1] += wz * r0 - wx * r2
+    twist[2] += wx * r1 - wy * r0
+    for i in range(6):
+        s = J_H[i, 3] * i3
+        t = (J_H[i, 4] - l43 * s) * i4
+        W_H[i, 3], W_H[i, 4], W_H[i, 5] = s, t, (J_H[i, 5] - l53 * s - l54 * t) * i5
+    inverse_inertia = a.inverse_inertia
+    for i in range(6):
+        for k in range(i + 1):
+            s = W_H[i, 3] * W_H[k, 3] + W_H[i, 4] * W_H[k, 4] + W_H[i, 5] * W_H[k, 5]
+            if i == k and i < 3:
+                s += W_H[i, i] * W_H[i, i]
+            inverse_inertia[6 * i + k] = inverse_inertia[6 * k + i] = s
 
 
 @numba.njit(cache=True, nogil=True)

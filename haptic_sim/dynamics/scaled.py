@@ -227,9 +227,13 @@ def _six(W, r):
     return W[r, 0], W[r, 1], W[r, 2], W[r, 3], W[r, 4], W[r, 5]
 
 
+# Contacts of one free body with what does not move. All that a step needs of them follows from the hand's twist, its
+# inverse inertia and the wrench of the contacts there; W, which takes more than that, only solvers of impulses need.
+
+
 @numba.njit(cache=True, nogil=True)
-def assemble_free(count, rows, W_H, p_WH, u, contacts, tangent):
-    """As `assemble`, of contacts of one free body with what does not move: their rows follow from those of the hand.
+def find_frames(count, rows, W_H, p_WH, u, contacts, tangent):
+    """As `assemble`, but for W, of contacts of one free body with what does not move.
 
     Args:
         W_H, p_WH: of a `Multibody`.
@@ -237,15 +241,10 @@ def assemble_free(count, rows, W_H, p_WH, u, contacts, tangent):
     Returns:
         Whether they are such contacts; if not, nothing is filled in that `assemble` does not.
     """
-    W, tree, offset = contacts.W, contacts.tree, contacts.offset
+    tree, offset = contacts.tree, contacts.offset
     body, coordinate = rows.body, rows.coordinate
     points, normal, velocity = rows.point, rows.normal, rows.velocity
-    vx, vy, vz, wx, wy, wz = _six(W_H, 0), _six(W_H, 1), _six(W_H, 2), _six(W_H, 3), _six(W_H, 4), _six(W_H, 5)
-    ax = ay = az = bx = by = bz = 0.0  # velocity of the hand
-    for k in range(6):
-        s = u[k]
-        ax, ay, az = ax + vx[k] * s, ay + vy[k] * s, az + vz[k] * s
-        bx, by, bz = bx + wx[k] * s, by + wy[k] * s, bz + wz[k] * s
+    ax, ay, az, bx, by, bz = twist_of(W_H, u)
     hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
     for i in range(count):
         if body[i, 0] != 0 or body[i, 1] != 1 or coordinate[i] >= 0:
@@ -257,6 +256,42 @@ def assemble_free(count, rows, W_H, p_WH, u, contacts, tangent):
         tree[i, 0], tree[i, 1] = -1, 0
         offset[i, 0] = -velocity[i]
         offset[i, 1] = offset[i, 2] = 0.0
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def twist_of(W_H, u):
+    """The twist of the hand with the scaled velocity u (6,), six numbers [m/s, rad/s]."""
+    ax = ay = az = bx = by = bz = 0.0
+    for k in range(6):
+        s = u[k]
+        ax, ay, az = ax + W_H[0, k] * s, ay + W_H[1, k] * s, az + W_H[2, k] * s
+        bx, by, bz = bx + W_H[3, k] * s, by + W_H[4, k] * s, bz + W_H[5, k] * s
+    return ax, ay, az, bx, by, bz
+
+
+@numba.njit(cache=True, nogil=True)
+def velocities_of(twist, count, rows, p_WH, tangent, offset, velocity):
+    """As `contact_velocities`, of contacts of one free body, whose hand has this twist (six numbers)."""
+    ax, ay, az, bx, by, bz = twist
+    points, normal = rows.point, rows.normal
+    hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
+    for i in range(count):
+        x, y, z = points[i, 0] - hx, points[i, 1] - hy, points[i, 2] - hz
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+        cx, cy, cz = ax + by * z - bz * y, ay + bz * x - bx * z, az + bx * y - by * x
+        velocity[i, 0] = offset[i, 0] + (nx * cx + ny * cy + nz * cz)
+        velocity[i, 1] = tx * cx + ty * cy + tz * cz
+        velocity[i, 2] = cx * (ny * tz - nz * ty) + cy * (nz * tx - nx * tz) + cz * (nx * ty - ny * tx)
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_rows(count, rows, W_H, p_WH, contacts, tangent):
+    """Fill the rows of W after `find_frames`: they follow from those of the hand."""
+    W, points, normal = contacts.W, rows.point, rows.normal
+    vx, vy, vz, wx, wy, wz = _six(W_H, 0), _six(W_H, 1), _six(W_H, 2), _six(W_H, 3), _six(W_H, 4), _six(W_H, 5)
+    hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
     for i in range(count):
         x, y, z = points[i, 0] - hx, points[i, 1] - hy, points[i, 2] - hz
         nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
@@ -269,7 +304,41 @@ def assemble_free(count, rows, W_H, p_WH, u, contacts, tangent):
             W[i, 0, 1, k] = nx * gx + ny * gy + nz * gz
             W[i, 1, 1, k] = tx * gx + ty * gy + tz * gz
             W[i, 2, 1, k] = sx * gx + sy * gy + sz * gz
-    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def tangential_norms_of(count, rows, p_WH, tangent, inverse_inertia, norms):
+    """Fill norms[:, 1] (C, 2) with the largest singular value of the tangential rows of each contact [kg^-1/2].
+
+    Args:
+        inverse_inertia: at the hand, row major (36,): [[A, B], [B^T, C]] for force and torque. The mobility of the
+            point at r is A + B [r]x - [r]x B^T - [r]x C [r]x.
+    """
+    points, normal, m = rows.point, rows.normal, inverse_inertia
+    hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]
+    a00, a01, a02, a11, a12, a22 = m[0], m[1], m[2], m[7], m[8], m[14]
+    b00, b01, b02, b10, b11, b12, b20, b21, b22 = m[3], m[4], m[5], m[9], m[10], m[11], m[15], m[16], m[17]
+    c00, c01, c02, c11, c12, c22 = m[21], m[22], m[23], m[28], m[29], m[35]
+    for i in range(count):
+        x, y, z = points[i, 0] - hx, points[i, 1] - hy, points[i, 2] - hz
+        # H = B^T + C [r]x: the angular velocity by unit forces at the point
+        h10, h20 = b01 + c11 * z - c12 * y, b02 + c12 * z - c22 * y
+        h01, h11, h21 = b10 + c02 * x - c00 * z, b11 + c12 * x - c01 * z, b12 + c22 * x - c02 * z
+        h02, h12, h22 = b20 + c00 * y - c01 * x, b21 + c01 * y - c11 * x, b22 + c02 * y - c12 * x
+        # A + B [r]x - [r]x H, which is symmetric
+        k00 = a00 + (b01 * z - b02 * y) + (z * h10 - y * h20)
+        k01 = a01 + (b02 * x - b00 * z) + (z * h11 - y * h21)
+        k02 = a02 + (b00 * y - b01 * x) + (z * h12 - y * h22)
+        k11 = a11 + (b12 * x - b10 * z) + (x * h21 - z * h01)
+        k12 = a12 + (b10 * y - b11 * x) + (x * h22 - z * h02)
+        k22 = a22 + (b20 * y - b21 * x) + (y * h02 - x * h12)
+        nx, ny, nz = normal[i, 0], normal[i, 1], normal[i, 2]
+        tx, ty, tz = tangent[i, 0], tangent[i, 1], tangent[i, 2]
+        sx, sy, sz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+        px, py, pz = k00 * tx + k01 * ty + k02 * tz, k01 * tx + k11 * ty + k12 * tz, k02 * tx + k12 * ty + k22 * tz
+        qx, qy, qz = k00 * sx + k01 * sy + k02 * sz, k01 * sx + k11 * sy + k12 * sz, k02 * sx + k12 * sy + k22 * sz
+        a, b, c = tx * px + ty * py + tz * pz, sx * px + sy * py + sz * pz, sx * qx + sy * qy + sz * qz
+        norms[i, 1] = math.sqrt(max(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b), 0.0))
 
 
 @numba.njit(cache=True, nogil=True)

@@ -229,17 +229,25 @@ def refresh_hand(packed):
             _link_metric(a)
         find_mobility(a.rule, body.J_H, body.inverse_inertia, a.first, a.end, a.M, a.mobility)
     _convective(a)
-    y = a.forces
-    for j in range(a.first, a.end):  # J D^-1 B = W L^-1 B
-        s = body.nle[j]  # with the gyroscopic terms of free bodies, which `bias` leaves out
-        for k in range(a.first, j):
-            s -= body.L[j, k] * y[k]
-        y[j] = s / body.L[j, j]
+    if a.first == 0 and a.end == 6:  # the compiler unrolls the loops
+        _find_drift(body.nle, body.L, body.W_H, 0, 6, a.convective, a.forces, a.drift)
+    else:
+        _find_drift(body.nle, body.L, body.W_H, a.first, a.end, a.convective, a.forces, a.drift)
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_drift(nle, L, W_H, first, end, convective, y, drift):
+    """Fill `drift` with the convective acceleration less J D^-1 B = W L^-1 B; y: memory (nv,)."""
+    for j in range(first, end):
+        s = nle[j]  # with the gyroscopic terms of free bodies, which `bias` leaves out
+        for k in range(first, j):
+            s -= L[j, k] * y[k]
+        y[j] = s / L[j, j]
     for i in range(6):
-        s = a.convective[i]
-        for j in range(a.first, a.end):
-            s -= body.W_H[i, j] * y[j]
-        a.drift[i] = s
+        s = convective[i]
+        for j in range(first, end):
+            s -= W_H[i, j] * y[j]
+        drift[i] = s
 
 
 @numba.njit(cache=True, nogil=True)

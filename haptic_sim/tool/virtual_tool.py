@@ -57,7 +57,14 @@ class StepArrays(NamedTuple):
 
 
 class VirtualTool:
-    """A tool that answers wrench commands at the servo rate; where its contacts come from is its owner's affair."""
+    """A tool that answers wrench commands at the servo rate; where its contacts come from is its owner's affair.
+
+    Args:
+        surveyed: whether inertia and gravity are those of a survey.
+        planes: how many contacts may be with planes that move as masses.
+        find_rows: kernel that fills the rows at the beginning of a step, of `surroundings` (which may be replaced by
+            others of the same type) and their number, and returns how many there are; without it, they are there.
+    """
 
     def __init__(
         self,
@@ -70,6 +77,7 @@ class VirtualTool:
         surveyed: bool = False,
         planes: int = 0,
         integrator: int = SEMI_IMPLICIT,
+        find_rows: Any = None,
     ):
         self.body = world.bodies(1.0 / rate, surveyed=surveyed, planes=planes)
         planar, tolerance, fade = world.planar, world.rank_tolerance, world.rank_fade
@@ -78,8 +86,9 @@ class VirtualTool:
         )
         # a hand feels what another does to the same tree, for which H is needed
         single = all(other.tree != self.body.arrays.hand_tree for other in self.others)
-        free = self.body.held_alone and self.body.nv_hand == (3 if planar else 6) and single
-        self.hand = Hand(self.body, planar=planar, tolerance=tolerance, fade=fade, free=free)
+        self._moves_freely = self.body.held_alone and self.body.nv_hand == (3 if planar else 6) and single
+        self.hand = Hand(self.body, planar=planar, tolerance=tolerance, fade=fade, free=self._moves_freely)
+        self._single = self.body.single and not self.others  # a step is one kernel
         self.rate, self.period = rate, 1.0 / rate
         limited = sum(law.limited for law in world.laws) if method != "penalty" else 0
         halves = contact.self_collision == "printed"
@@ -133,6 +142,8 @@ class VirtualTool:
         ]
         for other, seen in zip(self.others, self._seen, strict=True):
             other.state = self._initial_state(seen)
+        self.surroundings = self._packed  # what `find_rows` takes
+        self._find_rows = find_rows
         self._watch = self.energy.watch.data  # as a memoryview: reading it takes less than an element of an array
         self._listed = 0  # directions of topological constraint after the last step
         self._material: ContactParameters | None = None  # with which the step was bound
@@ -199,19 +210,36 @@ class VirtualTool:
         """
         if self._excess:
             raise UnstableError(self._excess)
+        if self._material is not self.contact.parameters:
+            self._bind(command, state)
+        if self._single:
+            self.rows.count = self._step(
+                self._both, command.packed, state.packed, self.surroundings, self.rows.count, geometry_tick
+            )
+            if not self._moves_freely:
+                self._list(self.hand.listed, state)
+        else:
+            self._list(self._step_several(command, state, geometry_tick), state)
+        if self._watch[EXCEEDED] and not self.pushed:
+            self._excess = self.contact.explain_excess(self.rows, self.period)
+
+    def _list(self, listed: int, state: ToolState) -> None:
+        """Make room for directions of topological constraint."""
+        if (listed or self._listed) and 6 * listed != len(state):
+            state.resize(6 * listed)
+        self._listed = listed
+
+    def _step_several(self, command: ToolCommand, state: ToolState, geometry_tick: int) -> int:
+        """The same of bodies that Pinocchio evaluates; returns as `_fill`."""
         rows = self.rows
-        contacts = count = rows.count
+        contacts = count = rows.count if self._find_rows is None else self._fill_rows(self.surroundings, rows.count)
         if self._limits is not None:
             count = append_limits(self._limits, count, self.period, self._rigid)
         if self._halves is not None:
             count = append_halves(self._halves, count)
         rows.count = count
-        if self._material is not self.contact.parameters:
-            self._bind(command, state)
         if self.others:
             listed = self._step_together(command, state, count, geometry_tick)
-        elif self.body.single:
-            listed = self._step(self._both, command.packed, state.packed, count, geometry_tick)
         elif isinstance(self.body, ConstrainedMultibody):
             listed = self._step_constrained(self.body, command, state)
             _fill_stamp(self._packed, command.packed, state.packed, geometry_tick)
@@ -220,11 +248,7 @@ class VirtualTool:
             self.body.follow()
             listed = self._end(self._packed, command.packed, state.packed, geometry_tick)
         rows.count = contacts
-        if (listed or self._listed) and 6 * listed != len(state):
-            state.resize(6 * listed)
-        self._listed = listed
-        if self._watch[EXCEEDED] and not self.pushed:
-            self._excess = self.contact.explain_excess(self.rows, self.period)
+        return listed
 
     def _step_together(self, command: ToolCommand, state: ToolState, count: int, geometry_tick: int) -> int:
         """The same with further hands, whose states it fills, too; returns as `_fill`.
@@ -272,50 +296,61 @@ class VirtualTool:
         self._response = response = contact.pack(self.rows, self.body)
         self._both = Packed(allocate(StepArrays, tool=self._packed, response=response))
         self._material = contact.parameters
-        if self.body.single and not self.others:
-            self._step = bind(
-                build_step(contact.step_kernel, self._integrator), self._both, command.packed, state.packed, 0, 0
-            )
+        if self._single:
+            step = build_step(contact.step_kernel, self._find_rows or keep_rows, self._integrator)
+            self._step = bind(step, self._both, command.packed, state.packed, self.surroundings, 0, 0)
         else:
             self._begin = bind(contact.step_kernel, response, 0, command.wrench, self.period)
             self._end = bind(_end_step, self._packed, command.packed, state.packed, 0)
+            if self._find_rows is not None:
+                self._fill_rows = bind(self._find_rows, self.surroundings, 0)
+
+
+@numba.njit(cache=True, nogil=True)
+def keep_rows(packed, count):
+    """Let the rows be those that are there."""
+    return count
 
 
 @cache
-def build_step(respond: Any, integrator: int = SEMI_IMPLICIT) -> Any:
+def build_step(respond: Any, find_rows: Any, integrator: int = SEMI_IMPLICIT) -> Any:
     """The kernel of a step of a single body, in which the kernel `respond` finds how contacts let it move.
 
     Args:
         respond: `ContactResponse.step_kernel`.
+        find_rows: see `VirtualTool`.
         integrator: of the position, the method of BROWN Table 1.
 
     Returns:
-        kernel of the packed `StepArrays`, command and state, the number of rows, and the tick of the geometry; it
-        returns as `_fill`.
+        kernel of the packed `StepArrays`, command, state and what `find_rows` takes, the number of rows, and the tick
+        of the geometry; it returns the number of rows.
     """
 
     @numba.njit(cache=True, nogil=True)
-    def step(packed, command, state, count, geometry_tick):
+    def step(packed, command, state, surroundings, count, geometry_tick):
         a = packed.arrays
         tool = a.tool.arrays
+        count = find_rows(surroundings, count)
         respond(a.response, count, command.arrays.wrench, tool.period)
         follow_single(tool.body)
-        return _end_step(a.tool, command, state, geometry_tick)
+        _end_step(a.tool, command, state, geometry_tick)
+        return count
 
     if integrator == SEMI_IMPLICIT:
         return step
     part = {1: 0.0, 3: 0.5}[integrator]  # of the new velocity in the step
 
     @numba.njit(cache=True, nogil=True)
-    def step_explicitly(packed, command, state, count, geometry_tick):
+    def step_explicitly(packed, command, state, surroundings, count, geometry_tick):
         a = packed.arrays
         tool = a.tool.arrays
+        count = find_rows(surroundings, count)
         respond(a.response, count, command.arrays.wrench, tool.period)
         _blend_steps(part, tool.body, tool.last_step)
         follow_single(tool.body)
-        listed = _end_step(a.tool, command, state, geometry_tick)
+        _end_step(a.tool, command, state, geometry_tick)
         _fill_mean_twist(tool.body, tool.period, state)
-        return listed
+        return count
 
     return step_explicitly
 

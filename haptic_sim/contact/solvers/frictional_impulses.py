@@ -11,7 +11,7 @@ step is solved by projected Gauss-Seidel over the contacts with the solution for
 the step before. Each step makes one sweep, and more where that changes much, from a common stock (`choose_effort`).
 
 Cost: it is bounded by the sweeps, each a visit of every contact: 130 visits of up to 6 contacts, 20 of each of more. A
-visit takes 30 to 70 ns. Few sweeps do not affect the guarantees below, only the accuracy (docs/contact.md).
+visit takes 45 to 70 ns. Few sweeps do not affect the guarantees below, only the accuracy (docs/contact.md).
 
 Restitution is Stronge's, with the part of the mobility that is the contact's own: with alpha = dv_n / dp_n of the
 contact alone, friction included, s_i follows from
@@ -48,7 +48,7 @@ import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
-from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse
+from haptic_sim.dynamics.scaled import apply_impulses
 from haptic_sim.records import array, numbers, record
 
 STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
@@ -104,43 +104,61 @@ class FrictionalMemory(NamedTuple):
     change: np.ndarray = array("W^T p of impulses, or of the increments of the last step", "nv", unit="kg^1/2 m/s")
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _velocity(c, i, u):
+# Inlined, with arrays that are read from the records before the loops: otherwise they are read again after each store.
+# Of a single free body the compiler knows the number of coordinates, and where they begin.
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _velocity(W, offset, tree, start, size, i, u):
     """Velocity of contact i in its three directions [m/s]."""
-    v0, v1, v2 = c.offset[i, 0], c.offset[i, 1], c.offset[i, 2]
-    for side in range(2):
-        tree = c.tree[i, side]
-        if tree >= 0:
-            first = c.start[tree]
-            for k in range(c.size[tree]):
-                x = u[first + k]
-                v0 += c.W[i, side, k, 0] * x
-                v1 += c.W[i, side, k, 1] * x
-                v2 += c.W[i, side, k, 2] * x
+    v0, v1, v2 = offset[i, 0], offset[i, 1], offset[i, 2]
+    if u.shape[0] == 6 and size[0] == 6:
+        side = 1 if tree[i, 1] >= 0 else 0
+        for k in range(6):
+            v0 += W[i, side, k, 0] * u[k]
+            v1 += W[i, side, k, 1] * u[k]
+            v2 += W[i, side, k, 2] * u[k]
+    else:
+        for side in range(2):
+            t = tree[i, side]
+            if t >= 0:
+                first = start[t]
+                for k in range(size[t]):
+                    x = u[first + k]
+                    v0 += W[i, side, k, 0] * x
+                    v1 += W[i, side, k, 1] * x
+                    v2 += W[i, side, k, 2] * x
     return v0, v1, v2
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _apply(c, i, p0, p1, p2, u):
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _apply(W, tree, start, size, i, p0, p1, p2, u):
     """Change u by an impulse at contact i."""
-    for side in range(2):
-        tree = c.tree[i, side]
-        if tree >= 0:
-            first = c.start[tree]
-            for k in range(c.size[tree]):
-                u[first + k] += c.W[i, side, k, 0] * p0 + c.W[i, side, k, 1] * p1 + c.W[i, side, k, 2] * p2
+    if u.shape[0] == 6 and size[0] == 6:
+        side = 1 if tree[i, 1] >= 0 else 0
+        for k in range(6):
+            u[k] += W[i, side, k, 0] * p0 + W[i, side, k, 1] * p1 + W[i, side, k, 2] * p2
+    else:
+        for side in range(2):
+            t = tree[i, side]
+            if t >= 0:
+                first = start[t]
+                for k in range(size[t]):
+                    u[first + k] += W[i, side, k, 0] * p0 + W[i, side, k, 1] * p1 + W[i, side, k, 2] * p2
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _principal_axes(n, contacts, work):
     """Turn the tangents of each contact so that its tangential mobility with v_n held is diagonal."""
+    W, tree_of, size, offset = contacts.W, contacts.tree, contacts.size, contacts.offset
+    turned, turned_offset, turn, mobility = work.W, work.offset, work.turn, work.mobility
     for i in range(n):
         a00 = a01 = a02 = a11 = a12 = a22 = 0.0
         for side in range(2):
-            tree = contacts.tree[i, side]
+            tree = tree_of[i, side]
             if tree >= 0:
-                for k in range(contacts.size[tree]):
-                    x, y, z = contacts.W[i, 0, side, k], contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
+                for k in range(size[tree]):
+                    x, y, z = W[i, 0, side, k], W[i, 1, side, k], W[i, 2, side, k]
                     a00 += x * x
                     a01 += x * y
                     a02 += x * z
@@ -161,8 +179,8 @@ def _principal_axes(n, contacts, work):
             if half < 0.0:
                 cos, sin = abs(sin), math.copysign(cos, cross)
         least = _LEAST_MOBILITY * (a00 + a11 + a22)
-        work.turn[i, 0], work.turn[i, 1] = cos, sin
-        m = work.mobility[i]
+        turn[i, 0], turn[i, 1] = cos, sin
+        m = mobility[i]
         m.nn = a00
         m.n1 = cos * a01 + sin * a02
         m.n2 = cos * a02 - sin * a01
@@ -170,17 +188,17 @@ def _principal_axes(n, contacts, work):
         m.inverse_nn, m.inverse_1, m.inverse_2 = 1.0 / m.nn, 1.0 / m.s_1, 1.0 / m.s_2
         m.a_1, m.a_2 = m.n1 * m.inverse_nn, m.n2 * m.inverse_nn
         for side in range(2):
-            tree = contacts.tree[i, side]
+            tree = tree_of[i, side]
             if tree >= 0:
-                for k in range(contacts.size[tree]):
-                    y, z = contacts.W[i, 1, side, k], contacts.W[i, 2, side, k]
-                    work.W[i, side, k, 0] = contacts.W[i, 0, side, k]
-                    work.W[i, side, k, 1] = cos * y + sin * z
-                    work.W[i, side, k, 2] = cos * z - sin * y
-        y, z = contacts.offset[i, 1], contacts.offset[i, 2]
-        work.offset[i, 0] = contacts.offset[i, 0]
-        work.offset[i, 1] = cos * y + sin * z
-        work.offset[i, 2] = cos * z - sin * y
+                for k in range(size[tree]):
+                    y, z = W[i, 1, side, k], W[i, 2, side, k]
+                    turned[i, side, k, 0] = W[i, 0, side, k]
+                    turned[i, side, k, 1] = cos * y + sin * z
+                    turned[i, side, k, 2] = cos * z - sin * y
+        y, z = offset[i, 1], offset[i, 2]
+        turned_offset[i, 0] = offset[i, 0]
+        turned_offset[i, 1] = cos * y + sin * z
+        turned_offset[i, 2] = cos * z - sin * y
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -249,44 +267,41 @@ def _slide(m, mu, g1, g2, push, x):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _solve_step(n, c, work, friction, sweeps, roughly, tolerance, u):
+def _solve_step(n, contacts, work, friction, sweeps, roughly, tolerance, u):
     """Find the increments that take the contacts to their targets; u is changed by them.
 
     Returns the change by the last sweep, and how many sweeps were made. `roughly`: see `_alone`.
     """
-    p = work.increment
+    W, offset, tree, start, size = work.W, work.offset, contacts.tree, contacts.start, contacts.size
+    p, mobility, path, last, begin = work.increment, work.mobility, work.path, work.change, work.begin
     for k in range(u.shape[0]):
-        work.begin[k] = u[k]
-        u[k] += work.change[
-            k
-        ]  # by those of the last step, the first guess: they repeat while no slip changes its state
+        begin[k] = u[k]
+        u[k] += last[k]  # by those of the last step, the first guess: they repeat while no slip changes its state
     change, made = math.inf, 0
     while made < sweeps:
         made += 1
         change = 0.0
         for i in range(n):
-            m = work.mobility[i]
+            m = mobility[i]
             if not m.nn > 0.0:
                 continue
-            v0, v1, v2 = _velocity(c, i, u)
-            lack = work.path[i].target - v0
+            v0, v1, v2 = _velocity(W, offset, tree, start, size, i, u)
+            lack = path[i].target - v0
             push = p[i, 0] + lack * m.inverse_nn + m.a_1 * p[i, 1] + m.a_2 * p[i, 2]
             new_n = new_1 = new_2 = 0.0
             if push > 0.0:
                 g1 = v1 - m.s_1 * p[i, 1] + m.a_1 * lack
                 g2 = v2 - m.s_2 * p[i, 2] + m.a_2 * lack
-                new_n, new_1, new_2, work.path[i].slide = _alone(
-                    m, friction[i], g1, g2, push, work.path[i].slide, roughly
-                )
+                new_n, new_1, new_2, path[i].slide = _alone(m, friction[i], g1, g2, push, path[i].slide, roughly)
             d0, d1, d2 = new_n - p[i, 0], new_1 - p[i, 1], new_2 - p[i, 2]
             if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
-                _apply(c, i, d0, d1, d2, u)
+                _apply(W, tree, start, size, i, d0, d1, d2, u)
                 p[i, 0], p[i, 1], p[i, 2] = new_n, new_1, new_2
                 change = max(change, abs(d0) * m.nn, abs(d1) * m.s_1, abs(d2) * m.s_2)
         if not change > tolerance:
             break
     for k in range(u.shape[0]):
-        work.change[k] = u[k] - work.begin[k]
+        last[k] = u[k] - begin[k]
     return change, made
 
 
@@ -320,12 +335,14 @@ def _account(path, e):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _dissipate(n, c, mobility, friction, sweeps, tolerance, u, p):
+def _dissipate(n, contacts, work, friction, sweeps, tolerance, u, p):
     """Add to p increments within the cones that lower E, towards its least; u follows.
 
     For one contact, E changes by dp . v + 1/2 dp^T A dp, A its mobility: less than with the trace in place of A, of
     which the least over the cone is the projection of p - v / trace. So no step raises E.
     """
+    W, offset, tree, start, size = work.W, work.offset, contacts.tree, contacts.start, contacts.size
+    mobility = work.mobility
     for _ in range(sweeps):
         change = 0.0
         for i in range(n):
@@ -335,7 +352,7 @@ def _dissipate(n, c, mobility, friction, sweeps, tolerance, u, p):
             a11 = m.s_1 + m.n1 * m.n1 / m.nn
             a22 = m.s_2 + m.n2 * m.n2 / m.nn
             trace = m.nn + a11 + a22
-            v0, v1, v2 = _velocity(c, i, u)
+            v0, v1, v2 = _velocity(W, offset, tree, start, size, i, u)
             q0, q1, q2 = p[i, 0] - v0 / trace, p[i, 1] - v1 / trace, p[i, 2] - v2 / trace
             mu = friction[i]
             length = math.sqrt(q1 * q1 + q2 * q2)
@@ -345,7 +362,7 @@ def _dissipate(n, c, mobility, friction, sweeps, tolerance, u, p):
                 q1 *= mu * along / length
                 q2 *= mu * along / length
             d0, d1, d2 = q0 - p[i, 0], q1 - p[i, 1], q2 - p[i, 2]
-            _apply(c, i, d0, d1, d2, u)
+            _apply(W, tree, start, size, i, d0, d1, d2, u)
             p[i, 0], p[i, 1], p[i, 2] = q0, q1, q2
             change = max(change, (abs(d0) + abs(d1) + abs(d2)) * trace)
         if not change > tolerance:
@@ -353,15 +370,16 @@ def _dissipate(n, c, mobility, friction, sweeps, tolerance, u, p):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, u, p):
+def _impact(n, contacts, work, restitution, friction, steps, sweeps, tolerance, u, p):
     """Fill p with the impulses of the whole impact and take u to the velocity after; returns the last change."""
+    before, increment, mobility, paths = work.before, work.increment, work.mobility, work.path
     for i in range(n):
-        path = work.path[i]
+        path = paths[i]
         for d in range(3):
             p[i, d] = 0.0
-            work.increment[i, d] = 0.0
-        path.reached = min(0.0, work.before[i, 0])
-        path.mass = min(work.mobility[i].inverse_nn, 1e300)
+            increment[i, d] = 0.0
+        path.reached = min(0.0, before[i, 0])
+        path.mass = min(mobility[i].inverse_nn, 1e300)
         path.compression = path.remaining = path.slide = 0.0
     change = math.inf
     roughly = sweeps < _EXACT * steps
@@ -369,56 +387,56 @@ def _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, u, p):
         work.change[k] = 0.0
     for k in range(steps):
         for i in range(n):
-            approach = max(0.0, -work.before[i, 0])
-            work.path[i].target = _next_target(
-                work.path[i], approach, restitution[i], (k + 1.0) / steps, float(k) / steps
-            )
+            approach = max(0.0, -before[i, 0])
+            paths[i].target = _next_target(paths[i], approach, restitution[i], (k + 1.0) / steps, float(k) / steps)
         # errors on the way are made up for by later steps, as targets are absolute
         if k < steps - 1:
             spare = sweeps - (steps - k)  # each step makes one sweep
             most = 1 + max(0, spare) // _SHARE
-            _, made = _solve_step(n, c, work, friction, most, roughly, _ON_THE_WAY * tolerance, u)
+            _, made = _solve_step(n, contacts, work, friction, most, roughly, _ON_THE_WAY * tolerance, u)
         else:
-            change, made = _solve_step(n, c, work, friction, max(1, sweeps), roughly, tolerance, u)
+            change, made = _solve_step(n, contacts, work, friction, max(1, sweeps), roughly, tolerance, u)
         sweeps -= made
         for i in range(n):
-            q, m, path = work.increment[i], work.mobility[i], work.path[i]
-            for d in range(3):
-                p[i, d] += q[d]
+            m, path = mobility[i], paths[i]
+            q0, q1, q2 = increment[i, 0], increment[i, 1], increment[i, 2]
+            p[i, 0], p[i, 1], p[i, 2] = p[i, 0] + q0, p[i, 1] + q1, p[i, 2] + q2
             path.mass = min(m.inverse_nn, 1e300)
-            if q[0] > 0.0:
-                path.mass = q[0] / max(m.nn * q[0] + m.n1 * q[1] + m.n2 * q[2], _LEAST_SLOPE * m.nn * q[0])
+            if q0 > 0.0:
+                path.mass = q0 / max(m.nn * q0 + m.n1 * q1 + m.n2 * q2, _LEAST_SLOPE * m.nn * q0)
             _account(path, restitution[i])
     return change
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _gain(n, c, p, before, change):
+def _gain(n, contacts, work, p, before, change):
     """Work p . c of impulses at the velocities before, and |W^T p|^2: the energy changes by work + square / 2."""
-    work = square = 0.0
+    W, tree, start, size = work.W, contacts.tree, contacts.start, contacts.size
+    done = square = 0.0
     for k in range(change.shape[0]):
         change[k] = 0.0
     for i in range(n):
-        work += p[i, 0] * before[i, 0] + p[i, 1] * before[i, 1] + p[i, 2] * before[i, 2]
-        _apply(c, i, p[i, 0], p[i, 1], p[i, 2], change)
+        done += p[i, 0] * before[i, 0] + p[i, 1] * before[i, 1] + p[i, 2] * before[i, 2]
+        _apply(W, tree, start, size, i, p[i, 0], p[i, 1], p[i, 2], change)
     for k in range(change.shape[0]):
         square += change[k] * change[k]
-    return work, square
+    return done, square
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _limit_energy(n, c, work, u_damped):
+def _limit_energy(n, contacts, work, u_damped):
     """Move work.bouncing towards work.damped until no energy is added."""
+    W, offset, tree, start, size = work.W, work.offset, contacts.tree, contacts.start, contacts.size
     p, damped = work.bouncing, work.damped
-    work_0, square_0 = _gain(n, c, damped, work.before, work.change)
+    work_0, square_0 = _gain(n, contacts, work, damped, work.before, work.change)
     constant = min(0.0, work_0 + 0.5 * square_0)
     for i in range(n):
         for d in range(3):
             p[i, d] -= damped[i, d]
-    _, square = _gain(n, c, p, work.before, work.change)
+    _, square = _gain(n, contacts, work, p, work.before, work.change)
     linear = 0.0
     for i in range(n):
-        v0, v1, v2 = _velocity(c, i, u_damped)
+        v0, v1, v2 = _velocity(W, offset, tree, start, size, i, u_damped)
         linear += p[i, 0] * v0 + p[i, 1] * v1 + p[i, 2] * v2
     # the larger root of constant + linear theta + square theta^2 / 2, without cancellation
     root = math.sqrt(linear * linear - 2.0 * square * constant)
@@ -434,14 +452,15 @@ def _limit_energy(n, c, work, u_damped):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _slip_states(n, c, work, u, state):
+def _slip_states(n, contacts, work, u, state):
     """Fill the states of the contacts after the impact."""
+    W, offset, tree, start, size = work.W, work.offset, contacts.tree, contacts.start, contacts.size
     scale = 0.0
     for i in range(n):
         for d in range(3):
             scale = max(scale, abs(work.before[i, d]))
     for i in range(n):
-        _, v1, v2 = _velocity(c, i, u)
+        _, v1, v2 = _velocity(W, offset, tree, start, size, i, u)
         if not work.bouncing[i, 0] > 0.0:
             state[i] = SEPARATED
         elif not math.sqrt(v1 * v1 + v2 * v2) > _NO_SLIP * scale:
@@ -479,11 +498,11 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
         NOT_CONVERGED: the sweeps did not do, contacts may still approach. All add no energy.
     """
     nv = u.shape[0]
-    c = ScaledContacts(work.W, contacts.tree, contacts.start, contacts.size, work.offset)
+    W, offset, tree, start, size = work.W, work.offset, contacts.tree, contacts.start, contacts.size
     _principal_axes(n, contacts, work)
     largest = mu = 0.0
     for i in range(n):
-        v0, v1, v2 = _velocity(c, i, u)
+        v0, v1, v2 = _velocity(W, offset, tree, start, size, i, u)
         work.before[i, 0], work.before[i, 1], work.before[i, 2] = v0, v1, v2
         largest = max(largest, -v0)
         mu = max(mu, friction[i])
@@ -493,10 +512,10 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
     for k in range(nv):
         work.u[k] = u[k]
     code = SOLVED
-    change = _impact(n, c, work, restitution, friction, steps, sweeps, tolerance, work.u, work.bouncing)
+    change = _impact(n, contacts, work, restitution, friction, steps, sweeps, tolerance, work.u, work.bouncing)
     if not change <= _CONVERGED * largest:
         code = NOT_CONVERGED
-    done, square = _gain(n, c, work.bouncing, work.before, work.change)
+    done, square = _gain(n, contacts, work, work.bouncing, work.before, work.change)
     size = 0.0
     for i in range(n):
         for d in range(3):
@@ -514,8 +533,8 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
             for i in range(n):
                 for d in range(3):
                     work.damped[i, d] = 0.0
-            _dissipate(n, c, work.mobility, friction, sweeps, tolerance, work.u_damped, work.damped)
-            _limit_energy(n, c, work, work.u_damped)
+            _dissipate(n, contacts, work, friction, sweeps, tolerance, work.u_damped, work.damped)
+            _limit_energy(n, contacts, work, work.u_damped)
             code = max(code, ENERGY_LIMITED)
     finite = True
     for i in range(n):
@@ -525,10 +544,9 @@ def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, swe
         p[i, 1] = cos * q1 - sin * q2
         p[i, 2] = sin * q1 + cos * q2
         finite = finite and math.isfinite(q0 + q1 + q2)
-    for i in range(n):
-        if not finite:
+    if not finite:
+        for i in range(n):
             p[i, 0] = p[i, 1] = p[i, 2] = 0.0
-        for d in range(3):
-            apply_impulse(contacts, i, d, p[i, d], u)
-    _slip_states(n, c, work, u, state)
+    apply_impulses(n, contacts, p, u)
+    _slip_states(n, contacts, work, u, state)
     return code if finite else NOT_CONVERGED

@@ -61,18 +61,19 @@ def _rates(A, c, mu, p0, p1, p2):
     v0 = c[0] + A[0, 0] * p0 + A[0, 1] * p1 + A[0, 2] * p2
     v1 = c[1] + A[1, 0] * p0 + A[1, 1] * p1 + A[1, 2] * p2
     v2 = c[2] + A[2, 0] * p0 + A[2, 1] * p1 + A[2, 2] * p2
-    slip = math.hypot(v1, v2)
+    slip = math.sqrt(v1 * v1 + v2 * v2)
     return slip, -mu * v1, -mu * v2, v0 * slip
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _runge_kutta(A, c, mu, p, h):
     """Increments of p_n, p_1, p_2 and W over h of s: a mean, with positive weights, of points of the cone."""
-    a0, a1, a2, a3 = _rates(A, c, mu, p[0], p[1], p[2])
+    p0, p1, p2 = p[0], p[1], p[2]
+    a0, a1, a2, a3 = _rates(A, c, mu, p0, p1, p2)
     g = 0.5 * h
-    b0, b1, b2, b3 = _rates(A, c, mu, p[0] + g * a0, p[1] + g * a1, p[2] + g * a2)
-    d0, d1, d2, d3 = _rates(A, c, mu, p[0] + g * b0, p[1] + g * b1, p[2] + g * b2)
-    e0, e1, e2, e3 = _rates(A, c, mu, p[0] + h * d0, p[1] + h * d1, p[2] + h * d2)
+    b0, b1, b2, b3 = _rates(A, c, mu, p0 + g * a0, p1 + g * a1, p2 + g * a2)
+    d0, d1, d2, d3 = _rates(A, c, mu, p0 + g * b0, p1 + g * b1, p2 + g * b2)
+    e0, e1, e2, e3 = _rates(A, c, mu, p0 + h * d0, p1 + h * d1, p2 + h * d2)
     w = h / 6.0
     return (
         w * (a0 + 2.0 * (b0 + d0) + e0),
@@ -90,18 +91,18 @@ def _direction_after_stop(A, mu):
     a, b, d = A[1, 1] + least, A[1, 2], A[2, 2] + least
     determinant = a * d - b * b
     t1, t2 = -(d * b1 - b * b2) / determinant, -(a * b2 - b * b1) / determinant
-    if math.hypot(t1, t2) <= mu:
+    if math.sqrt(t1 * t1 + t2 * t2) <= mu:
         return t1, t2, True
     # the ray: |(mu A_tt + x)^-1 A_tn| = 1 has one root x > 0; its left side falls from above 1
     if mu <= 0.0:
         return 0.0, 0.0, False
-    low, high = 0.0, math.hypot(b1, b2)
+    low, high = 0.0, math.sqrt(b1 * b1 + b2 * b2)
     x = high
     for _ in range(200):
         e, f, g = mu * a + x, mu * b, mu * d + x
         determinant = e * g - f * f
         d1, d2 = (g * b1 - f * b2) / determinant, (e * b2 - f * b1) / determinant
-        length = math.hypot(d1, d2)
+        length = math.sqrt(d1 * d1 + d2 * d2)
         if length > 1.0:
             low = x
         else:
@@ -134,7 +135,7 @@ def _normal_length(v_n, slope, work, goal, phase):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _shrink(A, c, mu, p):
     """Take back what rounding and integration leave outside the cone and of energy."""
-    length = math.hypot(p[1], p[2])
+    length = math.sqrt(p[1] * p[1] + p[2] * p[2])
     if length > mu * p[0]:
         p[1] *= mu * p[0] / length
         p[2] *= mu * p[0] / length
@@ -175,12 +176,12 @@ def collide(A, c, e, mu, p):
     tiny = 1e-14 * scale
     code = UNFINISHED
     b1, b2 = A[1, 0], A[2, 0]
-    fastest = math.hypot(b1, b2) + mu * (A[1, 1] + A[2, 2])
+    fastest = math.sqrt(b1 * b1 + b2 * b2) + mu * (A[1, 1] + A[2, 2])
     for _ in range(_MAX_STEPS):
         v0 = c[0] + A[0, 0] * p[0] + A[0, 1] * p[1] + A[0, 2] * p[2]
         v1 = c[1] + A[1, 0] * p[0] + A[1, 1] * p[1] + A[1, 2] * p[2]
         v2 = c[2] + A[2, 0] * p[0] + A[2, 1] * p[1] + A[2, 2] * p[2]
-        slip = math.hypot(v1, v2)
+        slip = math.sqrt(v1 * v1 + v2 * v2)
         if phase == _COMPRESSION and v0 >= -tiny:
             least = min(least, work)
             goal = (1.0 - e * e) * least

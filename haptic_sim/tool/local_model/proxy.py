@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pinocchio as pin
+from numpy.lib.stride_tricks import as_strided
 
 from haptic_sim.contact.response import ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import CAPACITY, RowArrays
-from haptic_sim.dynamics.multibody import SEVERAL, SingleBody
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
-from haptic_sim.packed import Packed, bind
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
 from haptic_sim.tool.local_model.constraints import (
     INTERPOLATE,
@@ -39,15 +39,17 @@ FULL = LocalModelParameters(type="full")
 
 @record
 class Neighbourhood(NamedTuple):
-    """What a step reads to put the constraints where they are now; C: capacity, L: links."""
+    """What a step reads to put the constraints where they are now; C: capacity, L: links, with the world."""
 
     planes: Planes = part(Planes, "constraints in use")
     rows: RowArrays = value("the same as contact rows")
     u: np.ndarray = shared("scaled velocity before a step: of bodies, and of planes that move as masses", "nu")
     u_after: np.ndarray = shared("the same after the last step", "nu")
-    single: SingleBody = value("the body, if it is the only link: it says where link 1 is")
-    R_WL: np.ndarray = array("orientation of the tool's links", "L", 3, 3)
-    p_WL: np.ndarray = array("position of the tool's links", "L", 3, unit="m")
+    R_WL: np.ndarray = shared("orientation of the tool's links", "L", 3, 3)
+    p_WL: np.ndarray = shared("position of the tool's links", "L", 3, unit="m")
+    times: np.ndarray = array("age of the survey, when planes stop, period of the updates", 3, unit="s")
+    period: float = value("of the servo", unit="s")
+    masses: int = value("how many constraints may move as masses")
 
 
 class Proxy(LocalModel):
@@ -78,9 +80,11 @@ class Proxy(LocalModel):
         if interpolated:
             method = "penalty"
         surveyed = parameters.dynamics == "surveyed"
-        self._planes = PLANES if parameters.constraints == "dynamic" else 0
+        self._masses = PLANES if parameters.constraints == "dynamic" else 0
         alone = tool_alone(world)
-        tool = VirtualTool(alone, contact, method, rendering, wrench_limit, rate, surveyed, self._planes)
+        tool = VirtualTool(
+            alone, contact, method, rendering, wrench_limit, rate, surveyed, self._masses, find_rows=fill_rows
+        )
         super().__init__(world, tool, parameters, period)
         # Updates that move constraints under a proxy in contact do work on it.
         tool.pushed |= interpolated or not parameters.deformation
@@ -88,25 +92,24 @@ class Proxy(LocalModel):
         model, data = tool.body.model, tool.body.data
         self._surveyed = model.createData()
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.
-        self._placements = [(data.oMi[i].rotation, data.oMi[i].translation) for i in range(model.njoints)]
-        self._links: list[int] = []  # of the constraints
-        sizes = {"C": CAPACITY, "L": model.njoints}
+        placements = [data.oMi[i] for i in range(model.njoints)]
         self._now, self._next = (
             allocate(
                 Neighbourhood,
-                sizes,
+                {"C": CAPACITY},
                 rows=tool.rows.arrays,
-                single=tool.body.arrays.single,
                 u=tool.body.u,
                 u_after=tool.contact.u,
+                R_WL=_stack([one.rotation for one in placements]),
+                p_WL=_stack([one.translation for one in placements]),
+                period=tool.period,
+                masses=self._masses,
             )
             for _ in range(2)
         )
         self._packed, self._packed_next = Packed(self._now), Packed(self._next)
-        self._fill_rows = bind(fill_rows, self._packed, 0, tool.period, period, True, 0)
-        self._count = 0
+        tool.surroundings = self._packed
         self._tracks = np.zeros(1, np.int64)
-        self._age = self._still = 0.0  # of the survey, and when planes stop [s]
 
     def configure(self, contact: ContactParameters) -> None:
         """See LocalModel; friction and restitution are those of the constraints from the next update on."""
@@ -119,12 +122,10 @@ class Proxy(LocalModel):
         """See LocalModel."""
         tool, planes, parameters, n = self._tool, self._next.planes, self._parameters, len(geometry)
         tool.survey(geometry)
-        links = self._fill(geometry)
-        self._age, period = (tick - geometry.tick) * tool.period, self._period.mean
-        self._still = self._age + LONGEST_MOTION * period
-        planes.way[:n] = planes.velocity[:n] * self._age
-        self._place(self._now, self._links)
-        self._place(self._next, links)
+        self._fill(geometry)
+        age, period = (tick - geometry.tick) * tool.period, self._period.mean
+        self._next.times[:] = age, age + LONGEST_MOTION * period, period
+        planes.way[:n] = planes.velocity[:n] * age
         rules = Rules(
             self._law,
             parameters.deformation,
@@ -132,13 +133,13 @@ class Proxy(LocalModel):
             *coherence(period, parameters.max_speed, parameters.max_rotation, parameters.max_facet_angle),
             period,
         )
-        self._count = update_planes(self._packed, self._count, self._packed_next, n, rules, self._tracks)
+        tool.rows.count = update_planes(self._packed, tool.rows.count, self._packed_next, n, rules, self._tracks)
         self._now, self._next = self._next, self._now
         self._packed, self._packed_next = self._packed_next, self._packed
-        self._links = np.unique(planes.link[: self._count]).tolist()
+        tool.surroundings = self._packed
 
-    def _fill(self, geometry: LocalGeometry) -> list[int]:
-        """Fill in the next constraints; returns the links that they are on."""
+    def _fill(self, geometry: LocalGeometry) -> None:
+        """Fill in the next constraints."""
         n, constraints, planes = len(geometry), geometry.constraints, self._next.planes
         for key in ("id", "body", "link", "restitution", "mobility"):
             getattr(planes, key)[:n] = constraints[key][:n]
@@ -148,31 +149,27 @@ class Proxy(LocalModel):
         planes.friction[:n, 1] = constraints["friction_kinetic"][:n]
         planes.offset[:n], planes.leaving[:n], planes.plane[:n], planes.weight[:n] = 0.0, False, -1, 1.0
         corner = constraints["position"][:n] + constraints["separation"][:n, None] * constraints["normal"][:n]
-        links: list[int] = np.unique(planes.link[:n]).tolist()
         pin.forwardKinematics(self._tool.body.model, self._surveyed, geometry.q)
-        for link in links:  # THESIS (6.1), in the surveyed configuration
+        for link in np.unique(planes.link[:n]).tolist():  # THESIS (6.1), in the surveyed configuration
             placement, its = self._surveyed.oMi[link], planes.link[:n] == link
             planes.p[:n][its] = (corner[its] - placement.translation) @ placement.rotation
-        return links
 
     def _step(self, command: ToolCommand, state: ToolState) -> None:
         """See LocalModel."""
         tool = self._tool
-        if not tool.body.single:
-            self._place(self._now, self._links)
-        moving = self._age < self._still
-        self._count = tool.rows.count = self._fill_rows(
-            self._packed, self._count, tool.period, self._period.mean, moving, self._planes
-        )
         tool.step(command, state, self._geometry_tick)
-        if self._planes:
-            accelerate(self._packed, self._count, tool.period, self._planes)
-        self._age += tool.period
+        if self._masses:
+            accelerate(self._packed, tool.rows.count)
 
-    def _place(self, side: Neighbourhood, links: list[int]) -> None:
-        """Say where the links are."""
-        for link in links:
-            side.R_WL[link], side.p_WL[link] = self._placements[link]
+
+def _stack(arrays: list[np.ndarray]) -> np.ndarray:
+    """One view of arrays that lie in memory at equal distances."""
+    places = np.array([one.ctypes.data for one in arrays])
+    stride = int(places[-1] - places[0]) // max(len(places) - 1, 1)
+    if np.any(places != places[0] + stride * np.arange(len(places))):
+        raise RuntimeError("the placements of a model are not beside each other in memory")
+    first = arrays[0]
+    return as_strided(first, (len(arrays), *first.shape), (stride, *first.strides))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -185,36 +182,31 @@ def update_planes(packed, count, packed_next, count_next, rules, tracks):
 
 
 @numba.njit(cache=True, nogil=True)
-def accelerate(packed, count, period, masses):
+def accelerate(packed, count):
     """Give the constraints that move as masses the velocity that they have after a tick."""
     a = packed.arrays
     planes = a.planes
-    first = a.u.shape[0] - masses
+    first = a.u.shape[0] - a.masses
     for m in range(count):
         if planes.plane[m] >= 0:
             gain = a.u_after[first + planes.plane[m]] * math.sqrt(planes.mobility[m]) - planes.velocity[m]
             planes.velocity[m] += gain
-            planes.way[m] += gain * period
+            planes.way[m] += gain * a.period
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_rows(packed, count, period, update_period, moving, masses):
+def fill_rows(packed, count):
     """Fill the contact rows with the constraints where they are in a tick; returns how many are left.
 
     Args:
         packed: of `Neighbourhood`.
         count: constraints.
-        period, update_period: of the servo, and of the updates [s].
-        moving: whether planes move on after this tick.
-        masses: how many constraints may move as masses.
     """
     a = packed.arrays
-    planes, rows = a.planes, a.rows
-    if a.single.kind != SEVERAL:
-        for i in range(3):
-            a.p_WL[1, i] = a.single.p_WB[i]
-            for j in range(3):
-                a.R_WL[1, i, j] = a.single.R_WB[i, j]
+    planes, rows, masses, period = a.planes, a.rows, a.masses, a.period
+    age, still, update_period = a.times[0], a.times[1], a.times[2]
+    moving = age < still
+    a.times[0] = age + period
     first = a.u.shape[0] - masses
     locate(count, planes, a.R_WL, a.p_WL)
     count = recover(count, planes, period, update_period)
