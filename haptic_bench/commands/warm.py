@@ -39,8 +39,12 @@ ALL: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("bounce_settle", ("scene.height=0.01", "analysis=trial")),
     ("stack", ("scene.boxes=3", "analysis=trial")),
     ("frictional_impact", ("scene.gap=0.001", "analysis=trial")),
+    ("constrained_contact", ("analysis=trial",)),
+    ("rolling_disk", ("analysis=trial",)),
+    ("rolling_disk", ("device.type=admittance", "device.noise=[0.01,0.001]", "analysis=trial")),
+    ("door", ("analysis=trial",)),
 )
-"""Experiments and settings of trials that together call every kernel."""
+"""Experiments and settings of trials that together call nearly every kernel."""
 
 
 def main(arguments: list[str]) -> None:
