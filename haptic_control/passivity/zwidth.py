@@ -239,6 +239,32 @@ def measure(given: ZWidthParameters, threads: int = 1, progress: Callable[[int],
     return ZWidth(K, B, verdict, results[0], results[1], boundary, required, poles)
 
 
+def worst_forces(given: ZWidthParameters, stiffness: float, damping: float, ticks: int) -> tuple[np.ndarray, float]:
+    """The hand that gains most with forces that are held over each tick, without quantisation.
+
+    Displacements are a linear map of the forces, dx = G F, so that the gain -F . dx of a hand with |F| = 1 is at most
+    the largest eigenvalue of -(G + G^T)/2, and is that with its eigenvector.
+
+    Args:
+        given: device and loop.
+        stiffness, damping: of the coupling [N/m, N s/m].
+        ticks: for which the hand acts, from rest on.
+
+    Returns:
+        Forces of the hand (ticks,) [N], and its gain [J]: negative if every hand loses.
+    """
+    loop = Loop.of(given)._replace(resolution=0.0)
+    A, B = motion(given.device_mass, given.device_damping, None, loop.period)
+    s, mass, on_the_way = np.zeros(4), np.zeros(3), np.zeros(loop.delay + 1)
+    moved = np.empty(ticks)  # in each tick, by a force of 1 N in the first
+    for k in range(ticks):
+        on_the_way[k % (loop.delay + 1)] = couple(loop, stiffness, damping, s[0], mass)
+        new = A @ s + B * (float(k == 0) - on_the_way[(k + 1) % (loop.delay + 1)])
+        moved[k], s = new[0] - s[0], new
+    gains, forces = np.linalg.eigh(-0.5 * (scipy.linalg.toeplitz(moved) + moved[0] * np.eye(ticks)))
+    return forces[:, -1], float(gains[-1])
+
+
 def required_map(given: ZWidthParameters, stiffness: np.ndarray, damping: np.ndarray) -> np.ndarray:
     """Least damping of the device for each coupling by BROWN (8) (n, m) [N s/m], infinite for unstable loops."""
     T, m = 1.0 / given.rate, given.mass
