@@ -6,8 +6,12 @@ k the wrench is held, and the displacement is measured, so the sum is exact (RYU
     E(k+1) = E(k) + F(k) . dx(k),   dx(k) = x(k+1) - x(k), rotations as vectors
 
 F is the wrench of the hand on the display: minus the rendered wrench f of an impedance device, and what the force
-sensor of an admittance device tells. Translation and rotation are apart. A display is passive as long as E >= -allowed
-(HANNAFORD and RYU 2002).
+sensor of an admittance device tells. A display is passive as long as E >= -allowed (HANNAFORD and RYU 2002).
+
+Translation and rotation are observed and controlled apart. What one has received the other may give back, because
+passive worlds do that: bodies and contacts off the centre turn motion along into motion about. So the sum of both
+energies is kept, unless `exchange` is false; then each is kept by itself. Of two parts that would give energy, each
+gives the same share of it; missing energy is taken where a damper takes more.
 
 The controller (PC) changes the command of the tick to come as little as is necessary for that:
 
@@ -50,14 +54,19 @@ TINY = 1e-200  # squares below are rounded so much that nothing is divided by th
 class GuardParameters(Parameters):
     """The guard of the device's port, which keeps the display passive; pairs are of translation and rotation."""
 
-    type: Literal["none", "passivity"] | None = quantity(
+    type: Literal["none", "passivity", "wave", "tank"] | None = quantity(
         None,
         description="none: energy is observed only; passivity: a command that would give the hand more energy than it "
-        "has given is changed (time-domain passivity control); null: passivity in realtime, none in lockstep and "
-        "offline",
+        "has given is changed (time-domain passivity control); wave, tank: wave variables, or energy tanks, at the "
+        "ends of a relay; null: passivity in realtime, none in lockstep and offline",
     )
     allowed_energy: NotNegativePair = quantity(
         (0.0, 0.0), unit="J", description="Energy that the display may give to the hand beyond what it has received"
+    )
+    exchange: bool = quantity(
+        True,
+        description="Whether energy that was received in translation may be given back in rotation, and the other way "
+        "round, as a body does that is pushed beside its centre; false: each is kept passive by itself",
     )
     speed_floor: PositivePair = quantity(
         (1e-4, 1e-3), unit="m/s, rad/s", description="Speed below which no damping recovers missing energy"
@@ -92,6 +101,7 @@ class Port(NamedTuple):
     acts: np.ndarray = shared("whether the controller changes commands", 1, dtype=np.int64)
     mode: np.ndarray = shared("FORCE: impedance causality, MOTION: admittance causality", 1, dtype=np.int64)
     allowed: np.ndarray = shared("energy that may be given beyond what was received", 2, unit="J")
+    exchanges: np.ndarray = shared("whether translation and rotation have their energy together", 1, dtype=np.int64)
     floor: np.ndarray = shared("speed, or wrench, below which nothing is recovered", 2, unit="m/s, rad/s or N, N m")
     largest: np.ndarray = shared(
         "largest damping, or mobility, that recovers energy", 2, unit="N s/m, N m s/rad or the inverse"
@@ -105,7 +115,11 @@ class Port(NamedTuple):
     operator: np.ndarray = array("wrench of the operator as the device knows it", 6, unit="N, N m")
     free: np.ndarray = array("displacement of the tick to come without a rendered wrench, or as commanded", 6, unit="m")
     compliance: np.ndarray = array("displacement by a rendered wrench in a tick; 0: not known", 6, unit="m/N, rad/N m")
+    work: np.ndarray = array("work on the hand by the command", 2, unit="J")
+    takes: np.ndarray = array("work that the largest damping or mobility would take from the hand", 2, unit="J")
+    budget: np.ndarray = array("work that is allowed", 2, unit="J")
     turned: np.ndarray = array("rotation over the last tick", 3, unit="rad")
+    asked: np.ndarray = array("wrench, or displacement, before the controller changed it", 6, unit="N, N m or m, rad")
 
     @classmethod
     def of(
@@ -135,9 +149,11 @@ class Port(NamedTuple):
             )
         return allocate(
             cls,
+            pose=np.array([0.0, 0, 0, 0, 0, 0, 1]),
             acts=np.array([acts], np.int64),
             mode=np.array([mode], np.int64),
             allowed=np.array(parameters.allowed_energy),
+            exchanges=np.array([parameters.exchange], np.int64),
             floor=np.array(parameters.speed_floor if mode == FORCE else parameters.wrench_floor),
             largest=np.array(given or (0.0, 0.0)),
         )
@@ -181,7 +197,7 @@ def observe_port(port, pose, twist, operator, rendered):
 def guard_wrench(port, wrench, period):
     """Change the wrench to be rendered in the tick to come so that the port stays passive, if it would not.
 
-    `port.free` and `port.compliance` are those of the tick.
+    `port.free` and `port.compliance` are those of the tick; `count_wrench` counts what was rendered in the end.
 
     Args:
         port: a Port of impedance causality.
@@ -191,23 +207,59 @@ def guard_wrench(port, wrench, period):
     Returns:
         Whether it was changed.
     """
-    changed = False
+    free, compliance, largest, floor = port.free, port.compliance, port.largest, port.floor
     for part in range(2):
-        kept = passive_wrench(
-            wrench,
-            3 * part,
-            port.free,
-            port.compliance,
-            port.energy[part] + port.allowed[part] + ROUNDING,
-            port.largest[part],
-            port.floor[part],
-            period,
-        )
-        if kept > 0.0:
-            changed = True
+        port.work[part] = _work_of_wrench(wrench, 3 * part, free, compliance)
+        port.takes[part] = _taken_by_damping(3 * part, free, compliance, largest[part], floor[part], period)
+    if not _divide(port):
+        return False
+    port.asked[:] = wrench
+    for part in range(2):
+        if port.work[part] > port.budget[part]:
+            budget = port.budget[part]
+            passive_wrench(wrench, 3 * part, free, compliance, budget, largest[part], floor[part], period)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _divide(port):
+    """Fill `port.budget` from `port.work` and `port.takes`; whether the works are more than there is."""
+    if not port.exchanges[0]:
+        over = False
+        for part in range(2):
+            port.budget[part] = port.energy[part] + port.allowed[part] + ROUNDING
+            over |= not port.work[part] <= port.budget[part]
+        return over
+    available = port.energy[0] + port.energy[1] + port.allowed[0] + port.allowed[1] + ROUNDING
+    if port.work[0] + port.work[1] <= available:
+        return False
+    given, taken = 0.0, 0.0
+    for part in range(2):
+        given += max(0.0, port.work[part])
+        taken -= min(0.0, port.work[part])
+    left, takes = available + taken, port.takes[0] + port.takes[1]
+    for part in range(2):
+        port.budget[part] = min(0.0, port.work[part])
+        if left > 0.0:
+            if port.work[part] > 0.0:
+                port.budget[part] = left * (port.work[part] / given)
+        else:
+            port.budget[part] += left * (port.takes[part] / takes if takes > 0.0 else 0.5)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def count_wrench(port, wrench):
+    """Count the work kept from the hand, now that `wrench` (6,) is rendered after `guard_wrench` changed it."""
+    for part in range(2):
+        kept, changed = 0.0, False
+        for i in range(3 * part, 3 * part + 3):
+            changed |= wrench[i] != port.asked[i]
+            kept += port.asked[i] * (port.free[i] + port.compliance[i] * port.asked[i])
+            kept -= wrench[i] * (port.free[i] + port.compliance[i] * wrench[i])
+        if changed:
             port.dissipated[part] += kept
             port.acted[part] += 1
-    return changed
 
 
 @numba.njit(cache=True, nogil=True)
@@ -222,22 +274,54 @@ def guard_motion(port, displacement, period):
     Returns:
         Whether it was changed.
     """
+    operator, largest, floor = port.operator, port.largest, port.floor
+    for part in range(2):
+        port.work[part], squared = _work_of_motion(displacement, 3 * part, operator)
+        port.takes[part] = largest[part] * squared * period if math.sqrt(squared) > floor[part] else 0.0
+    if not _divide(port):
+        return False
     changed = False
     for part in range(2):
-        kept = passive_motion(
-            displacement,
-            3 * part,
-            port.operator,
-            port.energy[part] + port.allowed[part] + ROUNDING,
-            port.largest[part],
-            port.floor[part],
-            period,
-        )
-        if kept > 0.0:
-            changed = True
-            port.dissipated[part] += kept
-            port.acted[part] += 1
+        budget = port.budget[part]
+        if port.work[part] > budget:
+            kept = passive_motion(displacement, 3 * part, operator, budget, largest[part], floor[part], period)
+            if kept > 0.0:
+                changed = True
+                port.dissipated[part] += kept
+                port.acted[part] += 1
     return changed
+
+
+@numba.njit(cache=True, nogil=True)
+def _work_of_wrench(wrench, first, free, compliance):
+    """Work of three components of a wrench on the hand over a tick."""
+    work = 0.0
+    for i in range(first, first + 3):
+        work += wrench[i] * (free[i] + compliance[i] * wrench[i])
+    return work
+
+
+@numba.njit(cache=True, nogil=True)
+def _taken_by_damping(first, free, compliance, damping, floor, period):
+    """Work that a damper takes from the hand over a tick, or the one that takes most where that is weaker."""
+    c, squared = 0.0, 0.0
+    for i in range(first, first + 3):
+        c = max(c, compliance[i])
+        squared += free[i] * free[i]
+    if math.sqrt(squared) <= floor * period:
+        return 0.0
+    b = min(damping, 0.5 * period / c) if c > 0.0 else damping
+    return b * (1.0 - b * c / period) * squared / period
+
+
+@numba.njit(cache=True, nogil=True)
+def _work_of_motion(displacement, first, wrench):
+    """Work of three components of a displacement on the hand, and the square of the hand's wrench."""
+    work, squared = 0.0, 0.0
+    for i in range(first, first + 3):
+        work -= wrench[i] * displacement[i]
+        squared += wrench[i] * wrench[i]
+    return work, squared
 
 
 @numba.njit(cache=True, nogil=True)
@@ -257,22 +341,18 @@ def passive_wrench(wrench, first, free, compliance, available, damping, floor, p
     Returns:
         The work that the change has kept back [J]; 0 if the wrench was left as it is, to the bit.
     """
-    c, work, squared = 0.0, 0.0, 0.0
-    for i in range(first, first + 3):
-        c = max(c, compliance[i])
-        work += wrench[i] * (free[i] + compliance[i] * wrench[i])
-        squared += free[i] * free[i]
+    work = _work_of_wrench(wrench, first, free, compliance)
     if work <= available:
         return 0.0
     level = available
     if level < 0.0:
-        takes = 0.0
-        if math.sqrt(squared) > floor * period:
-            b = min(damping, 0.5 * period / c) if c > 0.0 else damping  # a stronger damper would take less
-            takes = b * (1.0 - b * c / period) * squared / period
-        level = max(level, -takes)
+        level = max(level, -_taken_by_damping(first, free, compliance, damping, floor, period))
         if work <= level:
             return 0.0
+    c, squared = 0.0, 0.0
+    for i in range(first, first + 3):
+        c = max(c, compliance[i])
+        squared += free[i] * free[i]
     if c == 0.0:
         if squared < TINY:
             return 0.0
@@ -308,10 +388,7 @@ def passive_motion(displacement, first, wrench, available, mobility, floor, peri
     Returns:
         The work that the change has kept back [J]; 0 if the displacement was left as it is, to the bit.
     """
-    work, squared = 0.0, 0.0
-    for i in range(first, first + 3):
-        work -= wrench[i] * displacement[i]
-        squared += wrench[i] * wrench[i]
+    work, squared = _work_of_motion(displacement, first, wrench)
     if work <= available:
         return 0.0
     level = available

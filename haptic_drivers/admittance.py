@@ -22,6 +22,9 @@ r from the hand point, where the acceleration is a_h,
 that is, the modelled weight and inertia of the handle are subtracted (FAULRING II-H). The acceleration is that of the
 tick before, as measured by an accelerometer in the handle.
 
+The guard of the port changes the commanded acceleration. It expects the displacement T (v + T a_c) of the tick, which a
+device without errors makes; the errors of the inner servo move it by T^2 times the acceleration that they cause.
+
 Without a command the drive brakes: u = -braking M' v takes energy from the device whatever the operator does. Braking
 uses neither sensor nor compensation, whose errors could push.
 
@@ -39,6 +42,7 @@ import numpy as np
 import pinocchio as pin
 from pydantic import Field
 
+from haptic_control.guard import GuardParameters, Port, guard_motion
 from haptic_drivers.bound import (
     Bound,
     BoundParameters,
@@ -46,6 +50,7 @@ from haptic_drivers.bound import (
     bound_quantity,
     bound_wrench,
     soft_start_quantity,
+    start_softly,
 )
 from haptic_drivers.noise import SensorParameters
 from haptic_sim.messages import MOTION, DeviceCommand
@@ -190,6 +195,7 @@ class State(NamedTuple):
     sensed: np.ndarray = array("operator's wrench as the force sensor knows it", 6, unit="N, N m")
     drive: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
     wanted: np.ndarray = array("velocity after the step as commanded", 3, unit="m/s or rad/s")
+    asked: np.ndarray = array("acceleration that the drive is to make", 6, unit="m/s^2, rad/s^2")
 
 
 @record
@@ -200,6 +206,7 @@ class DeviceArrays(NamedTuple):
     handle: Handle = value("the force sensor")
     state: State = value("its state")
     bound: Bound = value("last bound of what is rendered")
+    port: Port = value("the port and its guard")
 
 
 class AdmittanceDevice:
@@ -209,17 +216,26 @@ class AdmittanceDevice:
         parameters: of the device.
         pose: at the start (7,); the device is at rest.
         seed: of the sensor's noise.
+        port: see Device; None: one without a guard.
 
     Attributes:
         pose: of the hand point (7,) [m, quat_xyzw]; twist: (6,) [m/s, rad/s].
         rendered: wrench of the drive in the last step, after limits (6,) [N, N m].
         bound: the last bound of that.
+        port: where the hand holds it: what was measured, and the guard.
     """
 
     MODE: ClassVar[int] = MOTION
 
-    def __init__(self, parameters: AdmittanceDeviceParameters, pose: Sequence[float] | np.ndarray, seed: int = 0):
+    def __init__(
+        self,
+        parameters: AdmittanceDeviceParameters,
+        pose: Sequence[float] | np.ndarray,
+        seed: int = 0,
+        port: Port | None = None,
+    ):
         p, inertia = parameters, np.array(parameters.apparent_inertia)
+        self._braking = p.braking
         drive = allocate(
             Drive,
             inertia=inertia,
@@ -242,7 +258,8 @@ class AdmittanceDevice:
         state = allocate(State, pose=np.array(pose, float))
         self.pose, self.twist, self.rendered, self._sensed = state.pose, state.twist, state.drive, state.sensed
         self._seed, self.bound = np.uint64(seed), Bound.of(p.bound)
-        self._packed = Packed(DeviceArrays(drive, handle, state, self.bound))
+        self.port = port or Port.of(GuardParameters(), MOTION, 1.0, None, acts=False)
+        self._packed = Packed(DeviceArrays(drive, handle, state, self.bound, self.port))
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """Fill `sensed` (6,) with what the force sensor says in a tick in which the operator applies `operator`."""
@@ -262,6 +279,10 @@ class AdmittanceDevice:
     def idle(self, operator: np.ndarray, period: float) -> None:
         """Advance by `period` [s] without a command: brake."""
         _brake(self._packed, operator, period)
+
+    def release(self) -> None:
+        """See Device: brake."""
+        _press_brake(self._packed, self._braking)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -290,23 +311,33 @@ def _measure(packed, seed, tick, operator):
 
 @numba.njit(cache=True, nogil=True)
 def _apply_command(packed, acceleration, operator, period):
-    drive, state = packed.arrays.drive, packed.arrays.state
-    v, u, wanted = state.twist, state.drive, state.wanted
+    drive, state, port = packed.arrays.drive, packed.arrays.state, packed.arrays.port
+    v, u, wanted, asked = state.twist, state.drive, state.wanted, state.asked
+    asked[:] = acceleration
+    if port.acts[0]:
+        for i in range(6):
+            port.free[i] = port.asked[i] = period * (port.twist[i] + period * acceleration[i])
+        if guard_motion(port, port.free, period):
+            for i in range(6):
+                asked[i] += (port.free[i] - port.asked[i]) / period**2
     limited = 0
     for part in range(2):
         along = 3 * part
         squared = 0.0
         for i in range(3):
-            wanted[i] = v[along + i] + period * acceleration[along + i]
+            wanted[i] = v[along + i] + period * asked[along + i]
             squared += wanted[i] * wanted[i]
         speed = max(math.sqrt(squared), drive.quiet[part])
         friction = drive.viscous[part] + (drive.coulomb[part] / speed if speed > 0.0 else 0.0)
         for i in range(3):
             k = along + i
-            u[k] = drive.believed_inertia[part] * acceleration[k] - state.sensed[k]
+            u[k] = drive.believed_inertia[part] * asked[k] - state.sensed[k]
             u[k] += drive.compensated * friction * wanted[i]
             limited |= _limit(u, k, drive.limit[k])
-    bound_wrench(packed.arrays.bound, u, period)
+    bound = packed.arrays.bound
+    start_softly(bound, u)
+    bound_wrench(bound, u, port.twist, period)
+    bound.before[:] = u
     _move(drive, state, operator, period)
     return limited
 
@@ -314,12 +345,18 @@ def _apply_command(packed, acceleration, operator, period):
 @numba.njit(cache=True, nogil=True)
 def _brake(packed, operator, period):
     drive, state = packed.arrays.drive, packed.arrays.state
-    rate = min(drive.braking, 1.0 / period)  # more would turn the velocity round within a step
+    _press_brake(packed, min(drive.braking, 1.0 / period))  # more would turn the velocity round within a step
+    _move(drive, state, operator, period)
+
+
+@numba.njit(cache=True, nogil=True)
+def _press_brake(packed, rate):
+    """Let the drive decelerate the device by `rate` [1/s] times its velocity."""
+    drive, state = packed.arrays.drive, packed.arrays.state
     for k in range(6):
         state.drive[k] = -rate * drive.believed_inertia[k // 3] * state.twist[k]
         _limit(state.drive, k, drive.limit[k])
     bound_passive(packed.arrays.bound, state.drive)
-    _move(drive, state, operator, period)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,8 +1,9 @@
 """The final bound of the force that a device renders, whatever was commanded.
 
-It acts after all other stages, on the wrench of the drive: a soft start scales it, and limits bound the wrench and its
-rate of change. A value that is not finite becomes zero. The change to zero force (or to braking) without a command is
-immediate: the bound of the rate of change does not delay it.
+It acts after all other stages, on the wrench of the drive: a soft start scales it, limits bound the wrench and its rate
+of change, and what would drive a device on that is faster than its limit is taken away. A value that is not finite
+becomes zero. The change to zero force (or to braking) without a command is immediate, and so is what the limit of speed
+takes away: the bound of the rate of change does not delay it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.parameters import Gains, Parameters, PositivePair, quantity, six
 from haptic_sim.records import allocate, array, record, shared
+
+JUMP = 5.0  # times the limit of speed is no speed of the device, but a fault of its sensors
 
 
 class BoundParameters(Parameters):
@@ -31,7 +34,13 @@ class BoundParameters(Parameters):
         None,
         unit="N/s, N m/s",
         description="Largest rate of change of the rendered wrench in each direction, except to zero where no command "
-        "comes; null: no bound, for simulated devices only",
+        "comes, and where `velocity` takes away; null: no bound, for simulated devices only",
+    )
+    velocity: PositivePair | None = quantity(
+        None,
+        unit="m/s, rad/s",
+        description="Speed, and angular speed, beyond which nothing is rendered that would drive the device on; a "
+        f"reading that is further from the last one than {JUMP:g} times this speed goes is rejected; null: no bound",
     )
 
 
@@ -58,6 +67,7 @@ class Bound(NamedTuple):
 
     wrench: np.ndarray = shared("largest wrench, infinite where there is none", 6, unit="N, N m")
     rate: np.ndarray = shared("largest rate of change, infinite where there is none", 6, unit="N/s, N m/s")
+    velocity: np.ndarray = shared("speed beyond which nothing drives the device on", 2, unit="m/s, rad/s")
     before: np.ndarray = array("what was rendered in the tick before", 6, unit="N, N m")
     scale: np.ndarray = array("part of the wrench that a soft start lets through", 1, fill=1.0)
     cut: np.ndarray = array("whether the last wrench was beyond the bound", 1, dtype=np.int64)
@@ -69,7 +79,8 @@ class Bound(NamedTuple):
         def spread(values: tuple[float, ...] | None) -> np.ndarray:
             return np.full(6, np.inf) if values is None else np.array(six(values))
 
-        return allocate(cls, wrench=spread(parameters.wrench), rate=spread(parameters.rate))
+        speed = parameters.velocity or (np.inf, np.inf)
+        return allocate(cls, wrench=spread(parameters.wrench), rate=spread(parameters.rate), velocity=np.array(speed))
 
 
 def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: float) -> int:
@@ -82,22 +93,61 @@ def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: flo
 
 
 @numba.njit(cache=True, nogil=True)
-def bound_wrench(bound, wrench, period):
-    """Scale and bound what is about to be rendered for a `period` [s], in place."""
+def start_softly(bound, wrench):
+    """Scale what is about to be rendered, in place, by the soft start."""
+    for i in range(6):
+        wrench[i] *= bound.scale[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def bound_wrench(bound, wrench, twist, period):
+    """Bound what is about to be rendered for a `period` [s], in place; `twist` of the device as measured (6,).
+
+    `bound.cut` says whether that changed it. `bound.before` is left to the caller, who may change the wrench once more.
+    """
     finite = True
     for i in range(6):
         finite &= math.isfinite(wrench[i])
-    cut = 0 if finite else 1
+    cut = not finite
     for i in range(6):
-        wanted = bound.scale[0] * wrench[i] if finite else 0.0
+        wanted = wrench[i] if finite else 0.0
         allowed = min(max(wanted, -bound.wrench[i]), bound.wrench[i])
         if finite:  # zero force comes at once
             step = bound.rate[i] * period
             allowed = min(max(allowed, bound.before[i] - step), bound.before[i] + step)
-        if allowed != wanted:
-            cut = 1
-        wrench[i] = bound.before[i] = allowed
+        cut |= allowed != wanted
+        wrench[i] = allowed
+    for part in range(2):
+        if _hold_back(wrench, twist, 3 * part, bound.velocity[part]):
+            cut = True
+            shrink_wrench(wrench, 3 * part, bound.wrench)
     bound.cut[0] = cut
+
+
+@numba.njit(cache=True, nogil=True)
+def _hold_back(wrench, twist, first, limit):
+    """Take away the part of three components of a wrench along a velocity beyond the limit; whether there was one."""
+    squared, along = 0.0, 0.0
+    for i in range(first, first + 3):
+        squared += twist[i] * twist[i]
+        along += twist[i] * wrench[i]
+    if not (math.sqrt(squared) > limit and along > 0.0):
+        return False
+    for i in range(first, first + 3):
+        wrench[i] -= along / squared * twist[i]
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def shrink_wrench(wrench, first, limit):
+    """Scale three components of a wrench in place until none is beyond its limit (6,): their direction stays."""
+    part = 1.0
+    for i in range(first, first + 3):
+        if abs(wrench[i]) > limit[i]:
+            part = min(part, limit[i] / abs(wrench[i]))
+    if part < 1.0:
+        for i in range(first, first + 3):
+            wrench[i] = min(max(part * wrench[i], -limit[i]), limit[i])
 
 
 @numba.njit(cache=True, nogil=True)

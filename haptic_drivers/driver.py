@@ -9,25 +9,30 @@ import numba
 import numpy as np
 from pydantic import AfterValidator, Field
 
+from haptic_control.guard import GuardParameters, Port, count_wrench, guard_wrench, observe_port, reset_port
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
 from haptic_drivers.bound import (
+    JUMP,
     Bound,
     BoundParameters,
     bound_passive,
     bound_quantity,
     bound_wrench,
+    shrink_wrench,
     soft_start_quantity,
+    start_softly,
 )
 from haptic_drivers.encoder import Encoder, EncoderParameters
 from haptic_drivers.inertial import ORIGIN, InertialDevice
 from haptic_drivers.noise import SensorNoise
 from haptic_drivers.operators import AnyOperatorParameters, Operator, build_operator
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, tick_time
+from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.random_numbers import displaced
 from haptic_sim.records import allocate, array, record, shared, value
+from haptic_sim.spatial import rotation_difference
 from haptic_sim.worlds.scenes import AnyToolParameters, PegParameters
 
 
@@ -100,6 +105,11 @@ class InertialParameters(DeviceLimits, EncoderParameters):
 
 
 SOFT_START = 0.5  # [s] after an activation in the course of a trial, and of hardware
+REJECTED = 5  # readings in a row that are rejected, after which the device is stopped
+
+
+class DeviceError(RuntimeError):
+    """The device cannot be read any more; the text says what was read."""
 
 
 class NoDeviceParameters(Parameters):
@@ -121,6 +131,7 @@ class Device(Protocol):
         pose: of the hand point (7,) [m, quat_xyzw]; twist: (6,) [m/s, rad/s]; in world axes.
         rendered: wrench of its drive in the last step, after limits (6,) [N, N m].
         bound: the last bound of that, which nothing passes.
+        port: where the hand holds it: what was measured, and the guard.
     """
 
     MODE: ClassVar[int]
@@ -128,6 +139,7 @@ class Device(Protocol):
     twist: np.ndarray
     rendered: np.ndarray
     bound: Bound
+    port: Port
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
@@ -138,6 +150,9 @@ class Device(Protocol):
     def idle(self, operator: np.ndarray, period: float) -> None:
         """Advance by `period` [s] without a command, passively."""
 
+    def release(self) -> None:
+        """Leave the drive passive: nothing will be commanded any more."""
+
 
 @record
 class ForceArrays(NamedTuple):
@@ -146,6 +161,7 @@ class ForceArrays(NamedTuple):
     limit: np.ndarray = shared("largest wrench that is rendered", 6, unit="N, N m")
     rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
     bound: Bound = value("last bound of what is rendered")
+    port: Port = value("the port and its guard")
 
 
 class ForceDevice:
@@ -153,11 +169,11 @@ class ForceDevice:
 
     MODE: ClassVar[int] = FORCE
 
-    def __init__(self, body: InertialDevice, limit: np.ndarray, bound: Bound):
+    def __init__(self, body: InertialDevice, limit: np.ndarray, bound: Bound, port: Port):
         self._body = body
-        arrays = allocate(ForceArrays, limit=np.array(limit, float), bound=bound)
+        arrays = allocate(ForceArrays, limit=np.array(limit, float), bound=bound, port=port)
         self.pose, self.twist, self.rendered, self.bound = body.pose, body.twist, arrays.rendered, bound
-        self._packed = Packed(arrays)
+        self.port, self._packed = port, Packed(arrays)
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """See Device."""
@@ -165,6 +181,9 @@ class ForceDevice:
 
     def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
         """See Device."""
+        port = self.port
+        if port.acts[0]:
+            self._body.predict(port.twist, port.operator, period, port.free, port.compliance)
         clipped: int = _render(self._packed, command.wrench, period)
         if clipped >= 0:
             self._body.step(operator, self.rendered, period)
@@ -174,6 +193,10 @@ class ForceDevice:
         """See Device: zero force."""
         _release(self._packed)
         self._body.step(operator, self.rendered, period)
+
+    def release(self) -> None:
+        """See Device: zero force."""
+        _release(self._packed)
 
 
 class Driver:
@@ -191,7 +214,8 @@ class Driver:
     Attributes:
         saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
         rendered; refused: commands that were not finite, or not of the device's mode; expired: ticks without a command
-        because the last one was too old.
+        because the last one was too old; rejected: readings that were not finite, or too far from the last good one.
+        fault: why the device cannot be used any more; empty as long as it can. It is idle then.
     """
 
     def __init__(
@@ -205,13 +229,15 @@ class Driver:
         encoder: Encoder | None = None,
     ):
         self._noise, self._encoder = noise, encoder
-        self._device, self._operator = device, operator
+        self._device, self._operator, self._port = device, operator, Packed(device.port)
         self._rate, self._period = rate, 1.0 / rate
         self._wrench = np.zeros(6)
         self._command_tick = -1
         self._patience = max(1, round(watchdog * rate))
         self._tick = -1
-        self.saturations = self.bounded = self.refused = self.expired = 0
+        self.saturations = self.bounded = self.refused = self.expired = self.rejected = 0
+        self.fault = ""
+        self._displacement = device.bound.velocity * JUMP * self._period  # largest of a tick [m, rad]
         self._soft_start = soft_start
         self.activate(0)
 
@@ -221,10 +247,25 @@ class Driver:
         if time is None:
             time = SOFT_START if tick > 0 else 0.0
         self._first, self._ramp = tick, time * self._rate
-        self._command_tick = -1
+        self._command_tick, self._reading_tick, self._doubtful = -1, tick - 1, 0
         if self._encoder is not None:
             self._encoder.forget()
         self._device.rendered[:] = self._device.bound.before[:] = 0.0
+        reset_port(self._device.port)
+
+    @property
+    def guarded(self) -> int:
+        """Ticks since the activation in which the guard has changed the command, of translation or of rotation."""
+        return int(self._device.port.acted.max())
+
+    @property
+    def guard_acts(self) -> bool:
+        """Whether the guard changes commands."""
+        return bool(self._device.port.acts[0])
+
+    def release(self) -> None:
+        """Leave the device passive: nothing will be commanded any more."""
+        self._device.release()
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
@@ -236,7 +277,11 @@ class Driver:
             self.actuate(command)
 
     def sense(self, tick: int, state: DeviceState, time: int | None = None) -> None:
-        """Fill the state at t_k, stamped with `time` [ns] (None: k T), and what the device knows of the operator's."""
+        """Fill the state at t_k, stamped with `time` [ns] (None: k T), and what the device knows of the operator's.
+
+        Of a reading that is not finite, or further from the last good one than the device moves (JUMP times its limit
+        of speed), the last good one is taken in place. After REJECTED in a row there is a `fault`.
+        """
         device = self._device
         self._tick = tick
         self._operator.wrench(tick / self._rate, device.pose, device.twist, self._wrench)
@@ -249,18 +294,32 @@ class Driver:
             self._noise.add(tick, state)
         if self._encoder is not None:
             self._encoder.read(state)
-        state.command_tick = self._command_tick
+        self._check_reading(tick, state)
+        state.reading_tick, state.command_tick = self._reading_tick, self._command_tick
+
+    def _check_reading(self, tick: int, state: DeviceState) -> None:
+        """Reject what the sensors cannot have measured; else observe the port."""
+        good = self._reading_tick
+        wrong = _accept(self._port, state.packed, self._displacement, self._doubtful + 1, tick == good)
+        if not wrong:
+            self._reading_tick, self._doubtful = tick, 0
+            return
+        self.rejected += 1
+        self._doubtful += 1
+        if self._doubtful >= REJECTED or not self._device.port.observed[0]:
+            found = "not finite" if wrong == NOT_FINITE else "further from the last one than the device moves"
+            self.fault = f"device: readings rejected from tick {good + 1} to {tick}, the last was {found}"
 
     def actuate(self, command: DeviceCommand) -> None:
         """Follow the command within the limits during the tick of the last `sense`.
 
         None (zero force, or brakes) if it is not finite, of another mode, of a tick before the activation (-1: there is
-        none yet), of a tick to come, or older than the watchdog allows.
+        none yet), of a tick to come, or older than the watchdog allows; or if the device has a fault.
         """
         device, bound = self._device, self._device.bound
         since = self._tick - self._first
         bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
-        if command.tick < self._first or not 0 <= self._tick - command.tick <= self._patience:
+        if self.fault or command.tick < self._first or not 0 <= self._tick - command.tick <= self._patience:
             self.expired += 1
         elif command.mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
             self.refused += 1
@@ -282,6 +341,9 @@ def build_driver(
     table: np.ndarray | None = None,
     hand: HandParameters | None = None,
     seed: int = 0,
+    guard: GuardParameters | None = None,
+    *,
+    realtime: bool = False,
 ) -> Driver:
     """The driver of a simulated device.
 
@@ -292,13 +354,20 @@ def build_driver(
         table: rows of a `file` operator.
         hand: where the device starts.
         seed: of the experiment.
+        guard: of the device's port.
+        realtime: whether the driver is on the wall clock, which decides where the guard leaves it open.
     """
-    hand = hand or HandParameters()
-    simulated = (
-        AdmittanceDevice(device, displaced(np.array(hand.pose), device.jitter, seed, hand.planar), seed)
-        if isinstance(device, AdmittanceDeviceParameters)
-        else _inertial(device, tool, hand, seed)
-    )
+    hand, guard, period = hand or HandParameters(), guard or GuardParameters(), 1.0 / rate
+    acts = guard.acts(realtime)
+    simulated: Device
+    if isinstance(device, AdmittanceDeviceParameters):
+        port = Port.of(guard, MOTION, period, device.apparent_inertia, acts=acts)
+        start = displaced(np.array(hand.pose), device.jitter, seed, hand.planar)
+        simulated = AdmittanceDevice(device, start, seed, port)
+    else:
+        inertias = _inertias(device, tool)
+        port = Port.of(guard, FORCE, period, inertias, acts=acts)
+        simulated = _inertial(device, inertias, hand, seed, port)
     # the wrench of an admittance device is noisy where its sensor is
     wrench = device.noise if isinstance(device, InertialParameters) else (0.0, 0.0)
     noisy = any((*device.pose_noise, *device.twist_noise, *wrench))
@@ -317,21 +386,32 @@ def build_driver(
     )
 
 
-def _inertial(device: InertialParameters, tool: AnyToolParameters, hand: HandParameters, seed: int) -> ForceDevice:
+def _inertias(device: InertialParameters, tool: AnyToolParameters) -> tuple[float, float]:
+    """Mass [kg] and inertia [kg m^2] of a device, the tool's where it has none of its own."""
     mass, inertia = device.inertia_with(tool)
     if mass is None or inertia is None:
         raise TypeError("a device with the tool's inertia needs a tool that has one")
+    return mass, inertia
+
+
+def _inertial(
+    device: InertialParameters, inertias: tuple[float, float], hand: HandParameters, seed: int, port: Port
+) -> ForceDevice:
     pose = displaced(np.array(hand.pose), device.jitter, seed, hand.planar).tolist()
     for i, offset in enumerate(device.offset):
         pose[i] += offset
-    body = InertialDevice(mass, inertia, pose, planar=hand.planar, damping=device.damping)
-    return ForceDevice(body, device.limit(), Bound.of(device.bound))
+    body = InertialDevice(*inertias, pose, planar=hand.planar, damping=device.damping)
+    return ForceDevice(body, device.limit(), Bound.of(device.bound), port)
 
 
 @numba.njit(cache=True, nogil=True)
 def _render(packed, wrench, period):
-    """Clip each direction to its limit, then bound it; returns 1 if any was clipped, 0 if none, -1 if not finite."""
-    limit, rendered, bound = packed.arrays.limit, packed.arrays.rendered, packed.arrays.bound
+    """Clip each direction to its limit, then bound it; returns 1 if any was clipped, 0 if none, -1 if not finite.
+
+    Where that would not be passive the guard changes it, in proportion within the limits: what does no more work than
+    is there, does none when it is scaled down. The bound is the last: what it cuts off, the guard misses later.
+    """
+    limit, rendered, bound, port = packed.arrays.limit, packed.arrays.rendered, packed.arrays.bound, packed.arrays.port
     clipped = 0
     for i in range(6):
         if not math.isfinite(wrench[i]):
@@ -339,8 +419,68 @@ def _render(packed, wrench, period):
         rendered[i] = min(max(wrench[i], -limit[i]), limit[i])
         if rendered[i] != wrench[i]:
             clipped = 1
-    bound_wrench(bound, rendered, period)
+    start_softly(bound, rendered)
+    bound_wrench(bound, rendered, port.twist, period)
+    if port.acts[0] and guard_wrench(port, rendered, period):
+        cut = bound.cut[0]
+        for first in (0, 3):
+            shrink_wrench(rendered, first, limit)
+            shrink_wrench(rendered, first, bound.wrench)
+        bound_wrench(bound, rendered, port.twist, period)
+        bound.cut[0] |= cut
+        count_wrench(port, rendered)
+    bound.before[:] = rendered
     return clipped
+
+
+NOT_FINITE, JUMPED = 1, 2  # what is wrong with a reading
+
+
+@numba.njit(cache=True, nogil=True)
+def _accept(packed_port, packed_state, displacement, ticks, again):
+    """Observe the port in a state that was read, or put the last good reading in its place; fill in the energies.
+
+    Args:
+        packed_port: a Port, packed; packed_state: a DeviceState, packed.
+        displacement: largest in a tick (2,) [m, rad].
+        ticks: since the last good reading.
+        again: whether this tick has been read before.
+
+    Returns:
+        What is wrong with the reading; 0: nothing.
+    """
+    port, state = packed_port.arrays, packed_state.arrays
+    wrong = _judge(port, state, displacement, ticks)
+    if wrong:
+        state.pose[:] = port.pose
+        state.twist[:] = port.twist
+        state.operator_wrench[:] = port.operator
+    elif not again:
+        observe_port(port, state.pose, state.twist, state.operator_wrench, state.rendered_wrench)
+    state.port_energy[:] = port.energy
+    state.port_dissipated[:] = port.dissipated
+    return wrong
+
+
+@numba.njit(cache=True, nogil=True)
+def _judge(port, state, displacement, ticks):
+    finite = True
+    for i in range(7):
+        finite &= math.isfinite(state.pose[i])
+    for i in range(6):
+        finite &= math.isfinite(state.twist[i]) and math.isfinite(state.operator_wrench[i])
+    if not finite:
+        return NOT_FINITE
+    if not port.observed[0]:
+        return 0
+    moved, turned = 0.0, 0.0
+    rotation_difference(state.pose[3:], port.pose[3:], port.turned)
+    for i in range(3):
+        moved += (state.pose[i] - port.pose[i]) ** 2
+        turned += port.turned[i] ** 2
+    if math.sqrt(moved) > ticks * displacement[0] or math.sqrt(turned) > ticks * displacement[1]:
+        return JUMPED
+    return 0
 
 
 @numba.njit(cache=True, nogil=True)

@@ -52,19 +52,40 @@ class InertialDevice:
         self._axes = np.array((0, 1, 5) if planar else range(6), np.int64)
         self._pairs = (mass, inertia), damping
         self._inertia = np.array([*(3 * [mass]), *(3 * [inertia])])
-        self._motion, self._period = np.zeros((4, 6)), math.nan  # under held wrenches, see `held_motion`
+        self._motion, self._period = np.zeros((4, 6)), math.nan  # coefficients as of `held_motion`
         self.pose, self.twist = np.array(pose, float), np.zeros(6)
 
     def step(self, operator: np.ndarray, rendered: np.ndarray, period: float) -> None:
         """Advance by `period` [s] under two wrenches (6,) [N, N m] that are held."""
-        inertias, damping = self._pairs
-        if damping is None:
+        if self._pairs[1] is None:
             _step(self._axes, self._inertia, operator, rendered, period, self.pose, self.twist)
             return
-        if period != self._period:
-            pairs = [held_motion(m, b, period) for m, b in zip(inertias, damping, strict=True)]
-            self._motion[:], self._period = np.repeat(np.array(pairs).T, 3, axis=1), period
+        self._prepare(period)
         _step_exactly(self._axes, self._motion, operator, rendered, period, self.pose, self.twist)
+
+    def predict(
+        self, twist: np.ndarray, operator: np.ndarray, period: float, free: np.ndarray, compliance: np.ndarray
+    ) -> None:
+        """Fill in how the next step will move the body (6,): without a rendered wrench, and by a unit of one.
+
+        Args:
+            twist: of the body before the step [m/s, rad/s]; operator: wrench that will be held [N, N m].
+            period: [s].
+            free: to fill [m, rad]; compliance: to fill, 0 in directions that cannot move [m/N, rad/(N m)].
+        """
+        self._prepare(period)
+        _predict(self._axes, self._motion, twist, operator, free, compliance)
+
+    def _prepare(self, period: float) -> None:
+        """The coefficients of a step of this period."""
+        if period == self._period:
+            return
+        inertias, damping = self._pairs
+        if damping is None:
+            pairs = [(1.0, period / m, period, period**2 / m) for m in inertias]
+        else:
+            pairs = [held_motion(m, b, period) for m, b in zip(inertias, damping, strict=True)]
+        self._motion[:], self._period = np.repeat(np.array(pairs).T, 3, axis=1), period
 
 
 @numba.njit(cache=True, nogil=True)
@@ -72,6 +93,13 @@ def _step(axes, inertia, operator, rendered, period, pose, twist):
     for axis in axes:
         twist[axis] += period * ((operator[axis] + rendered[axis]) / inertia[axis])
     advance_pose(twist, period, pose)
+
+
+@numba.njit(cache=True, nogil=True)
+def _predict(axes, motion, twist, operator, free, compliance):
+    for axis in axes:
+        free[axis] = motion[2, axis] * twist[axis] + motion[3, axis] * operator[axis]
+        compliance[axis] = motion[3, axis]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -441,6 +441,9 @@ class DeviceState(Message):
         Field("operator_wrench", "<f8", 6),
         Field("rendered_wrench", "<f8", 6),
         Field("command_tick", "<i8"),
+        Field("reading_tick", "<i8"),
+        Field("port_energy", "<f8", 2),
+        Field("port_dissipated", "<f8", 2),
         Field("buttons", "<i4", sequence=True),
     )
     pose: np.ndarray
@@ -448,7 +451,27 @@ class DeviceState(Message):
     operator_wrench: np.ndarray
     rendered_wrench: np.ndarray
     command_tick: int
+    reading_tick: int
+    port_energy: np.ndarray
+    port_dissipated: np.ndarray
     buttons: np.ndarray
+
+    @cached_property
+    def packed(self) -> Packed:
+        """What kernels read and fill."""
+        return Packed(DeviceStateArrays(*map(self.view, DeviceStateArrays._fields)))
+
+
+@record
+class DeviceStateArrays(NamedTuple):
+    """What kernels read and fill of a DeviceState: the values in its buffer."""
+
+    pose: np.ndarray = shared("pose of the hand: position, quaternion x y z w", 7, unit="m")
+    twist: np.ndarray = shared("twist of the hand", 6, unit="m/s, rad/s")
+    operator_wrench: np.ndarray = shared("wrench of the operator on the device", 6, unit="N, N m")
+    rendered_wrench: np.ndarray = shared("wrench of the device on the hand during the last tick", 6, unit="N, N m")
+    port_energy: np.ndarray = shared("energy received from the hand", 2, unit="J")
+    port_dissipated: np.ndarray = shared("energy kept from the hand by the guard", 2, unit="J")
 
 
 class DeviceCommand(Message):

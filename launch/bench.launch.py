@@ -174,6 +174,7 @@ class Conductor:
         protect: bool,
         interrupts: Interrupts,
     ):
+        trial = trial.in_mode(values["mode"])
         self.trial = trial
         self.namespace = namespace
         self.mode = values["mode"]

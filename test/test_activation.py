@@ -70,7 +70,8 @@ def test_a_driver_that_is_activated_again_does_not_follow_the_commands_of_before
     bench: Bench,  # noqa: F811
 ) -> None:
     """Its ticks go on, its force starts from zero and grows; a command of the activation before is refused."""
-    node = configured(bench.node("driver", "duration=3", "device.impulse_rendering=full", change={"mode": "realtime"}))
+    settings = ("duration=3", "device.impulse_rendering=full", "guard.type=none")  # what is commanded here is active
+    node = configured(bench.node("driver", *settings, change={"mode": "realtime"}))
 
     def command(tick: int) -> bytes:
         message = DeviceCommand()

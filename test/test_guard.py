@@ -17,6 +17,7 @@ from haptic_control.guard import (
     ROUNDING,
     GuardParameters,
     Port,
+    count_wrench,
     guard_motion,
     guard_wrench,
     observe_port,
@@ -195,7 +196,9 @@ def test_a_reset_forgets_energy_and_pose() -> None:
     assert one.energy[0] == -2.0
     one.free[:3] = 1e-3
     one.compliance[:] = 1e-6
-    assert guard_wrench(one, np.ones(6), T)
+    wrench = np.ones(6)
+    assert guard_wrench(one, wrench, T)
+    count_wrench(one, wrench)
     assert one.dissipated[0] > 0.0
     assert one.acted.tolist() == [1, 1]
     reset_port(one)
@@ -224,12 +227,59 @@ def test_allowed_energy_may_be_given() -> None:
 
 
 def test_a_motion_against_the_hand_is_stopped() -> None:
-    one = port(MOTION)
+    one = port(MOTION, exchange=False)
     one.operator[:] = 5.0, 0.0, 0.0, 0.0, 0.0, 0.2
     motion = np.array([-1e-3, 2e-3, 0.0, 0.0, 0.0, 1e-3])
     assert guard_motion(one, motion, T)
     assert motion == pytest.approx([-ROUNDING / 5.0, 2e-3, 0.0, 0.0, 0.0, 1e-3])
     assert one.dissipated == pytest.approx([5e-3 - ROUNDING, 0.0])
+
+
+def test_what_translation_has_received_rotation_may_give_back() -> None:
+    """A body that is pushed beside its centre turns the energy of one into that of the other."""
+    wrench = np.array([-2.0, 0.0, 0.0, 0.0, 0.0, 0.3])
+    before = wrench.copy()
+    for exchange in (True, False):
+        one = port(exchange=exchange)
+        one.free[:] = 1e-3, 0.0, 0.0, 0.0, 0.0, 5e-3  # translation takes 2 mJ, rotation gives 1.5 mJ
+        assert guard_wrench(one, wrench, T) is not exchange
+        if exchange:
+            assert np.array_equal(wrench, before)
+    assert np.array_equal(wrench[:3], before[:3])
+    assert wrench[5] * 5e-3 == pytest.approx(ROUNDING)
+
+
+works = st.floats(-1e-3, 1e-3)
+
+
+@settings(deadline=None)
+@given(push=works, turn=works, energy=st.tuples(works, works), moving=st.booleans())
+def test_both_parts_together_do_at_most_the_work_that_is_there(
+    push: float, turn: float, energy: tuple[float, float], moving: bool
+) -> None:
+    """Parts that give are cut in proportion, parts that take are left; missing energy is recovered where it can be."""
+    one = port(largest_damping=(4.0, 0.1))
+    one.free[0], one.free[5] = (2e-4, 1e-3) if moving else (1e-8, 1e-8)
+    one.energy[:] = energy
+    wrench = np.array([push / one.free[0], 0.0, 0.0, 0.0, 0.0, turn / one.free[5]])
+    before, available = wrench.copy(), sum(energy) + ROUNDING
+    changed = guard_wrench(one, wrench, T)
+    assert changed == (push + turn > available)
+    given, taken = max(0.0, push) + max(0.0, turn), min(0.0, push) + min(0.0, turn)
+    after = wrench[0] * one.free[0], wrench[5] * one.free[5]
+    if not changed:
+        assert np.array_equal(wrench, before)
+    elif available - taken > 0.0:
+        share = (available - taken) / given
+        assert after == pytest.approx(
+            [max(0.0, share * push) + min(0.0, push), max(0.0, share * turn) + min(0.0, turn)]
+        )
+    else:
+        takes = (4.0 * 4e-8 / T, 0.1 * 1e-6 / T) if moving else (0.0, 0.0)  # the damper b v^2 T
+        missing = taken - available
+        for work, found, most in zip((push, turn), after, takes, strict=True):
+            share = missing * most / sum(takes) if moving else 0.0
+            assert found == pytest.approx(min(work, max(min(0.0, work) - share, -most)), abs=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "realtime", "acts"), [(None, True, True), (None, False, False)])

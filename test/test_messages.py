@@ -426,7 +426,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
                 checked += 1
     assert message.is_finite()
     floats = {
-        DeviceState: 25,
+        DeviceState: 29,
         DeviceCommand: 25,
         ToolCommand: 6,
         ToolState: 1 + 6 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18,

@@ -74,7 +74,8 @@ def header(nq: int, nv: int) -> list[str]:
     names += ["contacts", "colliding", "kinetic_energy"]
     names += [*(f"q{i}" for i in range(nq)), *(f"v{i}" for i in range(nv))]
     terms = ["kinetic", "potential", "elastic", "injected", "damping", "friction", "impact", "numerical"]
-    return [*names, "sliding_contacts", *(f"energy_{term}" for term in terms)]
+    ports = [f"port_{kind}_{part}" for kind in ("energy", "dissipated") for part in ("translation", "rotation")]
+    return [*names, "sliding_contacts", *(f"energy_{term}" for term in terms), *ports]
 
 
 def test_columns_are_those_of_the_contract_in_their_order() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
+from haptic_control.guard import GuardParameters
 from haptic_control.relay.ends import Guard
 from haptic_control.relay.parameters import RelayParameters
 from haptic_drivers.driver import AnyDeviceParameters
@@ -87,6 +88,9 @@ class Experiment(Parameters):
     )
     relay: RelayParameters = quantity(
         RelayParameters(), description="The way between the device's side and the world's, where they are apart"
+    )
+    guard: GuardParameters = quantity(
+        GuardParameters(), description="The guard of the device's port, which keeps the display passive"
     )
     health: HealthParameters = quantity(
         HealthParameters(), description="How many missed ticks a realtime trial may have"
@@ -168,7 +172,7 @@ class Experiment(Parameters):
     @property
     def relay_guard(self) -> Guard:
         """The guard of the relay's ports."""
-        return "none"
+        return self.guard.type or "none"
 
     @property
     def alone(self) -> bool:

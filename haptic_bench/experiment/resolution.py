@@ -6,7 +6,7 @@ The result is a `Trial`, from which all that run, record, analyse or report it t
 from __future__ import annotations
 
 import hashlib
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,15 @@ class Trial:
     def coupled_inertias(self) -> CoupledInertias:
         """Inertias that the controller couples, at the start."""
         return coupled_inertias(self.experiment, self.start)
+
+    def in_mode(self, mode: str) -> Trial:
+        """The same trial, with what it leaves to the mode (offline, lockstep, realtime) decided."""
+        guard = self.experiment.guard
+        if guard.type is not None:
+            return self
+        acts = guard.acts(mode == "realtime") and not self.experiment.alone
+        guard = guard.model_copy(update={"type": "passivity" if acts else "none"})
+        return replace(self, experiment=self.experiment.model_copy(update={"guard": guard}), built=self.start)
 
     def tool_side(self) -> ToolSide:
         """The tool's side, which answers the controller; without a device it has no limits of one."""

@@ -45,10 +45,14 @@ def broken_rules(experiment: Experiment) -> list[str]:
             kind = getattr(experiment, name).type
             if kind != "none":
                 problems.append(f"{name}.type = {kind}: without a device there is none; set {name}.type=none")
+        if experiment.guard.type not in (None, "none"):
+            problems.append(f"guard.type = {experiment.guard.type}: without a device there is no port; leave it out")
     elif experiment.controller.type == "none":
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
     else:
         problems += _admittance_rules(experiment)
+    if experiment.guard.type in ("wave", "tank") and not experiment.relayed:
+        problems.append(f"guard.type = {experiment.guard.type}: is of a relay; give relay.delay, or leave it out")
     problems += _relay_rules(experiment)
     problems += _hand_rules(experiment)
     problems += _constraint_rules(experiment)

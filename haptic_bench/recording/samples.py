@@ -27,6 +27,7 @@ from haptic_sim.rotations import matrices
 
 _POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 _TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
+_PARTS = ("translation", "rotation")
 _WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 _ENDS = {"relay_device_": "relay_forward", "relay_world_": "relay_backward"}
 _CROSSING = ("relay_forward", "relayed_device_state", "device_command", "relay_backward", "relayed_device_command")
@@ -205,6 +206,9 @@ def join(
     put("v", [str(i) for i in range(nv)], before["v"] if nv else np.zeros((len(ticks), 0)))
     table["sliding_contacts"] = during["sliding"].astype(np.int64)
     put("energy_", TERMS, during["energy"])
+    if not alone:
+        put("port_energy_", _PARTS, now["port_energy"])
+        put("port_dissipated_", _PARTS, now["port_dissipated"])
     if relayed:
         at = {topic: rows[list(map(_by_tick(rows).__getitem__, ticks))] for topic, rows in crossing.items()}
         put("remote_", _POSE, at["relayed_device_state"]["pose"])

@@ -160,6 +160,7 @@ def _driver(
         trial.wrenches,
         trial.hand,
         experiment.seed,
+        experiment.guard,
     )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):

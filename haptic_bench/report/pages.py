@@ -177,6 +177,7 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
         *_rendering(experiment),
         *_scale(experiment),
         *filter(None, [passivity]),
+        *_guard(_mapping(summary.get("guard"))),
         _seed(experiment),
         ticks,
     ]
@@ -310,6 +311,20 @@ def _rendering(experiment: Experiment) -> list[str]:
     if device.bound.rate is not None:
         said.append(f"changing by at most {_text(device.bound.rate)} N/s, N m/s")
     return said
+
+
+def _guard(found: Mapping[str, Any]) -> list[str]:
+    """Text about the guard of the device's port, and what passed the port: translation and rotation."""
+    if not found:
+        return []
+    least = "least energy of the port {} J, {} J".format(*(f"{value:.3g}" for value in found["least_energy"]))
+    if found["type"] != "passivity":
+        return [f"port not guarded: {least}"]
+    acted = "guard of the port never acted"
+    if found["acted"]:
+        kept = "kept {} J, {} J from the hand".format(*(f"{value:.3g}" for value in found["kept"]))
+        acted = f"guard of the port acted in {found['acted']} ticks, {kept}"
+    return [f"{acted}: {least}"]
 
 
 def _seed(experiment: Experiment) -> str:

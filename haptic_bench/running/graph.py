@@ -172,7 +172,7 @@ def _driver(trial: Trial) -> dict[str, Any]:
     from haptic_ros.ros_parameters import encode  # needs ROS
 
     experiment = trial.experiment
-    sections = {name: encode(getattr(experiment, name)) for name in ("device", "operator", "tool")}
+    sections = {name: encode(getattr(experiment, name)) for name in ("device", "operator", "tool", "guard")}
     return sections | {"hand": encode(trial.hand), "seed": experiment.seed}
 
 

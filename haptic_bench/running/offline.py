@@ -11,7 +11,7 @@ from typing import Any
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
-from haptic_drivers.driver import NoDeviceParameters, build_driver
+from haptic_drivers.driver import DeviceError, NoDeviceParameters, build_driver
 from haptic_drivers.operators import build_operator
 from haptic_sim.messages import (
     BackwardPacket,
@@ -46,6 +46,9 @@ def simulate(
         sink: takes (topic, tick, bytes) of every message.
         progress: called with the number of ticks done every 64 ticks.
         stop: asked every 64 ticks; True ends the trial early.
+
+    Raises:
+        UnstableError, DeviceError: the trial cannot go on.
     """
     experiment = trial.experiment
     if experiment.alone:
@@ -104,6 +107,7 @@ class _Hand:
             trial.wrenches,
             trial.hand,
             experiment.seed,
+            experiment.guard,
         )
         self._controller: Any = build_controller(experiment.controller, experiment.rate)
         self._device_state, self._device_command = DeviceState(), DeviceCommand()
@@ -121,6 +125,8 @@ class _Hand:
     def ask(self, tick: int) -> None:
         """Begin a tick: find the command to the tool."""
         self.sense(tick)
+        if self._driver.fault:
+            raise DeviceError(self._driver.fault)
         arrived = self._device_state if self._relay is None else self._relay.forward(self._device_state)
         self._controller.coordinate(arrived, self.tool_state, self.tool_command)
         self.put("tool_command", tick, self.tool_command)

@@ -131,7 +131,10 @@ def finished(trials: Sequence[Trial], mode: str, directory: Path) -> Summaries:
         folder = directory / one.folder
         with suppress(ParameterError, OSError, UnicodeDecodeError):
             summary = read_summary(folder)
-            same = all((folder / name).read_text(encoding="utf-8") == text for name, text in resolved(one).items())
+            same = all(
+                (folder / name).read_text(encoding="utf-8") == text
+                for name, text in resolved(one.in_mode(mode)).items()
+            )
             bag = summary.get("bag")
             done = (summary["status"], summary["mode"]) == ("done", mode) and is_complete(summary)
             if done and same and isinstance(bag, dict) and bag and not trial_bag.damage(folder, bag):

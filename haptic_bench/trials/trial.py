@@ -31,7 +31,7 @@ from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.studies import Analysis, study_of
 from haptic_drivers.bound import BoundParameters, count_bounded
-from haptic_drivers.driver import NoDeviceParameters
+from haptic_drivers.driver import DeviceError, NoDeviceParameters
 from haptic_sim import inputs
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
@@ -99,7 +99,7 @@ def run_trial(
             where another trial has it.
         side: of a relay, `device` or `world`, whose nodes run here; empty: all nodes do.
     """
-    directory = directory.resolve()
+    directory, trial = directory.resolve(), trial.in_mode(mode)
     if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
         raise ParameterError([f"--mode {mode}: {trial.experiment.name} has no ticks; it runs offline only"])
     try:
@@ -133,7 +133,7 @@ def run_graph(
     with namespaces.claim(
         namespace or trial.experiment.namespace, exactly=bool(namespace or side), inside=inside
     ) as claimed:
-        written = write_resolved(trial, directory)
+        written = write_resolved(trial.in_mode(mode), directory)
         specs = node_specs(
             written, directory, mode=mode, composed=composed, progress=True, namespace=namespace, side=side
         )
@@ -149,7 +149,7 @@ def run_offline(
     namespace: str = "",
 ) -> Outcome:
     """Run and record a trial in this process; arguments as for `run_trial`."""
-    experiment = write_resolved(trial, directory).experiment
+    experiment = write_resolved(trial.in_mode("offline"), directory).experiment
     schedule = experiment.environment.schedule(experiment.rate) if experiment.asynchronous else None
     study = study_of(experiment)
     called = time.monotonic()
@@ -172,7 +172,7 @@ def run_offline(
             finished = done > study.last_tick(experiment)
         finally:
             book.close("finished" if finished else "interrupted", book.complete)
-    except UnstableError as error:
+    except (UnstableError, DeviceError) as error:
         reason = str(error)
     except OSError as error:
         reason = cannot_record(error, directory / "bag")
@@ -292,6 +292,7 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
         **analysis.summary(),
         **({"coordinates": samples.world.coordinates} if samples.world is not None else {}),
         "timing": timing | _bounded(trial, finite),
+        **_guarded(trial, finite),
     }
     summary = _finite(summary)
     with np.errstate(all=overflow):
@@ -362,6 +363,20 @@ def _bounded(trial: Trial, samples: Samples) -> dict[str, Any]:
     if isinstance(device, NoDeviceParameters) or device.bound == BoundParameters():
         return {}
     return {"bounded": count_bounded(device.bound, samples.wrench("rendered"), 1.0 / trial.experiment.rate)}
+
+
+def _guarded(trial: Trial, samples: Samples) -> dict[str, Any]:
+    """What the guard saw at the device's port, and how much it did; empty without a device, or without a tick."""
+    if "port_energy_translation" not in samples.names or not len(samples):
+        return {}
+    energy, kept = (samples.group(name, "translation", "rotation") for name in ("port_energy", "port_dissipated"))
+    found = {
+        "type": trial.experiment.guard.type,
+        "acted": int(np.count_nonzero(np.diff(kept, axis=0).any(axis=1))),
+        "kept": kept[-1].tolist(),
+        "least_energy": energy.min(axis=0).tolist(),
+    }
+    return {"guard": found}
 
 
 def _measured(directory: Path) -> dict[str, Any]:

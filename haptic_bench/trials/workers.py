@@ -285,7 +285,7 @@ def _failed(trial: Trial, mode: str, target: Path, reason: str) -> dict[str, Any
     """Conclude a trial that no worker brought to its end."""
     target.mkdir(exist_ok=True)
     if not (target / "experiment.yaml").exists():
-        write_resolved(trial, target)
+        write_resolved(trial.in_mode(mode), target)
     return conclude(trial, mode, target, Outcome("failed", reason))
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from haptic_control.guard import GuardParameters
 from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
@@ -33,6 +34,7 @@ class DriverTrialParameters(LeaderTrialParameters):
     tool: AnyToolParameters = quantity(description="The virtual tool, whose inertia a device may share")
     hand: HandParameters = quantity(description="Where the tool is held at the start")
     seed: int = quantity(0, description="Seed of everything random", ge=0)
+    guard: GuardParameters = quantity(GuardParameters(), description="The guard of the device's port")
 
 
 class DriverNode(LeaderNode):
@@ -49,8 +51,8 @@ class DriverNode(LeaderNode):
         config = self.config
         table = table_of(config.operator)
         arguments = (config.device, config.operator, config.tool, config.rate, table, config.hand, config.seed)
-        build_driver(*arguments).rehearse()
-        self._core = build_driver(*arguments)
+        build_driver(*arguments, config.guard, realtime=self.realtime).rehearse()
+        self._core = build_driver(*arguments, config.guard, realtime=self.realtime)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
         self._leading, self._led = DeviceState(), -1  # the first driver's state, and its tick
@@ -62,12 +64,17 @@ class DriverNode(LeaderNode):
         return (self.config.arriving("device_command"), LEADING if self.config.of_hand else EVENTS)
 
     def serve(self) -> None:
-        """See ServoNode."""
-        if self.config.of_hand:
-            self._resumes = True
-            ServoNode.serve(self)
-        else:
-            super().serve()
+        """See ServoNode; whatever ends it, the device is left passive."""
+        try:
+            if self.config.of_hand:
+                self._resumes = True
+                ServoNode.serve(self)
+                if self._broken:
+                    self._fail(self._broken)
+            else:
+                super().serve()
+        finally:
+            self._core.release()
 
     def next_tick(self) -> int:
         """See ServoNode."""
@@ -128,6 +135,7 @@ class DriverNode(LeaderNode):
     def begin(self, tick: int) -> int:
         """See LeaderNode."""
         self._core.sense(tick, self._state, self.time_of(tick))
+        self._broken = self._broken or self._core.fault
         self._sensed = tick
         sent = time.monotonic_ns()
         self.send("device_state", self._state)
@@ -157,18 +165,26 @@ class DriverNode(LeaderNode):
             "bounded": core.bounded,
             "expired": core.expired,
             "refused": self.refused + core.refused,
+            "rejected_readings": core.rejected,
         }
 
     def health(self) -> tuple[str, dict[str, object]]:
         """See ServoNode."""
         trouble, values = super().health()
-        core = self._core
+        core, state = self._core, self._state
+        if core.rejected:
+            trouble = f"{core.rejected} readings of the device were rejected"
         if core.expired:
             trouble = f"{core.expired} ticks without force: the last command was too old"
         return trouble, values | {
             "saturations": core.saturations,
             "bounded ticks": core.bounded,
             "ticks without force": core.expired,
+            "rejected readings": core.rejected,
+            "guard": "passivity" if core.guard_acts else "none",
+            "ticks changed by the guard": core.guarded,
+            "port energy [J]": state.port_energy.tolist(),
+            "energy kept by the guard [J]": state.port_dissipated.tolist(),
         }
 
 
