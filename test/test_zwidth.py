@@ -30,7 +30,7 @@ def measured(**keys: Any) -> ZWidth:
 def gain(K: float, B: float, b: float, thetas: np.ndarray, **keys: Any) -> float:
     """What an adversarial hand gains by the best of some bursts, of what the damping takes."""
     loop = Loop.of(given(device_damping=b, **keys))
-    return max(zwidth.burst(loop, K, B, theta)[0] for theta in thetas)
+    return max(zwidth.burst(loop, K, B, theta, zwidth.BURST)[0] for theta in thetas)
 
 
 THETAS = np.linspace(0.01, np.pi, 200)
@@ -46,6 +46,17 @@ def test_the_boundary_of_a_wall_is_that_of_the_closed_form() -> None:
     beside = np.abs(found.required - 3.0) > 1e-9  # one is on it
     np.testing.assert_array_equal(active[beside], found.required[beside] > 3.0)
     assert (found.power[active] > 0.0).all() and (found.power[~active] <= 0.0).all()
+
+
+@pytest.mark.parametrize("integrator", [1, 2, 3])
+def test_of_a_mass_it_is_that_of_the_analysis(integrator: int) -> None:
+    """But for cells within 2 % of the boundary: a resonance may be narrower than a burst."""
+    grid = {"stiffness": (100, 4000, 9), "damping": (0.1, 3.5, 9)}
+    found = measured(hand="adversarial", mass=0.01, integrator=integrator, **grid)
+    beside = np.abs(found.required / 3.0 - 1.0) > 0.02
+    active = found.verdict == UNSTABLE
+    np.testing.assert_array_equal(active[beside], found.required[beside] > 3.0)
+    assert beside.mean() > 0.8 and 0.1 < active.mean() < 0.95
 
 
 def test_with_a_delay_it_is_that_of_the_analysis() -> None:

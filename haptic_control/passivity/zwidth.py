@@ -38,12 +38,14 @@ from haptic_sim.parameters import Parameters, quantity
 
 TICKS = 8192  # of a simulation with a passive hand
 BURST = 2048  # of one of the adversarial hand
+LONGER = 8  # times as long is one with which it looks again where it has gained nothing by little
 WINDOWS = 4  # of a simulation: the force of the last is compared with that of the one before
 BISECTIONS = 12  # between two values of the damping
 STEADY = 0.02  # relative change of the force from window to window that is none, with a resolution
 FREQUENCIES = 72  # that the adversarial hand tries, two thirds of them uniform in (0, pi], the others towards 0
 _LOWEST = 2e-2  # [rad] of them
-_SEARCH = 24  # steps of its search beside the best
+_SEARCH = 16  # steps of its search beside the best
+_UNDECIDED = -0.3  # a gain, of what the damping takes, above which it looks again
 _BEYOND = 1e6  # times the force of the first displacement: there is no need to go on
 SETTLES, OSCILLATES, UNSTABLE = 0, 1, 2
 VERDICTS = ("settles", "oscillates", "unstable")
@@ -427,40 +429,49 @@ def _worst_burst(loop, theta, K, B, at_once):
     """Verdict and largest power; `at_once`: of the first burst that gains."""
     if K == 0.0 and B == 0.0:
         return SETTLES, -np.inf
-    most, best = -np.inf, 0
-    largest = -np.inf
+    most, largest, best = -np.inf, -np.inf, 0.0
     for i in range(theta.shape[0]):
-        gain, power = burst(loop, K, B, theta[i])
+        gain, power = burst(loop, K, B, theta[i], BURST)
         largest = max(largest, power)
         if gain > most:
-            most, best = gain, i
+            most, best = gain, theta[i]
         if at_once and most > 0.0:
             return UNSTABLE, largest
     # the neighbours of the best in the sorted frequencies are at most so far from it
-    low, high = theta[best] / 1.1, min(theta[best] * 1.1, math.pi)
-    golden = 0.5 * (math.sqrt(5.0) - 1.0)
-    inner, outer = high - golden * (high - low), low + golden * (high - low)
-    at_inner, at_outer = burst(loop, K, B, inner), burst(loop, K, B, outer)
-    for _ in range(_SEARCH):
-        most = max(most, at_inner[0], at_outer[0])
-        largest = max(largest, at_inner[1], at_outer[1])
-        if at_once and most > 0.0:
-            return UNSTABLE, largest
-        if at_inner[0] > at_outer[0]:
-            high, outer, at_outer = outer, inner, at_inner
-            inner = high - golden * (high - low)
-            at_inner = burst(loop, K, B, inner)
-        else:
-            low, inner, at_inner = inner, outer, at_outer
-            outer = low + golden * (high - low)
-            at_outer = burst(loop, K, B, outer)
+    found = _search(loop, K, B, best / 1.1, best * 1.1, BURST)
+    most, largest = max(most, found[0]), max(largest, found[1])
+    if _UNDECIDED < most <= 0.0:  # a resonance may be narrower than the burst
+        width = 2.0 * math.pi / BURST
+        found = _search(loop, K, B, found[2] - width, found[2] + width, LONGER * BURST)
+        most, largest = max(most, found[0]), max(largest, found[1])
     if loop.resolution > 0.0 and not at_once:
         largest = max(largest, dither(loop, K, B))
     return (UNSTABLE if most > 0.0 else SETTLES), largest
 
 
 @numba.njit(cache=True, nogil=True)
-def burst(loop, K, B, theta):
+def _search(loop, K, B, low, high, ticks):
+    """Largest gain, largest power and best frequency of bursts between two frequencies, by golden section search."""
+    low, high = max(low, 1e-3), min(high, math.pi)
+    golden = 0.5 * (math.sqrt(5.0) - 1.0)
+    inner, outer = high - golden * (high - low), low + golden * (high - low)
+    at_inner, at_outer = burst(loop, K, B, inner, ticks), burst(loop, K, B, outer, ticks)
+    most, largest = -np.inf, -np.inf
+    for _ in range(_SEARCH):
+        most, largest = max(most, at_inner[0], at_outer[0]), max(largest, at_inner[1], at_outer[1])
+        if at_inner[0] > at_outer[0]:
+            high, outer, at_outer = outer, inner, at_inner
+            inner = high - golden * (high - low)
+            at_inner = burst(loop, K, B, inner, ticks)
+        else:
+            low, inner, at_inner = inner, outer, at_outer
+            outer = low + golden * (high - low)
+            at_outer = burst(loop, K, B, outer, ticks)
+    return most, largest, 0.5 * (low + high)
+
+
+@numba.njit(cache=True, nogil=True)
+def burst(loop, K, B, theta, ticks):
     """What the hand gains by a burst at the frequency theta [rad]: of what the damping took, and as mean power [W].
 
     Infinite where the coupling's force grows while the device is held at rest afterwards.
@@ -468,27 +479,27 @@ def burst(loop, K, B, theta):
     mass, on_the_way = np.zeros(3), np.zeros(loop.delay + 1)
     T, gained, lost = loop.period, 0.0, 0.0
     here, f, before, after = 0.0, 0.0, 0.0, 0.0
-    rest = BURST // 2
+    rest = ticks // 2
     scale = (K + B / T) * loop.amplitude
-    for k in range(BURST + rest):
+    for k in range(ticks + rest):
         on_the_way[k % (loop.delay + 1)] = couple(loop, K, B, here, mass)
         f = on_the_way[(k + 1) % (loop.delay + 1)]  # of k - delay
         if abs(f) > _BEYOND * scale:
             return np.inf, np.inf
-        if k < BURST:
-            window = math.sin(math.pi * (k + 1) / BURST) ** 2
-            there = loop.amplitude * window * math.cos(theta * (k + 1 - BURST // 2))
+        if k < ticks:
+            window = math.sin(math.pi * (k + 1) / ticks) ** 2
+            there = loop.amplitude * window * math.cos(theta * (k + 1 - ticks // 2))
             step = there - here
             gained -= f * step  # the device pushes with -f
             lost += loop.device_damping * step * step / T
             here = there
-        elif k < BURST + rest // 2:
+        elif k < ticks + rest // 2:
             before = max(before, abs(f))
         else:
             after = max(after, abs(f))
     if after > before and after > 1e-9 * scale:
         return np.inf, np.inf
-    return (gained - lost) / lost, (gained - lost) / (BURST * T)
+    return (gained - lost) / lost, (gained - lost) / (ticks * T)
 
 
 @numba.njit(cache=True, nogil=True)
