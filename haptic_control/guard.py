@@ -47,7 +47,7 @@ from haptic_sim.parameters import NotNegativePair, Parameters, PositivePair, qua
 from haptic_sim.records import allocate, array, record, shared
 from haptic_sim.spatial import rotation_difference
 
-ROUNDING = 5e-10  # [J] below zero that is no missing energy: sums of works are rounded
+ROUNDING = 2.5e-10  # [J] below zero that is no missing energy: sums of works are rounded
 TINY = 1e-200  # squares below are rounded so much that nothing is divided by them
 
 

@@ -1,0 +1,354 @@
+"""A device with its guard: an active world is kept passive in every tick, a passive one is left as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from haptic_bench import experiment
+from haptic_bench.studies import study_of
+from haptic_control.guard import GuardParameters
+from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
+from haptic_drivers.operators import ConstantParameters, SineParameters
+from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
+from haptic_sim.worlds.scenes import NoToolParameters
+
+RATE = 1000.0  # [Hz]
+T = 1.0 / RATE
+LEAST = -1e-9  # [J]
+MASS, INERTIA = 0.2, 2e-4  # [kg], [kg m^2]
+IDEAL = {"inertia_error": 0.0, "friction_error": 0.0, "noise": [0, 0], "drive_limit": [1e6] * 6}
+PUSH = SineParameters(amplitude=(2.0, 1.0, 0.5, 0.01, 0.02, 0.03), frequency=1.3, phase=0.4)
+
+
+def inertial(guard: dict[str, Any], operator: Any = PUSH, planar: bool = False, **keys: Any) -> Driver:
+    device = InertialParameters.model_validate({"mass": MASS, "inertia": INERTIA, "wrench_limit": [50] * 6, **keys})
+    parameters, hand = GuardParameters.model_validate(guard), HandParameters(planar=planar)
+    return build_driver(device, operator, NoToolParameters(), RATE, hand=hand, guard=parameters)
+
+
+def admittance(guard: dict[str, Any], operator: Any = PUSH, **keys: Any) -> Driver:
+    device, parameters = AdmittanceDeviceParameters.model_validate(keys), GuardParameters.model_validate(guard)
+    hand = HandParameters(planar=False)
+    return build_driver(device, operator, NoToolParameters(), RATE, hand=hand, guard=parameters)
+
+
+class Run:
+    """A driver that is asked tick by tick; the energy of its port is summed here, from what it says of each tick."""
+
+    def __init__(self, driver: Driver):
+        self.driver, self.state, self.command = driver, DeviceState(), DeviceCommand()
+        self.command.mode = driver._device.MODE
+        self.energy, self.energies, self.states = np.zeros(2), [], []
+
+    def sense(self, tick: int) -> DeviceState:
+        before = self.states[-1] if self.states else None
+        self.driver.sense(tick, self.state)
+        names = ("pose", "twist", "operator_wrench", "rendered_wrench")
+        now = {name: getattr(self.state, name).copy() for name in names}
+        if before is not None:
+            turn = Rotation.from_quat(now["pose"][3:]) * Rotation.from_quat(before["pose"][3:]).inv()
+            moved = np.concatenate([now["pose"][:3] - before["pose"][:3], turn.as_rotvec()])
+            of_hand = -now["rendered_wrench"] if self.command.mode == FORCE else before["operator_wrench"]
+            self.energy += (moved * of_hand).reshape(2, 3).sum(axis=1)
+        self.states.append(now)
+        self.energies.append(self.energy.copy())
+        return self.state
+
+    def actuate(self, tick: int, wrench: Any = None, acceleration: Any = None) -> None:
+        self.command.tick = tick
+        if wrench is not None:
+            self.command.wrench[:] = wrench
+        if acceleration is not None:
+            self.command.acceleration[:] = acceleration
+        self.driver.actuate(self.command)
+
+    @property
+    def total(self) -> np.ndarray:
+        return np.array(self.energies).sum(axis=1)
+
+
+def press(run: Run, delay: int, ticks: int, stiffness: float = 4000.0, torsion: float = 2.0) -> None:
+    """Against a wall without damping at x = 0, and a torsion spring about z, of the pose `delay` ticks ago."""
+    for k in range(ticks):
+        run.sense(k)
+        pose = run.states[max(0, k - delay)]["pose"]
+        angle = Rotation.from_quat(pose[3:]).as_rotvec()[2]
+        run.actuate(k, (-stiffness * max(0.0, pose[0]), 0.0, 0.0, 0.0, 0.0, -torsion * angle))
+    run.sense(ticks)
+
+
+@pytest.mark.parametrize("damping", [None, (0.5, 1e-4)])
+@pytest.mark.parametrize("delay", [0, 1, 5, 40])
+def test_a_stiff_wall_with_delay_is_passive_in_every_tick(delay: int, damping: Any) -> None:
+    """Sampled and late, it gives energy; with the guard it never does, and what the device does stays bounded."""
+    free, kept = (Run(inertial({"type": kind}, damping=damping)) for kind in ("none", "passivity"))
+    press(free, delay, 1500)
+    press(kept, delay, 1500)
+    assert free.total.min() < -1e-3 * (1 if delay else 0.01)  # else the test shows nothing
+    assert kept.total.min() >= LEAST
+    assert kept.driver.guarded > 0
+    assert kept.state.port_energy == pytest.approx(kept.energy, rel=1e-9, abs=1e-12)
+    assert kept.state.port_dissipated.sum() > 0.0
+
+
+def test_each_part_is_passive_by_itself_without_exchange() -> None:
+    run = Run(inertial({"type": "passivity", "exchange": False}))
+    press(run, 5, 1500)
+    assert np.array(run.energies).min() >= LEAST
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.floats(-2.0, 4.0).map(lambda x: 10.0**x),
+    planar=st.booleans(),
+    damping=st.sampled_from([None, (0.0, 0.0), (3.0, 1e-3)]),
+    limit=st.floats(-1.0, 2.0).map(lambda x: 10.0**x),
+    start=st.sampled_from([0.0, 0.02]),
+    largest=st.sampled_from([None, [1.0, 1e-3]]),
+    exchange=st.booleans(),
+)
+def test_no_command_takes_energy_from_the_device(
+    seed: int, scale: float, planar: bool, damping: Any, limit: float, start: float, largest: Any, exchange: bool
+) -> None:
+    """Within limits of the wrench and in the soft start too; the limit of the rate may cost energy, see below."""
+    rng = np.random.default_rng(seed)
+    guard = {"type": "passivity", "largest_damping": largest, "exchange": exchange}
+    keys = {"damping": damping, "bound": {"wrench": [limit] * 6}, "soft_start": start}
+    run = Run(inertial(guard, planar=planar, **keys))
+    for k in range(60):
+        run.sense(k)
+        run.actuate(k, scale * rng.standard_normal(6))
+    run.sense(60)
+    assert run.total.min() >= LEAST
+    if not exchange:
+        assert np.array(run.energies).min() >= LEAST
+
+
+def test_what_a_limit_of_the_rate_costs_is_recovered() -> None:
+    """The bound is the last: a wrench that may not fall in time gives energy, which the guard takes back later."""
+    rate = {"rate": [500.0] * 6}
+    run = Run(inertial({"type": "passivity"}, ConstantParameters(wrench=(1.0, 0, 0, 0, 0, 0)), bound=rate))
+    run.sense(0)
+    for k in range(1, 2500):
+        depth = max(0.0, run.states[max(0, k - 10)]["pose"][0])
+        run.actuate(k - 1, (-4000.0 * depth, 0, 0, 0, 0, 0))
+        run.sense(k)
+    assert run.total.min() < LEAST
+    assert run.total[-1] > run.total.min()
+    change = np.abs(np.diff([state["rendered_wrench"] for state in run.states], axis=0))
+    assert change.max() <= 500.0 * T * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["none", "passivity"])
+def test_an_admittance_device_does_not_push_the_hand(kind: str) -> None:
+    """Commanded against the hand; without errors or limits of the drive the displacement is what was expected."""
+    run = Run(admittance({"type": kind}, **IDEAL))
+    rng = np.random.default_rng(3)
+    for k in range(800):
+        state = run.sense(k)
+        run.actuate(k, acceleration=rng.normal(scale=2.0, size=6) - 3.0 * state.twist - 0.1 * state.operator_wrench)
+    run.sense(800)
+    assert (run.total.min() >= LEAST) == (kind == "passivity")
+    assert (run.driver.guarded > 0) == (kind == "passivity")
+    assert run.state.port_energy == pytest.approx(run.energy, rel=1e-9, abs=1e-12)
+
+
+def test_errors_of_the_inner_servo_cost_little() -> None:
+    """|F| T^2 |a| in a tick, with a of the errors: recovered by the mobility of the device."""
+    run = Run(admittance({"type": "passivity"}, noise=[0, 0]))
+    for k in range(3000):
+        state = run.sense(k)
+        run.actuate(k, acceleration=-0.5 * state.operator_wrench - 2.0 * state.twist)
+    force, torque = 2.3, 0.04  # [N], [N m] of the hand at most
+    error, turn = 0.02 * 2.0 + 0.1 * (20.0 * 0.1 + 7.2) / 60.0, 0.02 * 0.2 + 0.1 * (0.2 * 0.1 + 0.072) / 0.6
+    assert run.total.min() >= -10.0 * T**2 * (force * error + torque * turn)
+
+
+PASSIVE = ("static_wall", "dynamic_contact", "door", "four_channel_stiffness", "tight_hole")
+
+
+@pytest.mark.parametrize("name", PASSIVE)
+def test_a_passive_run_is_the_same_to_the_bit(name: str) -> None:
+    """Every column, of worlds that are felt through each kind of device; `door` turns translation into rotation."""
+    runs = []
+    for kind in ("none", "passivity"):
+        (trial,) = experiment.load(name, [f"guard.type={kind}"], duration=1.0)
+        runs.append(study_of(trial.experiment).run_unrecorded(trial))
+    for column in runs[0].names:
+        assert np.array_equal(runs[0][column], runs[1][column], equal_nan=True), column
+    assert not runs[1].group("port_dissipated", "translation", "rotation").any()
+
+
+def test_an_active_run_is_changed() -> None:
+    (trial,) = experiment.load("corner_peg", ["guard.type=passivity"], duration=1.5)
+    samples = study_of(trial.experiment).run_unrecorded(trial)
+    energy = samples.group("port_energy", "translation", "rotation").sum(axis=1)
+    assert energy.min() >= LEAST
+    assert samples["port_dissipated_translation"][-1] > 0.0
+
+
+# Readings
+
+
+class Faulty:
+    """Sensors that spoil the readings of some ticks."""
+
+    def __init__(self, *ticks: int, field: str = "pose", value: float = np.nan):
+        self.ticks, self.field, self.value = ticks, field, value
+
+    def add(self, tick: int, state: DeviceState) -> None:
+        """As of SensorNoise."""
+        if tick in self.ticks:
+            getattr(state, self.field)[1] = self.value
+
+
+def faulty(sensors: Faulty, **keys: Any) -> Run:
+    driver = inertial({"type": "passivity"}, **keys)
+    driver._noise = sensors  # type: ignore[assignment]
+    return Run(driver)
+
+
+def follow(run: Run, ticks: int) -> None:
+    for k in range(ticks):
+        run.sense(k)
+        run.actuate(k, (0.5, 0, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("field", ["pose", "twist", "operator_wrench"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_reading_that_is_not_finite_is_replaced_by_the_last_good_one(field: str, value: float) -> None:
+    run = faulty(Faulty(7, 8, field=field, value=value))
+    ticks = []
+    for k in range(12):
+        ticks.append(run.sense(k).reading_tick)
+        run.actuate(k, (0.5, 0, 0, 0, 0, 0))
+    assert ticks == [0, 1, 2, 3, 4, 5, 6, 6, 6, 9, 10, 11]
+    assert run.driver.rejected == 2 and not run.driver.fault
+    for name in ("pose", "twist", "operator_wrench"):
+        assert np.array_equal(run.states[7][name], run.states[6][name])
+        assert np.array_equal(run.states[8][name], run.states[6][name])
+        assert not np.array_equal(run.states[9][name], run.states[6][name])
+    assert run.state.is_finite()
+
+
+def test_a_jump_is_rejected() -> None:
+    """Further than five times the limit of speed goes; a device that is only faster than its limit is not."""
+    limit = {"bound": {"velocity": [0.5, 5.0]}}
+    run = faulty(Faulty(20, value=6.0 * 0.5 * T), **limit)
+    follow(run, 30)
+    assert run.driver.rejected == 1
+    fast = faulty(Faulty(20, value=2.0 * 0.5 * T), **limit)
+    follow(fast, 30)
+    assert fast.driver.rejected == 0
+
+
+def test_a_jump_that_stays_is_believed_when_the_device_can_have_moved_that_far() -> None:
+    """Three ticks without a good reading: it may have moved for four."""
+    run = faulty(Faulty(*range(20, 30), value=17.0 * 0.5 * T), bound={"velocity": [0.5, 5.0]})
+    follow(run, 30)
+    assert run.driver.rejected == 3 and not run.driver.fault
+
+
+@pytest.mark.parametrize("ticks", [4, 5])
+def test_five_in_a_row_stop_the_device(ticks: int) -> None:
+    run = faulty(Faulty(*range(10, 10 + ticks)))
+    follow(run, 20)
+    rendered = [state["rendered_wrench"][0] for state in run.states]
+    if ticks == 4:
+        assert not run.driver.fault and rendered[-1] != 0.0
+        return
+    assert run.driver.fault == "device: readings rejected from tick 10 to 14, the last was not finite"
+    assert rendered[14] != 0.0
+    assert not any(rendered[15:])
+
+
+def test_without_any_good_reading_the_device_is_stopped_at_once() -> None:
+    run = faulty(Faulty(0))
+    follow(run, 3)
+    assert run.driver.fault
+    assert not run.states[-1]["rendered_wrench"].any()
+    assert run.state.is_finite()
+
+
+# Limits and stops
+
+numbers = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    commands=st.lists(st.tuples(*[st.one_of(numbers, st.floats(-100.0, 100.0))] * 6), min_size=1, max_size=12),
+    wrench=st.floats(-2.0, 2.0).map(lambda x: 10.0**x),
+    rate=st.one_of(st.none(), st.floats(0.0, 5.0).map(lambda x: 10.0**x)),
+    speed=st.floats(-4.0, 0.0).map(lambda x: 10.0**x),
+    guard=st.sampled_from(["none", "passivity"]),
+    moved=st.booleans(),
+)
+def test_every_limit_holds_for_every_command(
+    commands: list[Any], wrench: float, rate: float | None, speed: float, guard: str, moved: bool
+) -> None:
+    """Wrench, rate of change and speed, of both kinds of device, with and without the guard."""
+    bound: dict[str, Any] = {"wrench": [wrench, 2 * wrench, wrench] * 2, "velocity": [speed, 10.0 * speed]}
+    if rate is not None:
+        bound["rate"] = [rate] * 6
+    build = admittance if moved else inertial
+    run = Run(build({"type": guard}, bound=bound))
+    run.driver._device.twist[:] = 0.5, -0.2, 0.1, 1.0, 0.3, -0.4
+    for k, command in enumerate(commands):
+        run.sense(k)
+        run.actuate(k, command, command)
+        rendered, twist = run.driver._device.rendered, run.state.twist
+        assert np.isfinite(rendered).all()
+        assert (np.abs(rendered) <= bound["wrench"]).all()
+        held_back = False
+        for part in (0, 1):
+            along = slice(3 * part, 3 * part + 3)
+            if np.linalg.norm(twist[along]) > bound["velocity"][part]:
+                held_back = True
+                assert rendered[along] @ twist[along] <= 1e-12 * wrench * np.linalg.norm(twist[along])
+        if rate is not None and run.driver._command_tick == k and not held_back:
+            step = rendered - run.states[-1]["rendered_wrench"]
+            assert (np.abs(step) <= rate * T * (1.0 + 1e-9) + 1e-12).all()
+
+
+def test_beyond_its_limit_of_speed_a_device_is_not_driven_on() -> None:
+    """A constant command takes it to the limit and no further; a force across is rendered all the same."""
+    rest = ConstantParameters(wrench=(0.0,) * 6)
+    run = Run(inertial({"type": "none"}, rest, bound={"velocity": [0.25, 1.0]}))
+    for k in range(400):
+        run.sense(k)
+        run.actuate(k, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    assert 0.25 <= run.state.twist[0] <= 0.25 + 1.0 / MASS * T + 1e-12
+    assert run.driver.bounded > 0
+    run.sense(400)
+    run.actuate(400, (1.0, 2.0, 0.0, 0.0, 0.0, 0.0))
+    assert run.driver._device.rendered[:3] == pytest.approx([0.0, 2.0, 0.0])
+
+
+@pytest.mark.parametrize("build", [inertial, admittance])
+def test_a_stop_leaves_no_stored_wrench(build: Any) -> None:
+    """Released, expired or with a fault, a device renders nothing, or a damper."""
+    run = Run(build({"type": "passivity"}))
+    for k in range(40):
+        run.sense(k)
+        run.actuate(k, (3.0, 0, 0, 0, 0, 0.01), (2.0, 0, 0, 0, 0, 1.0))
+    device = run.driver._device
+    assert device.rendered.any()
+    run.driver.release()
+    for part in (slice(0, 3), slice(3, 6)):
+        assert device.rendered[part] @ device.twist[part] <= 0.0
+    moving = np.linalg.norm(device.rendered) > 0.0
+    assert moving == (build is admittance)
+    run.sense(40)
+    run.driver.fault = "broken"
+    run.actuate(40, (3.0, 0, 0, 0, 0, 0.01), (2.0, 0, 0, 0, 0, 1.0))
+    for part in (slice(0, 3), slice(3, 6)):
+        assert device.rendered[part] @ run.states[-1]["twist"][part] <= 0.0
