@@ -223,6 +223,12 @@ def test_a_penalty_method_on_a_limited_device_is_no_variant():
     assert corner_peg.variant(trial("environment.method=penalty").experiment) == "penalty"
 
 
+@pytest.mark.parametrize("kind", ["direct", "virtual_coupling", "impedance_shaping"])
+def test_a_controller_that_is_not_compared_is_no_variant(kind):
+    """It is judged beside the published ones, not in the place of the four-channel controller."""
+    assert corner_peg.variant(trial(f"controller.type={kind}").experiment) is None
+
+
 COUPLED = (
     "environment.method=constraint",
     "controller.type=unilateral_coupling",

@@ -215,6 +215,9 @@ def test_the_device_is_taken_from_the_experiment() -> None:
     found = trial.experiment.controller
     assert (found.device_mass, found.device_inertia) == (2.5, 0.005)
     assert found.device_damping == (3.0, 3.0, 3.0, 0.01, 0.01, 0.01)
+    shaped = ["controller={type: impedance_shaping, operator_wrench: observed}", "device.damping=[3, 0.01]"]
+    (trial,) = experiment.load("corner_peg", [*shaped, "analysis=trial", "controller.allow_active=true"])
+    assert not any(trial.experiment.controller.device_damping), "what it compensates has to be asked for"
     (plain,) = experiment.load("corner_peg", ["analysis=trial"])
     assert plain.experiment.controller.device_mass is None
 

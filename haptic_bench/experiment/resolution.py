@@ -17,6 +17,7 @@ from haptic_control.activation import passivity_problem
 from haptic_control.controllers import stability_problem
 from haptic_control.device_model import DeviceModelParameters
 from haptic_control.four_channel import FourChannelParameters
+from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.driver import HandParameters, InertialParameters, NoDeviceParameters
@@ -220,9 +221,10 @@ def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
             for name, known in ("device_mass", "mass"), ("device_inertia", "inertia"):
                 if getattr(controller, name) is None:
                     update[name] = getattr(simulated, known, None)
-        if None in update.values():
-            raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in update)
-        if simulated is not None and simulated.damping and "device_damping" not in controller.model_fields_set:
+        if missing := [name for name, known in update.items() if known is None]:
+            raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in missing)
+        observes = not isinstance(controller, ShapingParameters)  # which compensates what it is given
+        if observes and simulated and simulated.damping and "device_damping" not in controller.model_fields_set:
             linear, angular = simulated.damping
             update["device_damping"] = (linear, linear, linear, angular, angular, angular)
     return experiment.model_copy(update={"controller": controller.model_copy(update=update)}) if update else experiment

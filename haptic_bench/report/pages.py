@@ -20,6 +20,7 @@ from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.studies import Analysis, Quantity, study_of
 from haptic_control.activation import passivity_fact
 from haptic_control.unilateral import UnilateralParameters
+from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
@@ -293,6 +294,8 @@ def _method(experiment: Experiment) -> str:
         text += f", impulses {'in full' if rendering == 'full' else rendering}"
     if isinstance(experiment.controller, UnilateralParameters):
         text += " through the unilateral coupling"
+    elif isinstance(experiment.controller, VirtualCouplingParameters):
+        text += " through a virtual coupling"
     return text
 
 

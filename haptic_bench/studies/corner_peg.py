@@ -179,9 +179,11 @@ def impact_times(reference: Samples) -> list[float]:
 
 
 def variant(experiment: Experiment) -> str | None:
-    """Which of the variants an experiment is; None for others, as penalties on a limited device."""
-    coupled = isinstance(experiment.controller, UnilateralParameters)
-    own = Variant(experiment.environment.method, setup(experiment).device.rendering, coupled)
+    """Which of the variants an experiment is; None for others, as penalties on a limited device, or direct coupling."""
+    rendering = setup(experiment).device.rendering
+    if not isinstance(experiment.controller, FourChannelParameters | UnilateralParameters):
+        return None
+    own = Variant(experiment.environment.method, rendering, isinstance(experiment.controller, UnilateralParameters))
     return next((name for name, of_variant in VARIANTS.items() if of_variant == own), None)
 
 
