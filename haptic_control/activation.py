@@ -36,6 +36,8 @@ def port_of(parameters: ControllerParameters, inertias: CoupledInertias, rate: f
     stiffness, damping = inertias.contact or (0.0, 0.0)
     contact = forces * stiffness, forces * damping
     worlds: tuple[World, ...] = ("free", "contact", "rigid") if inertias.contact else ("free", "rigid")
+    if getattr(parameters, "operator_wrench", "measured") == "observed":  # which at low frequencies is as measured
+        parameters = parameters.model_copy(update={"operator_wrench": "measured"})
     for world in worlds:
         controller = build_controller(parameters, rate)  # type: ignore[arg-type]  # those of the union
         connection = connection_of(controller, axes, world, inertias.tool)

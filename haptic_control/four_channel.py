@@ -29,9 +29,9 @@ make the loop diverge.
 forces by s: by the principle of virtual work, F_d . v_d = F_t . (s v_d). So `position_scale` alone scales no power.
 Orientations and torques are not scaled. The channels have factors of power of their own: the operator's wrench has C3
 times the power on the tool that it has on the device, the environment's wrench C2 times on the device what it has on
-the tool, and spring and damper K/K1 = B/B1 times. If C2 = 1/C3 = K/K1 = B/B1, and there is neither an integral (which
-acts on both alike) nor adaptive damping, all agree: power is scaled by one factor, and what is passive stays so. With other values a wrench takes
-from one side more or less than it gives to the other.
+the tool, and spring and damper K/K1 = B/B1 times. If C2 = 1/C3 = K/K1 = B/B1, and there is neither an integral, which
+acts on both alike, nor adaptive damping, all agree: power is scaled by one factor, and what is passive stays so. With
+other values a wrench takes from one side more or less than it gives to the other.
 
 **Integral**: it does not grow beyond its limit, rests while the device has rendered no command, and does not grow
 further where the device rendered less than it was told in that direction (anti-windup).

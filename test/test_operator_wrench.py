@@ -11,6 +11,7 @@ from offline_runs import run_unrecorded
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
+from haptic_control.activation import port_of
 from haptic_control.controllers import build_controller
 from haptic_control.coupled_loop import coupling_problem
 from haptic_control.device_model import DeviceModel, DeviceModelParameters, evaluate_device
@@ -210,7 +211,13 @@ def test_what_the_device_measures_is_not_used_where_it_is_observed() -> None:
 def test_the_device_is_taken_from_the_experiment() -> None:
     (trial,) = experiment.load(
         "corner_peg",
-        ["controller.operator_wrench=observed", "device.mass=2.5", "device.damping=[3, 0.01]", "analysis=trial"],
+        [
+            "controller.operator_wrench=observed",
+            "device.mass=2.5",
+            "device.damping=[3, 0.01]",
+            "analysis=trial",
+            "controller.allow_active=true",
+        ],
     )
     found = trial.experiment.controller
     assert (found.device_mass, found.device_inertia) == (2.5, 0.005)
@@ -234,6 +241,20 @@ def test_a_controller_without_a_device_is_refused() -> None:
     with pytest.raises(ParameterError) as caught:
         experiment.load("corner_peg", [f"controller.device_matrix=[{given}]"])
     assert "has an eigenvalue that is not positive: must be positive definite" in caught.value.problems[0]
+
+
+def test_an_observed_wrench_is_analysed_as_a_measured_one() -> None:
+    """The passivity of the port to the hand depends on whether its force is passed on."""
+
+    def found(source: str) -> Any:
+        settings = ["controller.type=unilateral_coupling", f"controller.operator_wrench={source}"]
+        settings += ["device.damping=[3, 0.01]"]
+        allowed = "controller.allow_active=true"
+        (trial,) = experiment.load("corner_peg", [*settings, allowed, "analysis=trial"])
+        return port_of(trial.experiment.controller, trial.coupled_inertias, trial.experiment.rate)
+
+    assert found("observed") == found("measured")
+    assert found("none") != found("measured")
 
 
 def inertias(mass: float, inertia: float, device: tuple[float, float]) -> CoupledInertias:
