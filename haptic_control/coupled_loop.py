@@ -63,28 +63,32 @@ def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.nda
     S, back = c.S, np.linalg.inv(c.S)
     none = np.zeros((n, n))
     new = {1: 0.0, 2: 1.0, 3: 0.5}[inertias.integrator]  # part of the velocity after, of the one that moves the tool
+    follows = inertias.difference or 0.0
     M, C, share = c.observer or (none, none, 0.0)
 
     def tick(
         r: np.ndarray, v: np.ndarray, w: np.ndarray, x: np.ndarray, z: np.ndarray,
-        F: np.ndarray, before: np.ndarray, f: np.ndarray,
+        F: np.ndarray, before: np.ndarray, f: np.ndarray, y: np.ndarray,
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
-        u = v - S @ w
+        seen = w if inertias.difference is None else y
+        u = v - S @ seen
         z = z + T * (c.Ki @ r)
-        F = F + share * (M @ (w - before) / T + C @ (w + before) / 2.0 - f - F)
+        F = F + share * (M @ (seen - before) / T + C @ (seen + before) / 2.0 - f - F)
         on_tool = c.C3 * (back @ F) - (c.K1 @ r + z + c.B1 @ u) - (c.K_t @ x + c.B_t @ v)
-        on_device = S @ (c.K @ r + z + c.B @ u) - (c.K_d @ back @ (x - r) + c.B_d @ w)
+        on_device = S @ (c.K @ r + z + c.B @ u) - (c.K_d @ back @ (x - r) + c.B_d @ seen)
         v_next = v + T * (W @ on_tool)
-        moved = T * (new * v_next + (1.0 - new) * v)
+        tool_moves, device_moves = T * (new * v_next + (1.0 - new) * v), d * w + e * on_device
+        y = y + follows * (device_moves / T - y)
         return (
-            r + moved - S @ (d * w + e * on_device), v_next, a * w + b * on_device, x + moved, z, F, w, on_device,
+            r + tool_moves - S @ device_moves, v_next, a * w + b * on_device, x + tool_moves, z, F, seen, on_device, y,
         )  # fmt: skip
 
-    kept = np.ones(8 * n, bool)  # what nothing depends on would only be a further root at 1
+    kept = np.ones(9 * n, bool)  # what nothing depends on would only be a further root at 1
     kept[3 * n : 4 * n] = bool(c.K_t.any() or c.K_d.any())
     kept[4 * n : 5 * n] = c.Ki.any(axis=1)
-    kept[5 * n :] = c.observer is not None
-    return linear_map(tick, 8, n)[np.ix_(kept, kept)]
+    kept[5 * n : 8 * n] = c.observer is not None
+    kept[8 * n :] = inertias.difference is not None
+    return linear_map(tick, 9, n)[np.ix_(kept, kept)]
 
 
 def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:

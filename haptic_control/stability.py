@@ -87,6 +87,13 @@ class CoupledInertias(Parameters):
         ge=1,
         le=3,
     )
+    difference: float | None = quantity(
+        None,
+        description="Part by which the measured twist of the device follows the backward difference of its pose in a "
+        "tick, 1: without a filter; null: the twist is exact",
+        gt=0.0,
+        le=1.0,
+    )
     obeyed: tuple[float, float] = quantity(
         (1.0, 1.0),
         description="Part of a commanded acceleration that a device with an inner servo takes, in translation and in "
@@ -118,8 +125,8 @@ class CoupledInertias(Parameters):
 
     @property
     def ideal(self) -> bool:
-        """Whether device and tool are both integrated by semi-implicit Euler, as the equations of this module are."""
-        return self.damping is None and self.integrator == 2
+        """Whether the equations of this module hold: semi-implicit Euler on both sides, and an exact twist."""
+        return self.damping is None and self.integrator == 2 and self.difference is None
 
     def device_step(self, period: float) -> tuple[np.ndarray, ...]:
         """(a, b, d, e), each (n, 1), of a step of the device: v' = a v + b F, dx = d v + e F [1, s/kg, s, s^2/kg]."""

@@ -46,6 +46,12 @@ class EncoderParameters(SensorParameters):
         """Whether the measured velocity is a difference of poses."""
         return any(self.resolution) if self.velocity is None else self.velocity == "difference"
 
+    def difference_part(self, rate: float) -> float | None:
+        """Part by which the measured twist follows the difference of a tick at `rate` [Hz]; None: it is exact."""
+        if not self.differentiates:
+            return None
+        return 1.0 if self.velocity_cutoff is None else -math.expm1(-2.0 * math.pi * self.velocity_cutoff / rate)
+
     @model_validator(mode="after")
     def _velocity_is_measured_once(self) -> EncoderParameters:
         if self.differentiates and any(self.twist_noise):
@@ -72,8 +78,7 @@ class Encoder:
 
     def __init__(self, parameters: EncoderParameters, pose: np.ndarray, rate: float):
         self._resolution, self._start, self._rate = np.array(parameters.resolution), np.array(pose, float), rate
-        cutoff = parameters.velocity_cutoff
-        self._part = 1.0 if cutoff is None else -math.expm1(-2.0 * math.pi * cutoff / rate)
+        self._part = parameters.difference_part(rate) or 0.0
         self._differentiates = parameters.differentiates
         self._pose, self._twist = np.full(7, math.nan), np.zeros(6)  # measured in the tick before; NaN: none
 

@@ -14,6 +14,7 @@ from haptic_control import four_channel
 from haptic_control.coupled_loop import channels_loop, channels_of, coupling_problem
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.stability import CoupledInertias, diverges, growth
+from haptic_drivers.encoder import Encoder, EncoderParameters
 from haptic_drivers.inertial import InertialDevice
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSizes, tick_time
 from haptic_sim.parameters import explain
@@ -248,8 +249,20 @@ VARIANTS["all"] = {key: value for one in VARIANTS.values() for key, value in one
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize(("damping", "integrator"), [(None, 2), ((5.0, 0.01), 2), (None, 1), ((5.0, 0.01), 3)])
-def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | None, integrator: int) -> None:
+@pytest.mark.parametrize(
+    ("damping", "integrator", "encoder"),
+    [
+        (None, 2, None),
+        ((5.0, 0.01), 2, None),
+        (None, 1, None),
+        ((5.0, 0.01), 3, None),
+        ((5.0, 0.01), 2, {"velocity": "difference"}),
+        (None, 3, {"velocity": "difference", "velocity_cutoff": 60.0}),
+    ],
+)
+def test_the_map_is_the_kernels_loop(
+    name: str, damping: tuple[float, float] | None, integrator: int, encoder: dict[str, Any] | None
+) -> None:
     """From the same state, tick for tick, in all six directions; small rotations."""
     p = FourChannelParameters.model_validate(BASE | VARIANTS[name])
     mass, inertia, device = 0.2, 1e-3, (0.4, 2e-3)
@@ -260,8 +273,15 @@ def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | N
     tool.pose[6] = 1.0
     tool.twist[:], hand.twist[:] = small * rng.normal(size=(2, 6))
     S = np.array([p.position_scale] * 3 + [1.0] * 3)
+    measured = EncoderParameters.model_validate(encoder or {})
+    reader = Encoder(measured, hand.pose, RATE)
     coupled = CoupledInertias(
-        planar=False, tool=tuple(np.diag(1.0 / m).ravel()), device=device, damping=damping, integrator=integrator
+        planar=False,
+        tool=tuple(np.diag(1.0 / m).ravel()),
+        device=device,
+        damping=damping,
+        integrator=integrator,
+        difference=measured.difference_part(RATE),
     )
     channels = channels_of(p, coupled, RATE)
     loop, states, last = channels_loop(channels, coupled, RATE), [], np.zeros(6)
@@ -272,6 +292,7 @@ def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | N
     for k in range(300):
         state.stamp(k, tick_time(k, RATE))
         state.pose[:], state.twist[:], state.command_tick = hand.pose, hand.twist, k - 1
+        reader.read(state)
         x, device_x = rotation_vector(tool.pose), rotation_vector(hand.pose)
         blocks = [x - S * device_x, tool.twist.copy(), hand.twist.copy()]
         blocks += [x] if channels.K_t.any() or channels.K_d.any() else []
@@ -279,6 +300,7 @@ def test_the_map_is_the_kernels_loop(name: str, damping: tuple[float, float] | N
         if channels.observer is not None:
             before = core._operator._arrays.momentum / core._operator._arrays.model.inertia.diagonal()
             blocks += [core._operator._arrays.estimate.copy(), before, last.copy()]
+        blocks += [state.twist.copy()] if encoder else []
         states.append(np.concatenate(blocks))
         core.coordinate(state, tool, to_tool)
         before_tick = tool.twist.copy()

@@ -448,6 +448,8 @@ def test_every_experiment_has_gains_to_spare() -> None:
         (trial,) = experiment.load(name)
         if trial.experiment.alone or trial.experiment.controller.type == "direct":  # which has no gains
             continue
+        if trial.experiment.controller.allow_active:  # on a boundary by design
+            continue
         controller, coupled = trial.experiment.controller, trial.coupled_inertias
         more = with_gains(controller, {key: tuple(getattr(controller, key)) for key in ("stiffness", "damping")}, 1.1)
         assert not stability_problem(more, coupled, trial.experiment.rate), name

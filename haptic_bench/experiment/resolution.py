@@ -197,6 +197,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
             device=(device.mass, device.inertia),
             damping=device.damping,
             integrator=experiment.environment.integrator,
+            difference=device.difference_part(experiment.rate),
             contact=(contact.stiffness, contact.damping) if soft else None,
         )
     if isinstance(device, AdmittanceDeviceParameters):
