@@ -17,6 +17,7 @@ from typing import Any
 from haptic_bench import experiment
 from haptic_bench.benchmarks import constrained as benchmark_constrained
 from haptic_bench.benchmarks import contact as benchmark_contact
+from haptic_bench.benchmarks import control as benchmark_control
 from haptic_bench.benchmarks import graph as benchmark_graph
 from haptic_bench.benchmarks import local_model as benchmark_local_model
 from haptic_bench.benchmarks import rates as benchmark_rates
@@ -139,6 +140,11 @@ def constrained() -> list[Result]:
     return benchmark_constrained.measure(_row)
 
 
+def control() -> list[Result]:
+    """A step of each controller and of the guard, and the maps of the passivity analysis."""
+    return benchmark_control.measure(_row)
+
+
 def rates(out: Path = RATES_FOLDER) -> list[Result]:
     """What a hand feels of a wall by what answers between updates, against the environment's rate; a page in `out`."""
     return [
@@ -154,6 +160,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "constrained": constrained,
     "rates": rates,
     "local_model": local_model,
+    "control": control,
     "start": start,
 }
 

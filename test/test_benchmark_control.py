@@ -1,0 +1,39 @@
+"""The benchmark of control: what it measures does what it says."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from haptic_bench.benchmarks import control
+from haptic_control.controllers import AnyControllerParameters
+
+
+def test_every_controller_is_measured() -> None:
+    kinds = {one.type for one in control.controllers().values()}
+    union = get_args(get_args(AnyControllerParameters)[0])
+    assert kinds == {one.model_fields["type"].default for one in union} - {"none"}
+
+
+@pytest.mark.parametrize("name", control.controllers())
+def test_a_controller_answers_each_state(name: str) -> None:
+    one = control.Runner(control.controllers()[name])
+    answers = []
+    for _ in range(3):
+        one.prepare()
+        one.step()
+        answers.append(np.concatenate([one._tool_command.wrench, one._device_command.wrench]))
+    assert np.isfinite(answers).all() and np.abs(np.diff(answers, axis=0)).max() > 0.0
+
+
+def test_the_driver_is_pushed_and_guarded() -> None:
+    free, guarded = control.Port("none"), control.Port("passivity")
+    for _ in range(500):
+        free.step()
+        guarded.step()
+    assert free._driver.guard_acts is False and guarded._driver.guard_acts is True
+    for one in (free, guarded):
+        assert np.abs(one._state.pose[:2]).max() > 1e-4  # 0.5 N against 400 N/m
+        assert abs(one._state.port_energy[0]) > 1e-6  # it observes the spring
