@@ -52,3 +52,23 @@ def test_a_realtime_trial_simulates_again_to_the_same_bits(haptics: Callable[...
     assert run.wait() == 0, run.err
     verified = answer("replay", "--verify", str(tmp_path / "out"))
     assert verified.status == 0 and "identical, bit by bit" in verified.out
+
+
+@pytest.mark.parametrize("guard", ["passivity", "wave", "tank"])
+def test_a_guarded_relay_gives_the_same_bits_in_lockstep_and_offline(
+    haptics: Callable[..., Haptics], tmp_path: Path, guard: str
+) -> None:
+    pairs = (f"guard.type={guard}", "relay.jitter=0.005", "relay.loss=0.1", "analysis=trial")
+    graph.check_lockstep_is_offline(haptics, tmp_path, "delayed_wall", "--duration", "0.8", *settings(*pairs))
+
+
+def test_a_guarded_realtime_trial_simulates_again_to_the_same_bits(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
+    pairs = settings("analysis=trial", "health.missed_share=1")
+    run = haptics(
+        "run", "delayed_wall", "--mode", "realtime", "--duration", "1.0", *pairs, "--out", str(tmp_path / "out")
+    )
+    assert run.wait() == 0, run.err
+    verified = answer("replay", "--verify", str(tmp_path / "out"))
+    assert verified.status == 0 and "identical, bit by bit" in verified.out

@@ -120,7 +120,8 @@ class Trial:
     def in_mode(self, mode: str) -> Trial:
         """The same trial, with what it leaves to the mode (offline, lockstep, realtime) decided."""
         guard = self.experiment.guard
-        if guard.type is not None:
+        # with a relay an open guard is that of the device's port alone, and stays open
+        if guard.type is not None or self.experiment.relayed:
             return self
         acts = guard.acts(mode == "realtime") and not self.experiment.alone
         guard = guard.model_copy(update={"type": "passivity" if acts else "none"})

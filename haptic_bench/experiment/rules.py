@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from haptic_bench.experiment.model import Experiment
 from haptic_control.admittance import AdmittanceParameters
+from haptic_control.matrices import matrix_of
+from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.operators import FileParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
@@ -18,7 +22,16 @@ from haptic_sim.worlds.scenes import (
 )
 
 MAX_TICKS = 10_000_000
-NODES = ("driver", "controller", "environment", "local_model", "recorder", "trial_events")
+NODES = (
+    "driver",
+    "device_relay",
+    "world_relay",
+    "controller",
+    "environment",
+    "local_model",
+    "recorder",
+    "trial_events",
+)
 
 
 def broken_rules(experiment: Experiment) -> list[str]:
@@ -89,7 +102,32 @@ def _relay_rules(experiment: Experiment) -> list[str]:
             f"relay.delay = {relay.delay:g} s: a relay is for devices that take forces, not for device.type = "
             f"{device.type}; set relay.delay=null"
         ]
-    return []
+    guard, controller = experiment.relay_guard, experiment.controller
+    if guard == "none":
+        return []
+    if not isinstance(controller, VirtualCouplingParameters):
+        return [
+            f"guard.type = {guard}: with a relay it is for a controller that takes motion alone; the wrenches of the "
+            f"operator and of the world, which controller.type = {controller.type} passes on, would bring energy that "
+            "no guard counts; set controller.type=virtual_coupling, or guard.type=none"
+        ]
+    return _wave_rules(experiment, controller) if guard == "wave" else []
+
+
+def _wave_rules(experiment: Experiment, controller: VirtualCouplingParameters) -> list[str]:
+    """The world's end answers a wave with the wrench of the tick before: a loop with the gain (B + K T / 2) / b."""
+    problems = []
+    stiffness, damping = matrix_of(controller.stiffness), matrix_of(controller.damping)
+    for i, (name, unit) in enumerate((("translation", "N s/m"), ("rotation", "N m s/rad"))):
+        part = slice(3 * i, 3 * i + 3)
+        needed = float(np.linalg.eigvalsh(damping[part, part] + 0.5 / experiment.rate * stiffness[part, part]).max())
+        impedance = experiment.relay.wave.impedance[i]
+        if not impedance > needed:
+            problems.append(
+                f"relay.wave.impedance[{i}] = {impedance:g} {unit}: in {name} the world's end diverges with this "
+                f"coupling; must be more than its damping and half a period of its stiffness, {needed:.4g} {unit}"
+            )
+    return problems
 
 
 def _hand_rules(experiment: Experiment) -> list[str]:

@@ -217,7 +217,7 @@ def join(
         for end, topic in _ENDS.items():
             table[f"{end}content_tick"] = at[topic]["content_tick"].astype(np.int64)
             for name in _ENERGIES:
-                put(f"{end}{name}_", ("t", "r"), at[topic][name])
+                put(f"{end}{name}_", ("translation", "rotation"), at[topic][name])
     if sizes.multipliers:
         put("lambda", [str(i + 1) for i in range(sizes.multipliers)], during["multipliers"])
         put("residual_", ("holonomic", "nonholonomic"), before["residual"])

@@ -161,6 +161,7 @@ def _driver(
         trial.hand,
         experiment.seed,
         experiment.guard,
+        realtime=True,
     )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):

@@ -8,7 +8,9 @@ from haptic_sim.parameters import Parameters, PositivePair, quantity
 class WaveParameters(Parameters):
     """Wave variables; pairs are of translation and rotation."""
 
-    impedance: PositivePair = quantity((50.0, 0.05), unit="N s/m, N m s/rad", description="Wave impedance")
+    impedance: PositivePair = quantity(
+        (50.0, 0.05), unit="N s/m, N m s/rad", description="Wave impedance of the relay: translation, rotation"
+    )
     cutoff: float | None = quantity(
         100.0,
         unit="Hz",
@@ -29,12 +31,16 @@ class TankParameters(Parameters):
     """The energy tanks at both ends; pairs are of translation and rotation."""
 
     level: PositivePair = quantity(
-        (0.05, 0.005), unit="J", description="Level up to which a damper at the device fills the tank"
+        (0.05, 0.005), unit="J", description="Level up to which a damper at the device fills its energy tank"
     )
-    capacity: PositivePair = quantity((1.0, 0.1), unit="J", description="Largest energy in a tank; more is discarded")
-    share: float = quantity(0.01, description="Part of a tank that is sent to the other in each tick", gt=0.0, le=1.0)
+    capacity: PositivePair = quantity(
+        (1.0, 0.1), unit="J", description="Largest energy in an energy tank of the relay; more is discarded"
+    )
+    share: float = quantity(
+        0.01, description="Part of an energy tank that is sent to the other in each tick", gt=0.0, le=1.0
+    )
     damping: PositivePair = quantity(
-        (10.0, 0.01), unit="N s/m, N m s/rad", description="Damping at the device with an empty tank"
+        (10.0, 0.01), unit="N s/m, N m s/rad", description="Damping at the device with an empty energy tank"
     )
 
 
