@@ -99,3 +99,61 @@ def test_a_driver_that_is_activated_again_does_not_follow_the_commands_of_before
     assert rendered(504, 504) == pytest.approx(9.0 * 2 / 256)
     assert rendered(502 + 256, 502 + 256) == 9.0
     assert np.isfinite(node.counts()["expired"])
+
+
+class NoReading:
+    """Sensors that tell nothing finite from a tick on."""
+
+    def __init__(self, first: int):
+        self.first = first
+
+    def add(self, tick: int, state: DeviceState) -> None:
+        """As of SensorNoise."""
+        if tick >= self.first:
+            state.pose[0] = np.nan
+
+
+def test_a_device_that_cannot_be_read_ends_the_trial_passively(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five readings in a row: the reason is said, the exit status is 1, and nothing is rendered any more."""
+    node = configured(bench.node("driver", "device.impulse_rendering=full", change={"nodes": ["driver"]}))
+    node._core._noise = NoReading(20)
+    monkeypatch.setattr(node, "_gather", lambda: True)
+
+    def answer(timeout: float | None) -> bool:
+        message = DeviceCommand()
+        message.tick = columns(DeviceState(), [bench.sent[-1][1]])["tick"][0]
+        message.wrench[0] = 2.0
+        node.take("device_command", message.to_bytes())
+        return True
+
+    monkeypatch.setattr(node, "listen", answer)
+    node.serve()
+    reason = "device: readings rejected from tick 20 to 24, the last was not finite"
+    assert node._broken == reason and node.exit_code == 1 and node.finished.is_set()
+    assert node.counts()["rejected_readings"] >= 5
+    assert "rejected" in node.health()[0]
+    states = columns(DeviceState(), [data for _, data in bench.sent])
+    assert np.isfinite(states["pose"]).all()
+    assert states["tick"][-1] == 24 and states["reading_tick"][-1] == 19
+    assert states["rendered_wrench"][20, 0] == 2.0
+    assert not node._core._device.rendered.any()
+
+
+def test_whatever_ends_the_servo_thread_the_device_is_released(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = configured(bench.node("driver", change={"nodes": ["driver"]}))
+    monkeypatch.setattr(node, "_gather", lambda: True)
+
+    def fail(tick: int) -> bool:
+        node._core._device.rendered[:] = 3.0
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(node, "_tick", fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        node.serve()
+    assert not node._core._device.rendered.any()
