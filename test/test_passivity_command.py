@@ -187,9 +187,15 @@ def test_the_device_of_an_experiment_is_tuned(tmp_path: Path, capsys: pytest.Cap
     found = fields(capsys, "passivity", "tune", str(path))
     assert found["largest_damping"] == 2.5 and found["largest_stiffness"] == 2 * 2.5 * 512.0
     assert fields(capsys, "passivity", "tune", str(path), "--device-damping", "1")["largest_damping"] == 1.0
+    path.write_text(text.replace("device:\n", "device:\n  damping: [1.0e-6, 1.0e-6]\n"))
+    assert call("validate", str(path)) == 2 and "is not passive" in capsys.readouterr().err
+    assert fields(capsys, "passivity", "tune", str(path))["largest_damping"] == 1e-6  # better gains are asked for
     path.write_text(text.replace("device:\n", "device:\n  damping: [0, 0.01]\n"))
     assert call("passivity", "tune", str(path)) == 2
     assert "device.damping[0] = 0 N s/m: nothing is passive without damping" in capsys.readouterr().err
+    path.write_text(text.replace("device:\n", "device:\n  damping: much\n"))
+    assert call("passivity", "tune", str(path)) == 2
+    assert "device.damping = much" in capsys.readouterr().err
 
 
 def test_options_that_are_missing_are_named(capsys: pytest.CaptureFixture[str]) -> None:

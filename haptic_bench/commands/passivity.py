@@ -220,7 +220,7 @@ def _numbers(name: str, values: list[Any]) -> list[float]:
 def tune(options: argparse.Namespace) -> int:
     """`haptics passivity tune`."""
     if options.experiment is not None:
-        _take_from(experiment.load(options.experiment)[0].experiment, options)
+        _take_from(_sections(options.experiment), options)
     given = read_options(TuningParameters, options)
     found = tuning.tune(given)
     if found.gains is None:
@@ -251,6 +251,18 @@ def tune(options: argparse.Namespace) -> int:
         )
     print(f"--stiffness {found.gains.stiffness:.5g} --damping {found.gains.damping:.5g}")
     return DONE
+
+
+def _sections(name: str) -> Experiment:
+    """The sections of an experiment; its gains need not be passive, as better ones are asked for.
+
+    Raises:
+        ParameterError: it cannot be read, or a section is not valid.
+    """
+    try:
+        return Experiment.model_validate(experiment.read_document(experiment.find(name)))
+    except ValidationError as error:
+        raise ParameterError(explain(error, Experiment)) from error
 
 
 def _take_from(source: Experiment, options: argparse.Namespace) -> None:
