@@ -230,8 +230,8 @@ class TwoHands(Study):
                 "hands_across",
                 "pressure that each hand feels",
                 [
-                    line(-first @ body.across, "first hand", Style(BLUE)),
                     line(second @ body.across, f"hand {name}", Style(VERMILION, (4, 2))),
+                    line(-first @ body.across, "first hand", Style(BLUE)),
                 ],
                 "time [s]",
                 "force [N]",
@@ -240,8 +240,8 @@ class TwoHands(Study):
                 "hands_up",
                 "vertical force",
                 [
-                    line(first @ up, "first hand", Style(BLUE)),
                     line(second @ up, f"hand {name}", Style(VERMILION, (4, 2))),
+                    line(first @ up, "first hand", Style(BLUE)),
                     line((first + second) @ up, "both", Style(BLACK)),
                     Line(time, weight, "weight of body and half of tools", Style(BLACK, (1, 2))),
                 ],
