@@ -47,7 +47,7 @@ def test_lockstep_gives_the_bits_of_an_offline_run(haptics: Callable[..., Haptic
 
 def test_in_realtime_each_core_has_the_messages_of_its_hand(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
     out = tmp_path / "o"
-    arguments = ("--set", "rate=100", "--set", "health.missed_share=1", "--set", "analysis=trial")
+    arguments = ("--set", "rate=250", "--set", "health.missed_share=1", "--set", "analysis=trial")
     run = haptics("run", "two_hands", "--duration", "1", *arguments, "--mode", "realtime", "--out", str(out))
     assert run.wait() == 0, run.err
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))

@@ -269,7 +269,7 @@ def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     return samples
 
 
-OF_HAND = ("hand_", "operator_", "command_", "rendered_", "tool_", "env_")
+OF_HAND = ("hand_", "operator_", "command_", "rendered_", "port_", "tool_", "env_")
 """Beginnings of the columns that each hand has; the others are of the world."""
 
 
