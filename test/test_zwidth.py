@@ -292,6 +292,24 @@ def test_threads_and_progress_change_nothing() -> None:
         np.testing.assert_array_equal(mine, other)
 
 
+def test_an_interrupted_map_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that have not begun are not simulated."""
+    begun: list[float] = []
+    row = zwidth._row_of_hands
+
+    def counted(*arguments: Any) -> None:
+        begun.append(arguments[3])
+        row(*arguments)
+
+    def interrupt(done: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zwidth, "_row_of_hands", counted)
+    with pytest.raises(KeyboardInterrupt):
+        zwidth.measure(given(stiffness=(0, 60000, 500), damping=(0, 100, 40)), 1, interrupt)
+    assert len(begun) < 250
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [

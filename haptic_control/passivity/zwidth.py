@@ -230,10 +230,13 @@ def measure(given: ZWidthParameters, threads: int = 1, progress: Callable[[int],
         else:
             _row_of_hands(loop, A, F, K[i], B, verdict[i], results[0, i], crossings[i])
 
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         for done, _ in enumerate(pool.map(row, range(K.size)), start=1):
             if progress is not None:
                 progress(done)
+    finally:  # interrupted: rows that have not begun do not
+        pool.shutdown(cancel_futures=True)
     where = np.argwhere(np.isfinite(crossings))
     boundary = np.array([(K[i], crossings[i, j]) for i, j in where]).reshape(-1, 2)
     required = required_map(given, K, B)
