@@ -14,6 +14,9 @@ pytest.register_assert_rewrite("graph_checks")
 
 import graph_checks as graph  # noqa: E402
 
+from haptic_bench import experiment  # noqa: E402
+from haptic_bench.running.graph import node_specs  # noqa: E402
+
 APART = ("relay.delay=0.01", "relay.jitter=0.006", "relay.loss=0.1", "relay.seed=5", "analysis=trial")
 
 
@@ -72,3 +75,29 @@ def test_a_guarded_realtime_trial_simulates_again_to_the_same_bits(
     assert run.wait() == 0, run.err
     verified = answer("replay", "--verify", str(tmp_path / "out"))
     assert verified.status == 0 and "identical, bit by bit" in verified.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["corner_peg", "--side", "world"], "--side world: without a relay there are no sides"),
+        (["delayed_wall", "--side", "device", "--mode", "offline"], "--side device: is for nodes"),
+        (["delayed_wall", "--side", "world", "--set", "seed=[1,2]"], "--side world: is for one trial"),
+    ],
+)
+def test_what_has_no_two_sides_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = answer("run", *arguments, "--out", str(tmp_path / "out"))
+    assert done.status == 2 and said in done.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("composed", [False, True])
+def test_each_node_is_on_one_side(tmp_path: Path, composed: bool) -> None:
+    (trial,) = experiment.load("delayed_wall", ())
+    names = {
+        side: [name for spec in node_specs(trial, tmp_path, composed=composed, side=side) for name in spec.nodes]
+        for side in ("", "device", "world")
+    }
+    assert names["device"] == ["driver", "device_relay", "recorder"]
+    assert names["world"] == ["world_relay", "controller", "environment"]
+    assert sorted(names[""]) == sorted(names["device"] + names["world"])
