@@ -35,6 +35,8 @@ ELSEWHERE = (
     "hands",
     "device",
     "controller",
+    "guard",
+    "relay",
     "local_model",
     "health",
     "analysis",

@@ -170,6 +170,24 @@ def test_hands_that_do_not_touch_are_as_alone() -> None:
     assert np.abs(together["left_hand_px"][-1] - together["left_hand_px"][0]) > 0.01
 
 
+@pytest.mark.parametrize("device", ["inertial", "admittance"])
+def test_two_devices_hold_one_body(device: str) -> None:
+    """Pushed by both along a line through its middle, the body moves as under both forces; the devices stay with it."""
+    push = {"type": "constant", "wrench": [0.3, 0, 0, 0, 0, 0]}
+    controllers = {"inertial": {"type": "four_channel", **GAINS}, "admittance": {"type": "admittance"}}
+    second = {"tool": "a", "hold": [0.05, 0, 0], "operator": push, "device": {"type": device}}
+    hands = [{**DOCUMENT["hands"][0], **second, "controller": controllers[device]}]
+    scene = {**DOCUMENT["scene"], "hold": [-0.05, 0, 0], "bodies": {"a": cube(0.0, 1.0)}}
+    samples = run_unrecorded(load(operator=push, scene=scene, hands=hands))
+    for hand in ("", "left_"):
+        apart = samples.pose(f"{hand}hand")[:, :3] - samples.pose(f"{hand}tool")[:, :3]
+        assert np.abs(apart).max() < 1e-3
+    if device == "inertial":  # exactly as heavy as the body
+        gone = samples["tool_px"][-1] - samples["tool_px"][0]
+        ticks = len(samples) - 1
+        assert gone == pytest.approx(0.6 * ticks * (ticks + 1) / 2 / RATE**2, rel=1e-9)
+
+
 def test_each_hand_has_random_numbers_of_its_own() -> None:
     noisy = {"type": "inertial", "noise": [0.1, 0.01]}
     trial = load(device=noisy, hands=[{**DOCUMENT["hands"][0], "device": noisy}], duration=0.05)
