@@ -149,6 +149,7 @@ def test_samples_follow_the_contract(trial: Path) -> None:
         header += [f"{prefix}_{suffix}" for suffix in suffixes]
     header += ["contacts", "colliding", "kinetic_energy", "q0", "q1", "q2", "v0", "v1", "v2"]
     header += ["sliding_contacts", *(f"energy_{term}" for term in TERMS)]
+    header += [f"port_{name}_{part}" for name in ("energy", "dissipated") for part in ("translation", "rotation")]
     first, *rows = (trial / "samples.csv").read_text().splitlines()
     assert first.split(",") == header
     assert len(rows) == 513
