@@ -41,7 +41,8 @@ def port_of(parameters: ControllerParameters, inertias: CoupledInertias, rate: f
     for world in worlds:
         controller = build_controller(parameters, rate)  # type: ignore[arg-type]  # those of the union
         connection = connection_of(controller, axes, world, inertias.tool)
-        port = analyse_port(connection, world, inertias.of_tool(), device, contact, 1.0 / rate)
+        W, T = inertias.of_tool(), 1.0 / rate
+        port = analyse_port(connection, world, W, device, contact, T, inertias.integrator)
         if not port.passive:
             break
     return world, port

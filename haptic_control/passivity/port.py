@@ -3,7 +3,7 @@
 The controller is linear near rest: it gives the wrench on the tool and that of the device from the states of both, the
 hand's wrench F and the world's wrench E on the tool. Its matrices are found from the controller itself, by moving one
 input at a time, so that each kind of controller is analysed by what it does. With the tool, a mass of the inverse
-inertia W at the hand that is integrated by semi-implicit Euler, in one of three worlds,
+inertia W at the hand that is integrated by a method of BROWN Table 1, in one of three worlds,
 
     free: E = 0,    contact: E = -K_c r_t - B_c v_t (springs of penalties),    rigid: E = -(the wrench on the tool),
 
@@ -132,6 +132,7 @@ def analyse_port(
     device: Device,
     contact: tuple[np.ndarray, np.ndarray],
     period: float,
+    integrator: int = 2,
 ) -> Port:
     """Whether a device is passive at the hand.
 
@@ -142,12 +143,14 @@ def analyse_port(
         device: see `Device`.
         contact: stiffness and damping of a penalty contact in each direction (n,) [N/m, N s/m].
         period: T [s].
+        integrator: of the tool, a method of BROWN Table 1; with 1 and 3 its twist is the backward difference of its
+            pose (`EnvironmentParameters.integrator`).
     """
     n, T = len(W), period
     massless = not connection.passes_forces
     motion = np.array([held_motion(m, b, T) for m, b in zip(*device, strict=True)]).T  # v' = a v + b F, dx = c v + d F
     a, b, c, d = (np.zeros((4, n)) if massless else motion).reshape(4, n)
-    A, B, H = _open_loop(connection, world, W, contact, T)
+    A, B, H = _open_loop(connection, world, W, contact, T, integrator)
     rows = slice(n, 2 * n)  # the device's twist: V of the tick before, or as its mass makes it
     if massless:
         B[rows, :n] = np.eye(n)
@@ -161,9 +164,9 @@ def analyse_port(
     theta = np.unique(np.concatenate([_FREQUENCIES, (angles[:, None] + _BESIDE).ravel()]))
     theta = theta[(theta >= _FREQUENCIES[0]) & (theta <= _FREQUENCIES[-1])]
     z = np.exp(1j * theta)[:, None, None]
-    states = np.linalg.solve(z * np.eye(4 * n) - A, np.broadcast_to(B, (theta.size, *B.shape)))
-    wrench = H[:, : 4 * n] @ states
-    wrench[:, :, n:] += H[:, 4 * n :]
+    states = np.linalg.solve(z * np.eye(5 * n) - A, np.broadcast_to(B, (theta.size, *B.shape)))
+    wrench = H[:, : 5 * n] @ states
+    wrench[:, :, n:] += H[:, 5 * n :]
     if massless:
         found = np.diag(device.damping) - wrench[:, :, :n]  # Z
     else:
@@ -179,43 +182,49 @@ def analyse_port(
 
 
 def _open_loop(
-    connection: Connection, world: World, W: np.ndarray, contact: tuple[np.ndarray, np.ndarray], period: float
+    connection: Connection,
+    world: World,
+    W: np.ndarray,
+    contact: tuple[np.ndarray, np.ndarray],
+    period: float,
+    integrator: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tool and controller from (V, F) to the device's wrench: x' = A x + B u, wrench = H (x, F).
 
-    The states are pose and twist of the device, then those of the tool; the rows of the device's twist are still open.
+    The states are pose and twist of the device, pose, velocity and twist of the tool; the rows of the device's twist
+    are still open.
     """
-    n, T, tool = len(W), period, connection.tool
-    on_tool = np.hstack([tool[0], tool[1], tool[3], tool[4], tool[2]])  # of states and F
+    n, T, tool, device = len(W), period, connection.tool, connection.device
+    none = np.zeros((n, n))
+    on_tool = np.hstack([tool[0], tool[1], tool[3], none, tool[4], tool[2]])  # of states and F
+    on_device = np.hstack([device[0], device[1], device[3], none, device[4], device[2]])
+    pose, velocity, twist, E = (np.zeros((n, 6 * n)) for _ in range(4))  # the first three after the tick
     if world == "rigid":
         E = -on_tool
     else:
-        E = np.zeros((n, 5 * n))
         if world == "contact":
             E[:, 2 * n : 4 * n] = np.hstack([np.diag(-contact[0]), np.diag(-contact[1])])
-    twist = np.zeros((n, 5 * n))  # of the tool, after the tick
-    if world != "rigid":
-        twist = T * W @ (on_tool + E)
-        twist[:, 3 * n : 4 * n] += np.eye(n)
-    pose = T * twist
-    if world != "rigid":
+        before = np.zeros((n, 6 * n))
+        before[:, 3 * n : 4 * n] = np.eye(n)
+        velocity = before + T * W @ (on_tool + E)
+        new = {1: 0.0, 2: 1.0, 3: 0.5}[integrator]  # part of the velocity after, of the one that moves the tool
+        twist = new * velocity + (1.0 - new) * before
+        pose = T * twist
         pose[:, 2 * n : 3 * n] += np.eye(n)
-    A, B = np.zeros((4 * n, 4 * n)), np.zeros((4 * n, 2 * n))
+    A, B = np.zeros((5 * n, 5 * n)), np.zeros((5 * n, 2 * n))
     A[:n, :n], B[:n, :n] = np.eye(n), T * np.eye(n)
-    for i, rows in ((2, pose), (3, twist)):
-        A[i * n : (i + 1) * n], B[i * n : (i + 1) * n, n:] = rows[:, : 4 * n], rows[:, 4 * n :]
-    device = connection.device
-    H = np.hstack([device[0], device[1], device[3], device[4], device[2]]) + device[5] @ E
-    return A, B, H
+    for i, rows in ((2, pose), (3, velocity), (4, twist)):
+        A[i * n : (i + 1) * n], B[i * n : (i + 1) * n, n:] = rows[:, : 5 * n], rows[:, 5 * n :]
+    return A, B, on_device + device[5] @ E
 
 
 def _closed_loop(A: np.ndarray, H: np.ndarray, motion: tuple[np.ndarray, ...], n: int) -> np.ndarray:
     """The states from tick to tick without a hand: the device moves by its own wrench."""
     a, b, c, d = motion
     loop = A.copy()
-    loop[:n] = np.diag(d) @ H[:, : 4 * n]
+    loop[:n] = np.diag(d) @ H[:, : 5 * n]
     loop[:n, :n] += np.eye(n)
     loop[:n, n : 2 * n] += np.diag(c)
-    loop[n : 2 * n] = np.diag(b) @ H[:, : 4 * n]
+    loop[n : 2 * n] = np.diag(b) @ H[:, : 5 * n]
     loop[n : 2 * n, n : 2 * n] += np.diag(a)
     return loop
