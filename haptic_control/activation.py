@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from haptic_control.controllers import build_controller
+from haptic_control.controllers import build_controller, stability_problem
 from haptic_control.parameters import ControllerParameters
 from haptic_control.passivity.port import Device, Port, World, analyse_port, connection_of
 from haptic_control.stability import CoupledInertias, largest, rounded_down, settings
 from haptic_sim.parameters import Parameters, six
 
 _LEAST = 1e-3  # of the gains: less is nothing that could be felt
+_MORE = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # times the damping that is tried where no smaller gains are passive
 _WORLDS = {"free": "with a free tool", "contact": "with a tool in contact", "rigid": "with a tool against a rigid wall"}
 
 
@@ -66,27 +67,30 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
     why = f"the device, with damping [{inertias.damping[0]:g}, {inertias.damping[1]:g}], is not passive {where}"
     allowed = "or set controller.allow_active=true"
     names = [name for name in ("stiffness", "damping") if name in type(parameters).model_fields]
-    given = [getattr(parameters, name) for name in names]
+    given: dict[str, Any] = {name: getattr(parameters, name) for name in names}
+    key = ", ".join(f"controller.{name}" for name in names) or f"controller.type = {parameters.type}"  # type: ignore[attr-defined]
 
-    def with_part(part: float) -> ControllerParameters:
-        scaled: dict[str, Any] = {
-            name: tuple(part * value for value in gains) for name, gains in zip(names, given, strict=True)
+    def scaled(**factors: float) -> ControllerParameters:
+        gains: dict[str, Any] = {
+            name: tuple(factor * value for value in given[name]) for name, factor in factors.items()
         }
-        return parameters.model_copy(update=scaled)
+        return parameters.model_copy(update=gains)
 
-    def active(part: float) -> bool:
-        analysed = port_of(with_part(part), inertias, rate)
+    def active(one: ControllerParameters) -> bool:
+        analysed = port_of(one, inertias, rate)
         return analysed is not None and not analysed[1].passive
 
-    part = largest(active) if names else 0.0
-    matrices = any(len(gains) == 36 for gains in given)
-    key = ", ".join(f"controller.{name}" for name in names) or f"controller.type = {parameters.type}"  # type: ignore[attr-defined]
+    part = largest(lambda part: active(scaled(**dict.fromkeys(names, part)))) if names else 0.0
     if part < _LEAST:
-        return f"{key}: {why}; no smaller gains are passive: use a device with more damping, {allowed}"
-    if matrices:
+        for factor in _MORE if names else ():
+            one = scaled(damping=factor)
+            if not active(one) and not stability_problem(one, inertias, rate):  # type: ignore[arg-type]  # of the union
+                return f"{key}: {why}; {factor:g} times controller.damping is passive; raise it, {allowed}"
+        return f"{key}: {why}; no gains that were tried are passive: use a device with more damping, {allowed}"
+    if any(len(gains) == 36 for gains in given.values()):
         return f"{key}: {why}; {rounded_down(part)} times the matrices are passive; lower them, {allowed}"
-    smaller = [part * np.array(six(gains))[inertias.axes] for gains in given]
-    are, would = settings(names, given, smaller, inertias.axes)
+    smaller = [part * np.array(six(gains))[inertias.axes] for gains in given.values()]
+    are, would = settings(names, list(given.values()), smaller, inertias.axes)
     return f"{are}: {why}; gains that are passive: {would}; lower them, {allowed}"
 
 

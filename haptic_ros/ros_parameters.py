@@ -33,10 +33,17 @@ _ARRAY_TYPES = {
 
 
 def encode(section: BaseModel) -> dict[str, Any]:
-    """A section's values for `flatten`: what ROS parameters cannot hold, mappings and lists of lists, as JSON."""
+    """A section's values for `flatten`: what ROS parameters cannot hold, mappings and lists of lists, as JSON.
+
+    Raises:
+        TypeError: it has a section that may be left out: nodes would not get it.
+    """
     values: dict[str, Any] = {}
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
+        parts = typing.get_args(field.annotation)
+        if type(None) in parts and any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts):
+            raise TypeError(f"{type(section).__name__}.{name}: an optional section; give it a variant of type none")
         if isinstance(value, BaseModel):
             values[name] = encode(value)
         elif _as_text(field.annotation):

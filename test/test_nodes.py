@@ -26,10 +26,13 @@ from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E40
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros.inbox import Inbox  # noqa: E402
+from haptic_ros.ros_parameters import encode  # noqa: E402
+from haptic_ros.trial import TrialParameters  # noqa: E402
 from haptic_sim import kernel_cache  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
+from haptic_sim.parameters import Parameters, quantity  # noqa: E402
 
 KINDS = {
     "driver": DriverNode,
@@ -228,6 +231,23 @@ def test_the_gains_of_the_general_four_channel_controller_are_checked_when_they_
     node.take("device_state", device_state(0, 0.0))
     assert node.config.controller.tool_damping == (200.0, 200.0, 0.5)
     assert node.config.controller.integral == (50.0, 50.0, 0.1)
+
+
+def test_changed_gains_with_which_the_device_is_active_are_refused(bench: Bench) -> None:
+    """And taken where the experiment allows it; four channels pass on forces, which the device's damping suits."""
+    settings = ("device.damping=[3, 0.01]",)
+    node = configured(bench.node("controller", *settings))
+    assert change(node, "damping", [60.0, 60.0, 0.375]) == ""
+    problem = change(node, "damping", [0.0, 0.0, 0.375])
+    assert "damping [3, 0.01], is not passive along" in problem and "controller.allow_active=true" in problem
+
+
+def test_a_section_that_may_be_left_out_is_no_parameter_of_a_node() -> None:
+    class Optional(Parameters):
+        section: TrialParameters | None = quantity(None, description="Left out")
+
+    with pytest.raises(TypeError, match=r"Optional\.section: an optional section"):
+        encode(Optional())
 
 
 def test_a_matrix_of_gains_is_changed_as_a_whole(bench: Bench) -> None:

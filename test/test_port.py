@@ -142,6 +142,18 @@ def test_hands_get_energy_exactly_from_what_is_active(
         assert work_of_hand(parameters, of, "contact", theta) > -1e-6  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("b", [0.0, 3.0])
+def test_a_spring_without_a_damper_is_active(b: float) -> None:
+    """The loop with a free tool has poles on the unit circle, where nothing can be evaluated."""
+    found = port_of(FourChannelParameters(damping=(0.0, 0.0, 0.375)), inertias(2.0, b), RATE)
+    assert found is not None and not found[1].passive
+    assert work_of_hand(FourChannelParameters(damping=(0.0, 0.0, 0.375)), inertias(2.0, b), *found_at(found)) < 0.0
+
+
+def found_at(found: tuple[World, Port]) -> tuple[World, float]:
+    return found[0], found[1].theta
+
+
 def test_a_controller_is_as_its_equations() -> None:
     parameters = FourChannelParameters(stiffness=(100, 200, 0.5), damping=(7, 8, 0.3), force_scale=2.0)
     connection = connection_of(build_controller(parameters, RATE), PLANE, "contact", np.zeros(36).tolist())
@@ -167,7 +179,18 @@ def test_gains_that_are_passive_are_named() -> None:
 
 def test_where_no_gains_help_the_line_says_so() -> None:
     problem = passivity_problem(DirectParameters(), inertias(2.0, 3.0), RATE)
-    assert problem.startswith("controller.type = direct: ") and "no smaller gains are passive" in problem
+    assert problem.startswith("controller.type = direct: ") and "no gains that were tried are passive" in problem
+
+
+def test_more_damping_is_named_where_it_helps() -> None:
+    """Four channels coordinate a braked device with the tool the better, the stronger their damping is."""
+    parameters = FourChannelParameters(damping=(1.0, 1.0, 0.1))
+    of = inertias(2.0, 3.0).model_copy(update={"damping": (3.0, 0.01)})
+    problem = passivity_problem(parameters, of, RATE)
+    factor = float(problem.partition("; ")[2].split()[0])
+    assert f"{factor:g} times controller.damping is passive" in problem and factor > 1.0
+    more = parameters.model_copy(update={"damping": tuple(factor * value for value in parameters.damping)})
+    assert passivity_problem(more, of, RATE) == ""
 
 
 def test_an_experiment_with_an_active_device_is_refused() -> None:

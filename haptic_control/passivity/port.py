@@ -35,7 +35,7 @@ World = Literal["free", "contact", "rigid"]
 _STEP = 1e-6  # of an input that is moved [m, rad, m/s, rad/s, N, N m]: products of rotations are beyond rounding
 _ROUNDING = 1e-9  # of a number that counts as zero, relative to the largest
 _FREQUENCIES = np.concatenate([np.geomspace(1e-4, 0.03, 40), np.linspace(0.03, math.pi * (1.0 - 1e-6), 400)])
-_BESIDE = np.concatenate([-np.geomspace(1e-4, 0.1, 12), [0.0], np.geomspace(1e-4, 0.1, 12)])  # of a pole [rad]
+_BESIDE = np.concatenate([-np.geomspace(1e-5, 0.1, 16), np.geomspace(1e-5, 0.1, 16)])  # a pole, never at it [rad]
 
 
 class Coupler(Protocol):
