@@ -185,7 +185,7 @@ def test_where_no_gains_help_the_line_says_so() -> None:
 def test_more_damping_is_named_where_it_helps() -> None:
     """Four channels coordinate a braked device with the tool the better, the stronger their damping is."""
     parameters = FourChannelParameters(damping=(1.0, 1.0, 0.1))
-    of = inertias(2.0, 3.0).model_copy(update={"damping": (3.0, 0.01)})
+    of = inertias(2.0, 3.0).model_copy(update={"damping": (3.0, 0.01), "contact": (4000.0, 30.0)})
     problem = passivity_problem(parameters, of, RATE)
     factor = float(problem.partition("; ")[2].split()[0])
     assert f"{factor:g} times controller.damping is passive" in problem and factor > 1.0
