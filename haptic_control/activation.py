@@ -20,6 +20,7 @@ from haptic_sim.parameters import Parameters, six
 
 _LEAST = 1e-3  # of the gains: less is nothing that could be felt
 _MORE = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # times the damping that is tried where no smaller gains are passive
+_DAMPINGS = np.geomspace(1e-3, 1.0, 7)  # of a device that are tried, over m/T: the last stops it within a few ticks
 _WORLDS = {"free": "with a free tool", "contact": "with a tool in contact", "rigid": "with a tool against a rigid wall"}
 
 
@@ -86,12 +87,32 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
             one = scaled(damping=factor)
             if not active(one) and not stability_problem(one, inertias, rate):  # type: ignore[arg-type]  # of the union
                 return f"{key}: {why}; {factor:g} times controller.damping is passive; raise it, {allowed}"
-        return f"{key}: {why}; no gains that were tried are passive: use a device with more damping, {allowed}"
+        enough = _sufficient_damping(parameters, inertias, rate)
+        if enough:
+            device = f"a device with more damping, as device.damping=[{enough[0]:g},{enough[1]:g}]"
+        else:
+            device = "another device, as more damping of this one was tried too"
+        return f"{key}: {why}; no gains that were tried are passive: use {device}, {allowed}"
     if any(len(gains) == 36 for gains in given.values()):
         return f"{key}: {why}; {rounded_down(part)} times the matrices are passive; lower them, {allowed}"
     smaller = [part * np.array(six(gains))[inertias.axes] for gains in given.values()]
     are, would = settings(names, list(given.values()), smaller, inertias.axes)
     return f"{are}: {why}; gains that are passive: {would}; lower them, {allowed}"
+
+
+def _sufficient_damping(
+    parameters: ControllerParameters, inertias: CoupledInertias, rate: float
+) -> tuple[float, float] | None:
+    """A larger damping of the device with which it is passive; None: none of those that are tried is."""
+    assert inertias.device is not None and inertias.damping is not None
+    b, c = inertias.damping
+    for part in _DAMPINGS:
+        more_b, more_c = (max(d, float(f"{part * rate * m:.2g}")) for d, m in zip((b, c), inertias.device, strict=True))
+        for damping in ((more_b, c), (b, more_c), (more_b, more_c)):
+            found = port_of(parameters, inertias.model_copy(update={"damping": damping}), rate)
+            if found is not None and found[1].passive:
+                return damping
+    return None
 
 
 def passivity_fact(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:

@@ -180,6 +180,15 @@ def test_gains_that_are_passive_are_named() -> None:
 def test_where_no_gains_help_the_line_says_so() -> None:
     problem = passivity_problem(DirectParameters(), inertias(2.0, 3.0), RATE)
     assert problem.startswith("controller.type = direct: ") and "no gains that were tried are passive" in problem
+    assert "use another device" in problem  # direct coupling is passive without damping only
+
+
+def test_where_no_gains_help_the_line_names_a_damping_of_the_device_that_does() -> None:
+    parameters, of = UnilateralParameters(), inertias(2.0, 3.0)
+    named = passivity_problem(parameters, of, RATE).partition("device.damping=[")[2]
+    enough = tuple(map(float, named.partition("]")[0].split(",")))
+    assert enough[0] > 3.0
+    assert passivity_problem(parameters, of.model_copy(update={"damping": enough}), RATE) == ""
 
 
 def test_more_damping_is_named_where_it_helps() -> None:

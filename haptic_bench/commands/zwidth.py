@@ -35,7 +35,9 @@ def zwidth(options: argparse.Namespace) -> int:
         print(f"  {directory / name}")
     cells = found.verdict.size
     kind = "passive" if is_active(given) else f"stable, of which {summary['oscillating']} oscillate"
-    print(f"  {summary['stable']} of {cells} couplings are {kind}; {summary['as_theory']} as {summary['theory']} says")
+    print(
+        f"  {summary['stable']} of {cells} couplings are {kind}; {summary['as_theory']} are as by {summary['theory']}"
+    )
     return DONE
 
 

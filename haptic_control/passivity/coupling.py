@@ -97,7 +97,8 @@ class Analysis(NamedTuple):
         stable: whether the poles of 1 + C E are inside the unit circle, without which (8) means nothing.
         passive: stable, b > required_damping and the dry friction at least required_friction; margin: b -
             required_damping [N s/m].
-        minimum_mass: see `minimum_mass`; minimum_mass_equation_17: as of BROWN (17), for B > KT/2 [kg].
+        minimum_mass: see `minimum_mass`; minimum_mass_equation_17: as of BROWN (17), for integrator 3,
+            B > KT/2 and no delay [kg].
         required_friction: dry friction that quantisation requires [N]; quantisation_power: the most power that it can
             supply with the friction that there is [W]; see `quantisation`.
     """
@@ -133,6 +134,7 @@ def analyse(given: CouplingParameters) -> Analysis:
         ratio, theta, stable = ratio_of(np.array(a), np.array(kappa), given.integrator, given.delay)
     required = float(ratio) * wall
     bounded = abs(float(ratio)) < _UNBOUNDED
+    printed = given.integrator == 3 and given.delay == 0  # what BROWN (17) is for
     friction: float | None = 0.0
     power: float | None = 0.0
     if given.resolution > 0.0 and wall > 0.0:
@@ -149,7 +151,7 @@ def analyse(given: CouplingParameters) -> Analysis:
         passive=bool(stable) and b > required and friction is not None and given.device_friction >= friction,
         margin=b - required if bounded else None,
         minimum_mass=minimum_mass(K, B, T, given.integrator, given.delay),
-        minimum_mass_equation_17=minimum_mass_equation_17(K, B, T),
+        minimum_mass_equation_17=minimum_mass_equation_17(K, B, T) if printed else None,
         required_friction=friction,
         quantisation_power=power,
     )
