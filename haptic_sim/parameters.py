@@ -203,6 +203,10 @@ def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
         return f"{key}: missing the key {context['discriminator']}"
     if kind in _NEEDS:
         return f"{shown}: must be {_NEEDS[kind]}"
+    if kind == "string_pattern_mismatch":
+        return f"{shown}: must match {context['pattern']}"
+    if kind == "string_too_long":
+        return f"{shown}: must have at most {context['max_length']} characters"
     if kind in ("too_long", "too_short") or kind.startswith("tuple_"):
         return f"{shown}: must have {context.get('max_length', context.get('min_length'))} values"
     if kind == "value_error":

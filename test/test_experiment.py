@@ -71,7 +71,7 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
             "--set contact.stiffness[0]: stiffness is no list in the experiment; set it as a whole",
         ),
         ("contact.stiffness=[1", "--set contact.stiffness=[1: the value is no YAML: did not find expected ',' or ']'"),
-        ("name=../evil", "name = ../evil: String should match pattern '^[A-Za-z][A-Za-z0-9_.-]*$'"),
+        ("name=../evil", "name = ../evil: must match ^[A-Za-z][A-Za-z0-9_.-]*$"),
     ],
 )
 def test_bad_settings_name_key_value_and_rule(setting: str, said: str) -> None:
@@ -114,6 +114,14 @@ def test_bad_settings_name_key_value_and_rule(setting: str, said: str) -> None:
             "local_model.type=full",
             "local_model.type = full: without a device there is none; set local_model.type=none",
         ),
+        (
+            "two_hands",
+            "environment.integrator=1",
+            "environment.integrator = 1: is for one free rigid tool whose contacts are penalties, and hands is not "
+            "empty; set environment.integrator=2",
+        ),
+        ("two_hands", "hands[0].name=Left/1", "hands[0].name = Left/1: must match ^[a-z][a-z0-9_]*$"),
+        ("two_hands", "hands[0].name=" + "a" * 41, f"hands[0].name = {'a' * 41}: must have at most 40 characters"),
     ],
 )
 def test_parts_that_do_not_go_together_are_named(name: str, setting: str, said: str) -> None:

@@ -37,6 +37,7 @@ from haptic_sim.tool.tool_side import (
     tool_sizes,
     world_of,
 )
+from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
@@ -170,7 +171,10 @@ def resolve(experiment: Experiment, *, again: bool = False) -> tuple[Experiment,
         except ParameterError as error:
             raise ParameterError(f"hands[{i}].{problem}" for problem in error.problems) from error
         hands.append(hand.model_copy(update={"device": resolved.device, "controller": resolved.controller}))
-    return experiment.model_copy(update={"hands": tuple(hands)}), start
+    experiment = experiment.model_copy(update={"hands": tuple(hands)})
+    if experiment.environment.integrator != SEMI_IMPLICIT and not again:
+        build_tool_side(experiment, experiment.limits, experiment.rate, start=start)  # which knows what it is for
+    return experiment, start
 
 
 def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Experiment:
