@@ -14,6 +14,7 @@ from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.analysis import figures
+from haptic_bench.analysis.figures import Curve, Figure, Style, port_figure
 from haptic_bench.recording.samples import Samples
 from haptic_bench.report import pages
 from haptic_bench.studies import study_of
@@ -235,7 +236,7 @@ def test_a_sweep_of_the_scene_has_no_common_ideal(tmp_path):
 def test_any_trial_has_figures(tmp_path):
     run(tmp_path, "analysis=trial")
     pages.write(tmp_path)
-    # nothing turns the peg
+    # nothing turns the peg; its impacts give the hand some energy
     assert {file.stem for file in (tmp_path / "figures").iterdir()} == {
         "trajectory_hand_xy",
         "trajectory_tool_xy",
@@ -244,6 +245,7 @@ def test_any_trial_has_figures(tmp_path):
         "kinetic_energy",
         "energy_stack",
         "energy_numerical",
+        "port_energy",
     }
 
 
@@ -446,6 +448,22 @@ def test_energies_of_several_runs_are_lines_in_one_unit():
     assert len(beside.panels) == 2
     assert beside.table[0][0] == "At the end [mJ]"
     assert [row[0] for row in beside.table[1:]] == ["small", "beside"]
+
+
+def test_the_energy_of_the_port_is_shown_where_it_is_negative_or_kept() -> None:
+    (trial,) = experiment.load("corner_peg")
+
+    def figure(energy: float, kept: float) -> Figure | None:
+        columns = {"port_energy_translation": energy, "port_dissipated_rotation": kept}
+        zero = {f"port_{name}_{part}": 0.0 for name in ("energy", "dissipated") for part in ("translation", "rotation")}
+        table = {name: np.linspace(0.0, value, 3) for name, value in (zero | columns).items()}
+        samples = Samples({"time": np.arange(3.0)} | table)
+        return port_figure([Curve("run", trial, samples, Style())])
+
+    assert figure(1.0, 0.0) is None
+    active, kept = figure(-2e-3, 0.0), figure(1.0, 3e-3)
+    assert active is not None and [panel.name for panel in active.panels] == ["port_energy"]
+    assert kept is not None and "run: 0.003 J" in kept.caption
 
 
 def test_samples_without_energies_have_no_figure_of_them():

@@ -431,6 +431,7 @@ def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
 _STILL = 1e-3  # [mm] less is not drawn as motion
 _SHOWN = 1.0  # [mm] a trajectory's panel shows at least this much, so that its numbers stay short
 _NO_FORCE = 1e-6  # [N, N m] nor this as a force
+_NO_ENERGY = 1e-9  # [J] nor this as an energy
 
 
 def _has(curves: Sequence[Curve], column: str) -> bool:
@@ -498,6 +499,26 @@ def _kinetic_energy(curves: Sequence[Curve]) -> Figure | None:
         "kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", Axis("kinetic energy [mJ]", least=1e-3)
     )
     return Figure("Kinetic energy", "Kinetic energy of the tool.", [panel])
+
+
+def port_figure(curves: Sequence[Curve]) -> Figure | None:
+    """Energy that the display has received from the hand, where it falls below zero or the guard has acted."""
+    if not curves or not _has(curves, "port_energy_translation"):
+        return None
+    sums = {
+        name: [curve.samples.group(f"port_{name}", "translation", "rotation").sum(axis=1) for curve in curves]
+        for name in ("energy", "dissipated")
+    }
+    kept = [float(values[-1]) for values in sums["dissipated"]]
+    if not any(kept) and min(float(values.min()) for values in sums["energy"]) >= -_NO_ENERGY:
+        return None
+    unit, scale = _energy_unit(max(float(np.abs(values).max()) for values in sums["energy"]))
+    panel = _over_time("port_energy", "Energy that the display has received", curves, sums["energy"], unit, scale)
+    caption = "Energy that the display has received from the hand at the device's port; below zero it is active."
+    if any(kept):
+        texts = (f"{curve.label}: {scale * value:.3g} {unit}" for curve, value in zip(curves, kept, strict=True))
+        caption += f" The guard has kept from the hand, of each run: {'; '.join(texts)}."
+    return Figure("Energy of the device's port", caption, [panel])
 
 
 # Where energy is, and where it went; in the order of a stack

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from haptic_bench.analysis import health, units
-from haptic_bench.analysis.figures import Curve, Figure, style_of
+from haptic_bench.analysis.figures import Curve, Figure, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
@@ -155,7 +155,9 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
     if samples is not None and len(samples) > 1:
         study = study_of(experiment)
         analysis = analysis or study.analyse(run.trial, samples, compare=complete)
-        figures = shown_of(study.figures(run.trial, samples, analysis))
+        figures = shown_of(
+            [*study.figures(run.trial, samples, analysis), *_port([Curve("this run", run.trial, samples, Style())])]
+        )
         expected = study.expected(run.trial, analysis)
     notices = []
     if damage:
@@ -218,7 +220,7 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
         [curves[round(i * (len(curves) - 1) / (DRAWN - 1))] for i in range(DRAWN)] if len(curves) > DRAWN else curves
     )
     if curves:
-        figures = shown_of(study_of(experiment).sweep_figures(chosen))
+        figures = shown_of([*study_of(experiment).sweep_figures(chosen), *_port(chosen)])
     notices = [
         f"{run.label} was not completed ({run.status})"
         + (f": {run.summary['reason']}" if run.summary.get("reason") else ".")
@@ -248,6 +250,12 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
         _footer(runs),
     ]
     return _page(f"{experiment.title or experiment.name}: sweep of {', '.join(keys)}", parts), figures
+
+
+def _port(curves: Sequence[Curve]) -> list[Figure]:
+    """The figure of the device's port, if there is something to see."""
+    figure = port_figure(curves)
+    return [] if figure is None else [figure]
 
 
 def _short(label: str, keys: Sequence[str]) -> str:
