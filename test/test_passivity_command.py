@@ -188,6 +188,9 @@ def test_the_device_of_an_experiment_is_tuned(tmp_path: Path, capsys: pytest.Cap
     path.write_text(text.replace("device:\n", "device:\n  damping: [2.5, 0.01]\n"))
     found = fields(capsys, "passivity", "tune", str(path))
     assert found["largest_damping"] == 2.5 and found["largest_stiffness"] == 2 * 2.5 * 512.0
+    # semi-implicit Euler, as the tool of the experiment, has no minimum mass
+    assert found["minimum_mass"] is None
+    assert fields(capsys, "passivity", "tune", str(path), "--integrator", "3")["minimum_mass"] > 0.0
     assert fields(capsys, "passivity", "tune", str(path), "--device-damping", "1")["largest_damping"] == 1.0
     path.write_text(text.replace("device:\n", "device:\n  damping: [1.0e-6, 1.0e-6]\n"))
     assert call("validate", str(path)) == 2 and "is not passive" in capsys.readouterr().err

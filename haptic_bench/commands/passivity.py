@@ -266,13 +266,15 @@ def _sections(name: str) -> Experiment:
 
 
 def _take_from(source: Experiment, options: argparse.Namespace) -> None:
-    """Fill in the rate and the damping of a device, where they were not given, from an experiment.
+    """Fill in the rate, the tool's integrator and the damping of a device, where not given, from an experiment.
 
     Raises:
         ParameterError: its device has no damping.
     """
     if options.rate is None:
         options.rate = str(source.rate)
+    if options.integrator is None:
+        options.integrator = str(source.environment.integrator)
     if options.device_damping is not None:
         return
     if not isinstance(source.device, InertialParameters):
