@@ -320,3 +320,15 @@ def test_a_geometry_is_what_a_local_model_expects() -> None:
     geometry = surroundings.local_geometry()
     assert isinstance(geometry, LocalGeometry)
     surroundings.rehearse()
+
+
+def test_what_is_felt_acts_on_its_own_line() -> None:
+    """A tool that is beside the one of the local model is not turned by a force that its contacts balance."""
+    _, _, _, surroundings = opened(box(1.0))
+    body = surroundings._body
+    place = body.p_WH + np.array([0.01, -0.02, 0.0])
+    at_contact = np.array([1.0, 2.0, 5.0])  # under the tool that follows: no torque about its hand point
+    felt = np.concatenate([at_contact, np.cross(body.p_WH - place, at_contact)])
+    still = np.zeros(body.nv)
+    force = surroundings._follower.force(body.q, still, still, felt, place, 1e-3)
+    np.testing.assert_allclose(force, -body.J_H.T @ np.concatenate([at_contact, np.zeros(3)]), atol=1e-12)

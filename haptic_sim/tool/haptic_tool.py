@@ -78,7 +78,7 @@ class HapticTool:
         self._data, self._period, self._time = data, period, float(data.time)
         self._q, self._v, self._before = self.state.q.copy(), self.state.v.copy(), self.state.v.copy()
         self._impulse, self._felt = np.zeros(6), np.zeros(6)  # as of the last `synchronise`, and mean wrench since then
-        self._tick = -1  # of its state
+        self._place, self._tick = self.state.pose[:3].copy(), -1  # of its state
         self._found, self._known = self._surroundings.local_geometry(), self._surroundings.local_geometry()
         self._fresh = False
         self._lock = threading.Lock()  # of `state` and `_known`
@@ -94,8 +94,9 @@ class HapticTool:
             self._q[:], self._v[:] = self.state.q, self.state.v
             self._felt[:] = (self.state.impulse - self._impulse) * self._rate / max(tick - 1 - self._tick, 1)
             self._impulse[:], self._tick = self.state.impulse, tick - 1
+            self._place[:] = self.state.pose[:3]
         surroundings.report(self._found, surroundings.felt())
-        surroundings.push(self._q, self._v, (self._v - self._before) / period, self._felt, period)
+        surroundings.push(self._q, self._v, (self._v - self._before) / period, self._felt, self._place, period)
         self._before[:] = self._v
         self._found.stamp(tick, tick_time(tick, self._rate))
         self._found.step += 1

@@ -85,10 +85,18 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._features.number(np.zeros(1, np.int64), np.zeros((1, 3)), np.zeros((1, 3)))
         super().rehearse()
 
-    def push(self, q: np.ndarray, v: np.ndarray, acceleration: np.ndarray, felt: np.ndarray, period: float) -> None:
+    def push(
+        self,
+        q: np.ndarray,
+        v: np.ndarray,
+        acceleration: np.ndarray,
+        felt: np.ndarray,
+        place: np.ndarray,
+        period: float,
+    ) -> None:
         """Let MuJoCo's tool follow another, until the next push; see `Follower.force`."""
         self._refresh()
-        self._apply(self._follower.force(q, v, acceleration, felt, period))
+        self._apply(self._follower.force(q, v, acceleration, felt, place, period))
 
     def felt(self) -> np.ndarray:
         """The wrench at the hand of what held MuJoCo's tool back in its last step, weighted as THESIS (5.12) (6,)."""
