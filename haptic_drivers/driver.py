@@ -307,7 +307,12 @@ class Driver:
         self.rejected += 1
         self._doubtful += 1
         if self._doubtful >= REJECTED or not self._device.port.observed[0]:
-            found = "not finite" if wrong == NOT_FINITE else "further from the last one than the device moves"
+            found = (
+                "not finite; a simulated device has diverged: lower the gains of operator or controller, or raise the "
+                "rate"
+                if wrong == NOT_FINITE
+                else "further from the last one than the device moves"
+            )
             self.fault = f"device: readings rejected from tick {good + 1} to {tick}, the last was {found}"
 
     def actuate(self, command: DeviceCommand) -> None:

@@ -52,6 +52,9 @@ def device_state(tick, rate=1000):
         make("geometry_msgs/msg/Wrench", vector(3), vector(4)),
         make("geometry_msgs/msg/Wrench", vector(5), vector(6)),
         tick - 1,
+        tick,
+        np.array([0.1, 0.2]) * tick,
+        np.array([0.3, 0.4]) * tick,
         np.array([0, 1], dtype=np.int32),
     )
 

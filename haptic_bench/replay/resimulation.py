@@ -160,8 +160,7 @@ def _driver(
         trial.wrenches,
         trial.hand,
         experiment.seed,
-        experiment.guard,
-        realtime=True,
+        experiment.guard,  # as the trial had it: what was left open is resolved before it is recorded
     )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):
