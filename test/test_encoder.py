@@ -128,7 +128,7 @@ def test_an_activation_forgets_the_position_before() -> None:
 def test_a_trial_of_encoders_is_simulated_again_from_its_messages() -> None:
     """Also where the device, which only the driver knows, is not where the messages say."""
     settings = ("device.resolution=[0.0001,0.001]", "device.damping=[2,0.01]", "device.velocity_cutoff=100")
-    (trial,) = experiment.load("corner_peg", settings, "0.2")
+    (trial,) = experiment.load("corner_peg", (*settings, "guard.type=none"), "0.2")
     store = MessageStore()
     simulate(trial, store)
     verdict = resimulate(trial, store.messages)

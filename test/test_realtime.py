@@ -177,7 +177,7 @@ def test_composed_and_offline_give_the_same_bits(
 
 
 def test_resimulation_finds_what_was_changed() -> None:
-    (trial,) = experiment.load("corner_peg", duration=1.0)
+    (trial,) = experiment.load("corner_peg", ["guard.type=none"], duration=1.0)
     store = MessageStore()
     from haptic_bench.running.offline import simulate
 

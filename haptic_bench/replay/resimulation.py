@@ -160,7 +160,8 @@ def _driver(
         trial.wrenches,
         trial.hand,
         experiment.seed,
-        experiment.guard,  # as the trial had it: what was left open is resolved before it is recorded
+        experiment.guard,
+        realtime=True,
     )
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):
