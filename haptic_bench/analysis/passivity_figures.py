@@ -65,7 +65,7 @@ def draw_zwidth(given: ZWidthParameters, found: ZWidth) -> Panel:
         )  # 0 where the loop is not stable
     curves = [(passive, f"passive: BROWN (8), b = {given.device_damping:g} N s/m", Style(BLACK, SOLID, 2.0))]
     if found.poles.size:
-        whose = "nobody" if given.hand == "none" else f"hand {given.hand}"
+        whose = "no hand" if given.hand == "none" else f"hand {given.hand}"
         curves.append(
             (spectral_radius(given, fine_K, fine_B), f"stable: poles of the loop, {whose}", Style(BLUE, (5, 1.8)))
         )

@@ -176,7 +176,7 @@ class Loop(NamedTuple):
 
 
 def hands_of(given: ZWidthParameters) -> list[Hand | None]:
-    """The passive hands that are tried, None: nobody."""
+    """The passive hands that are tried, None: no hand."""
     if given.hand == "passive":
         return [None, *HANDS.values()]
     return [HANDS.get(given.hand)]
@@ -187,7 +187,7 @@ def motion(mass: float, damping: float, hand: Hand | None, period: float) -> tup
 
     Args:
         mass, damping: of the device [kg, N s/m].
-        hand: that holds it; None: nobody.
+        hand: that holds it; None: no hand.
         period: T [s].
 
     Returns:

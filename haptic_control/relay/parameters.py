@@ -21,7 +21,7 @@ class WaveParameters(Parameters):
     correction: float = quantity(
         0.5,
         unit="1/s",
-        description="Rate at which the pose at the world's end is drawn to the device's, as far as energy is left over",
+        description="Rate at which the pose at the world's end returns to the device's, as far as energy is left over",
         ge=0.0,
         le=1000.0,
     )
