@@ -44,6 +44,7 @@ setup(
         "rosbags>=0.10",
         "scipy>=1.11",
         "setproctitle>=1.3",
+        "sympy>=1.12",
         "tqdm>=4.60",
         "transforms3d>=0.4.1",
         "trimesh>=4.0",

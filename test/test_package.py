@@ -28,7 +28,18 @@ KEYS = {  # of rosdep, by the module that is imported, where they are not the sa
     "zstandard": "mcap-ros2-support",
 } | {
     name: f"python3-{name}"
-    for name in ("hypothesis", "matplotlib", "numba", "numpy", "pydantic", "pytest", "scipy", "setproctitle", "tqdm")
+    for name in (
+        "hypothesis",
+        "matplotlib",
+        "numba",
+        "numpy",
+        "pydantic",
+        "pytest",
+        "scipy",
+        "setproctitle",
+        "sympy",
+        "tqdm",
+    )
 }
 KEYS["yaml"] = "python3-yaml"
 PART_OF = {"pydantic_core": "pydantic", "dask": "distributed"}  # one cannot be without the other

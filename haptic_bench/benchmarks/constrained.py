@@ -31,6 +31,7 @@ from haptic_drivers.operators import build_operator
 from haptic_sim.constraints.library import Constrained
 from haptic_sim.constraints.projection import ProjectionSolver
 from haptic_sim.constraints.scenes import build_setup, build_solver
+from haptic_sim.constraints.system import System
 from haptic_sim.constraints.tool import ConstrainedTool
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand.held import Hand
@@ -126,12 +127,14 @@ def largest_residual(trial: Trial, duration: float) -> float:
     return largest
 
 
-def allowed_velocity(constrained: Constrained, q: np.ndarray, rng: np.random.Generator, speed: float) -> np.ndarray:
+def allowed_velocity(
+    constrained: Constrained | System, q: np.ndarray, rng: np.random.Generator, speed: float
+) -> np.ndarray:
     """A random velocity that the constraints allow, of which the fastest angle turns at `speed` [rad/s]."""
     A = constrained.evaluate(q, np.zeros(constrained.n)).A.copy()
     wish = rng.normal(size=constrained.n)
     v = wish - np.linalg.pinv(A) @ (A @ wish)
-    return v * speed / np.abs(v[np.array(constrained.system.angular)]).max()
+    return v * speed / np.abs(v[np.array(constrained.model.angular)]).max()
 
 
 def energy_error(trial: Trial, speed: float, duration: float, seed: int) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from haptic_bench.catalogue import NotThere
+from haptic_bench.catalogue import NotThere, config_folder, did_you_mean
 from haptic_bench.catalogue import find as _find
 from haptic_bench.experiment import studies
 from haptic_bench.experiment.model import Experiment
@@ -85,9 +85,62 @@ def load_document(
     return [_validate(changed, path, varied) for changed, varied in found]
 
 
+def find_system(name: str, folder: Path) -> Path:
+    """The file of a system of formulas: here, in a folder, or in that of the systems that come with haptics.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    try:
+        given = inputs.check_path(name)
+    except inputs.InputError as error:
+        raise ParameterError([f"scene.file = {inputs.shown(name)}: {error}"]) from error
+    config = config_folder()
+    places = (Path(), folder, config.parent, config / "systems")
+    for place in places:
+        for path in (place / given, place / f"{given}.yaml"):
+            if path.is_file():
+                return path
+    known = sorted(path.stem for path in (config / "systems").glob("*.yaml"))
+    raise ParameterError(
+        [
+            f"scene.file = {inputs.shown(name)}: is not there, neither here nor in {folder} nor in config/systems"
+            f"{did_you_mean(name, known)}"
+        ]
+    )
+
+
+def read_system(path: Path) -> dict[str, Any]:
+    """The keys of the scene in the file of a system.
+
+    Raises:
+        ParameterError: see `read_document`.
+    """
+    content = read_document(path)
+    if content.pop("type", "formulas") != "formulas":
+        raise ParameterError([f"{path}: type: must be formulas, or left out"])
+    return {key: value for key, value in content.items() if key not in ("name", "title", "source", "description")}
+
+
+def _with_system(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same with the formulas of the file that the scene names, where it has no keys of its own."""
+    scene = document.get("scene")
+    if not (isinstance(scene, dict) and scene.get("type") == "formulas" and isinstance(scene.get("file"), str)):
+        return document
+    own = {key: value for key, value in scene.items() if key != "file"}
+    of_file = read_system(find_system(scene["file"], folder))
+    merged = of_file | own
+    for key in ("parameters", "start"):  # of which one may be changed alone
+        ours, theirs = own.get(key), of_file.get(key)
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            merged[key] = theirs | ours
+    return document | {"scene": merged}
+
+
 def _validate(
     document: dict[str, Any], path: Path, varied: tuple[tuple[str, str], ...] = (), *, resolved: bool = False
 ) -> Trial:
+    document = _with_system(document, path.parent)
     try:
         experiment = Experiment.model_validate(document)
     except ValidationError as error:

@@ -43,6 +43,7 @@ PACKAGES = {
     "rosbags": Bounds("rosbags", "0.10"),
     "scipy": Bounds("scipy", "1.11"),
     "setproctitle": Bounds("setproctitle", "1.3"),
+    "sympy": Bounds("sympy", "1.12"),
     "tqdm": Bounds("tqdm", "4.60"),
     "transforms3d": Bounds("transforms3d", "0.4.1"),
     "trimesh": Bounds("trimesh", "4.0"),

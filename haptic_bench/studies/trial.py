@@ -5,7 +5,7 @@ All metrics cover every tick. Depths are computed from the recorded configuratio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from haptic_bench.analysis.claims import Analysis, Quantity
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common import tracking
+from haptic_bench.studies.common.exact_tools import energy
 from haptic_bench.studies.study import Study
 from haptic_sim.tool.environment import DepthGauge
 from haptic_sim.tool.tool_side import is_constrained
@@ -47,6 +48,10 @@ class TrialStudy(Study):
         if name.startswith(f"{DEPTH}["):
             return Quantity(f"Largest overlap of {name[len(DEPTH) + 1 : -1]}", "m")
         return super().quantity(name)
+
+    def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
+        """`energy` of a tool under exact constraints alone: kinetic and potential [J]."""
+        return {"energy": energy(samples)} if is_constrained(trial.experiment) else {}
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study."""

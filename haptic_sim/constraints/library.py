@@ -18,12 +18,14 @@ import numpy as np
 from numba.extending import overload
 
 from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.model import DATA_WIDTH, Model, Workspace, sizes
+from haptic_sim.constraints.generated import call_terms
+from haptic_sim.constraints.model import DATA_WIDTH, FormulaModel, Model, Workspace, allocate_workspace, sizes
 from haptic_sim.constraints.systems import (
     LINK_AND_BODY,
     RIGID_BODY,
     ROLLING_SPHERE,
     System,
+    damping,
     dynamics,
     external_force,
     kinematics,
@@ -31,7 +33,6 @@ from haptic_sim.constraints.systems import (
     potential,
     vector,
 )
-from haptic_sim.records import allocate
 
 (
     COORDINATE,
@@ -524,20 +525,61 @@ def _rolling_printed_rows(d, q, v, w, row):
     w.Adot[row, 3], w.Adot[row, 4] = -r * (ct * sf * td + st * cf * fd), r * sf * fd
 
 
-def evaluate(model, q, v, w):
-    """Fill the first group of the workspace at (q, v). In kernels a `Model` alone; else a `UserModel` too."""
+def _is_formula(model: Any) -> bool:
+    return getattr(model, "kind", model).instance_class is FormulaModel
+
+
+@numba.njit(cache=True, nogil=True)
+def _terms(model, t, q, v, w):
+    call_terms(model.evaluate, t, q, v, model.parameters, w.terms)  # type: ignore[call-arg]  # its first is of the compiler
+
+
+@numba.njit(cache=True, nogil=True)
+def _observed(model, t, q, v, w):
+    call_terms(model.observe, t, q, v, model.parameters, w.terms)  # type: ignore[call-arg]  # its first is of the compiler
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(address, t, q, v, parameters, terms):
+    call_terms(address, t, q, v, parameters, terms)  # type: ignore[call-arg]  # as above
+
+
+@numba.njit(cache=True, nogil=True)
+def _observed_by_hand(model, q, v, w):
+    point(model.system, model.params, q, v, w.origin, w)
+    w.potential[0] = potential(model.system, model.params, q, w)
+
+
+def evaluate(model, t, q, v, w):
+    """Fill the terms of the equations of motion."""
     if isinstance(model, UserModel):
         model.evaluate(q, v, w)
+    elif isinstance(model, FormulaModel):
+        _fill(model.evaluate, t, q, v, model.parameters, w.terms)
     else:
         _evaluate(model, q, v, w)
 
 
 @overload(evaluate)
-def _overload_evaluate(model, q, v, w):
-    def implementation(model, q, v, w):
-        _evaluate(model, q, v, w)
+def _overload_evaluate(model, t, q, v, w):
+    if _is_formula(model):
+        return lambda model, t, q, v, w: _terms(model, t, q, v, w)
+    return lambda model, t, q, v, w: _evaluate(model, q, v, w)
 
-    return implementation
+
+def observe(model, t, q, v, w):
+    """Fill what the held frame and the energies need; needs `evaluate`."""
+    if isinstance(model, FormulaModel):
+        _fill(model.observe, t, q, v, model.parameters, w.terms)
+    else:
+        _observed_by_hand(getattr(model, "base", model), q, v, w)
+
+
+@overload(observe)
+def _overload_observe(model, t, q, v, w):
+    if _is_formula(model):
+        return lambda model, t, q, v, w: _observed(model, t, q, v, w)
+    return lambda model, t, q, v, w: _observed_by_hand(model, q, v, w)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -546,18 +588,56 @@ def _external(system, params, q, v, wrench, generalised, w):
     external_force(system, params, q, v, wrench, generalised, w)
 
 
+@numba.njit(cache=True, nogil=True)
+def _project_wrench(wrench, generalised, w):
+    for j in range(generalised.shape[0]):
+        s = generalised[j]
+        for i in range(3):
+            s += w.J[i, j] * wrench[i] + w.E[i, j] * wrench[3 + i]
+        w.external[j] = s
+
+
 def apply_external(model, q, v, wrench, generalised, w):
     """Fill w.external; see `systems.external_force`. Needs no `evaluate`."""
-    _external(model.system, model.params, q, v, wrench, generalised, w)
+    if isinstance(model, FormulaModel):
+        _project_wrench(wrench, generalised, w)
+    else:
+        _external(model.system, model.params, q, v, wrench, generalised, w)
 
 
 @overload(apply_external)
 def _overload_apply_external(model, q, v, wrench, generalised, w):
+    if _is_formula(model):
+        return lambda model, q, v, wrench, generalised, w: _project_wrench(wrench, generalised, w)
+
     def implementation(model, q, v, wrench, generalised, w):
         # after `evaluate`, which has filled E and R
         external_force(model.system, model.params, q, v, wrench, generalised, w)
 
     return implementation
+
+
+def find_power(model, v, a, twist, twist_rate, w):
+    """Power of the system's own forces without those of the potential, and its rate; needs `observe`."""
+
+
+@overload(find_power)
+def _overload_find_power(model, v, a, twist, twist_rate, w):
+    if _is_formula(model):
+
+        def of_formulas(model, v, a, twist, twist_rate, w):
+            rate = w.power_rate[0]
+            for j in range(v.shape[0]):
+                rate += w.power_gradient[j] * a[j]
+            return w.power[0], rate
+
+        return of_formulas
+
+    def by_hand(model, v, a, twist, twist_rate, w):
+        power = -damping(model.system, model.params, v, v, twist, twist)
+        return power, -2.0 * damping(model.system, model.params, v, a, twist, twist_rate)
+
+    return by_hand
 
 
 class UserModel:
@@ -569,7 +649,7 @@ class UserModel:
         self.system, self.params, self.angular, self.n = base.system, base.params, base.angular, base.n
         self.k = base.k + sum(u.rows for u in users if u.holonomic)
         self.m = base.m + sum(u.rows for u in users)
-        self._w = allocate(Workspace, sizes(base.n, base.k, base.m))
+        self._w = allocate_workspace(sizes(base.n, base.k, base.m))
 
     def evaluate(self, q: np.ndarray, v: np.ndarray, w: Workspace) -> None:
         """Fill the workspace as the kernel does for the library."""
@@ -611,7 +691,7 @@ class Constrained:
     """A system with its constraints, checked; what the solvers are made from."""
 
     system: System
-    model: Model | UserModel
+    model: Model | UserModel | FormulaModel
     row_names: tuple[str, ...]  # in the order of the rows, holonomic ones first
     workspace: Workspace = field(repr=False)  # memory for the functions here
 
@@ -642,7 +722,7 @@ class Constrained:
     def evaluate(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> Workspace:
         """The workspace at a state: M, bias, passive, c, A, Adot, b, bdot. Overwritten by the next call."""
         q, v = self.state(q, v)
-        evaluate(self.model, q, v, self.workspace)
+        evaluate(self.model, 0.0, q, v, self.workspace)
         return self.workspace
 
     def energy(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> float:
@@ -650,7 +730,8 @@ class Constrained:
         q, v = self.state(q, v)
         w = self.evaluate(q, v)
         kinetic = 0.5 * v @ w.M @ v
-        return float(kinetic + potential(self.model.system, self.model.params, q, w))
+        observe(self.model, 0.0, q, v, w)
+        return float(kinetic + w.potential[0])
 
     def residuals(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> tuple[float, float]:
         """Norms of the holonomic residuals c(q) and of the nonholonomic ones A(q) qd - b."""
@@ -701,4 +782,4 @@ def constrain(system: System, *parts: Constraint | UserConstraint | Sequence[Con
     names: list[str] = []
     for p in ordered:
         names += [p.name] if p.rows == 1 else [f"{p.name}[{i}]" for i in range(p.rows)]
-    return Constrained(system, model, tuple(names), allocate(Workspace, sizes(n, model.k, model.m)))
+    return Constrained(system, model, tuple(names), allocate_workspace(sizes(n, model.k, model.m)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from haptic_sim.records import array, record, shared, value
+from haptic_sim.records import allocate, array, record, shared, value
 
 DATA_WIDTH = 15  # parameters of one constraint
 
@@ -29,6 +29,21 @@ class Model(NamedTuple):
     m: int = value("number of rows")
 
 
+@record
+class FormulaModel(NamedTuple):
+    """A system that is given by formulas, for the kernels. Built by `System`."""
+
+    evaluate: int = value("address of the kernel that fills the terms of the equations of motion")
+    observe: int = value("address of the kernel that fills what the held frame and the energies need")
+    place: int = value("address of the kernel of the parametrisation, 0 if there is none")
+    parameters: np.ndarray = shared("values of the parameters", "parameters")
+    angular: np.ndarray = shared("1 where the coordinate is an angle, else 0", "coordinates")
+    n: int = value("number of coordinates")
+    k: int = value("number of holonomic rows")
+    m: int = value("number of rows")
+    z: int = value("number of independent coordinates of the parametrisation")
+
+
 def sizes(n: int, k: int, m: int) -> dict[str, int]:
     """Sizes of the records of a system with `n` coordinates and `m` rows, `k` of them holonomic."""
     return {"coordinates": n, "holonomic": k, "rows": m}
@@ -38,22 +53,27 @@ def sizes(n: int, k: int, m: int) -> dict[str, int]:
 class Workspace(NamedTuple):
     """Memory of one solver; `evaluate` fills what comes before L, `linear.factor` fills L to `dependent`."""
 
+    terms: np.ndarray = shared("what is generated from formulas, M to power_gradient, in one piece", "terms")
     M: np.ndarray = array("inertia", "coordinates", "coordinates")
-    bias: np.ndarray = array("Coriolis and centrifugal forces C(q, qd) qd", "coordinates")
-    passive: np.ndarray = array("generalised forces of gravity, dampers and springs", "coordinates")
-    external: np.ndarray = array("generalised forces of the operator", "coordinates")
+    bias: np.ndarray = array("Coriolis and centrifugal forces", "coordinates")
+    passive: np.ndarray = array("generalised forces of the system: of the potential, and its `forces`", "coordinates")
     c: np.ndarray = array("holonomic residuals", "holonomic", unit="m, rad")
     A: np.ndarray = array("rows of the constraints, A qd = b", "rows", "coordinates")
     Adot: np.ndarray = array("rate of A along qd", "rows", "coordinates")
     b: np.ndarray = array("right-hand sides of A qd = b", "rows")
     bdot: np.ndarray = array("rate of b", "rows")
-    p: np.ndarray = array("position of a point in the world", 3, unit="m")
-    J: np.ndarray = array("Jacobian of the point", 3, "coordinates")
+    J: np.ndarray = array("Jacobian of the hand point", 3, "coordinates")
+    E: np.ndarray = array("angular velocity of the held frame is E qd, world axes", 3, "coordinates")
+    p: np.ndarray = array("position of the hand point in the world", 3, unit="m")
+    R: np.ndarray = array("orientation of the held frame", 3, 3)
     Jdot: np.ndarray = array("rate of J", 3, "coordinates")
-    E: np.ndarray = array("angular velocity of the body is E qd, world axes", 3, "coordinates")
     Edot: np.ndarray = array("rate of E", 3, "coordinates")
-    R: np.ndarray = array("orientation of the body", 3, 3)
-    quat: np.ndarray = array("the same as a quaternion x y z w", 4)
+    potential: np.ndarray = array("potential energy", 1, unit="J")
+    power: np.ndarray = array("power of the system's `forces`", 1, unit="W")
+    power_rate: np.ndarray = array("its rate without acceleration", 1, unit="W/s")
+    power_gradient: np.ndarray = array("its derivatives by the rates", "coordinates")
+    external: np.ndarray = array("generalised forces of the operator", "coordinates")
+    quat: np.ndarray = array("orientation as a quaternion x y z w", 4)
     origin: np.ndarray = array("centre of the body, zeros", 3, unit="m")
 
     L: np.ndarray = array("Cholesky factor of M, lower triangle", "coordinates", "coordinates")
@@ -69,3 +89,15 @@ class Workspace(NamedTuple):
     y: np.ndarray = array("a scaled velocity, L^T qd, or a change of it", "coordinates")
     a: np.ndarray = array("acceleration of the coordinates", "coordinates")
     multipliers: np.ndarray = array("forces of the rows, lambda", "rows")
+
+
+_GENERATED = Workspace._fields[Workspace._fields.index("M") : Workspace._fields.index("external")]
+
+
+def allocate_workspace(of: dict[str, int]) -> Workspace:
+    """A workspace for a system of these `sizes`; what is generated from formulas lies in one piece."""
+    w = allocate(Workspace, of, terms=np.zeros(0))
+    counts = [getattr(w, name).size for name in _GENERATED]
+    terms = np.zeros(sum(counts))
+    pieces = zip(_GENERATED, np.split(terms, np.cumsum(counts)[:-1]), strict=True)
+    return w._replace(terms=terms, **{name: piece.reshape(getattr(w, name).shape) for name, piece in pieces})

@@ -23,12 +23,13 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.library import POINT_ON_SPHERE, Constrained, UserModel, apply_external, evaluate
 from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
-from haptic_sim.constraints.model import Model, Workspace
+from haptic_sim.constraints.model import FormulaModel, Model, Workspace, allocate_workspace
+from haptic_sim.constraints.system import System
 from haptic_sim.constraints.systems import TWO_LINK, vector
 from haptic_sim.linalg import backward, forward
 from haptic_sim.packed import Packed
@@ -50,8 +51,9 @@ INDEPENDENT_COORDINATES, CIRCLE_ANGLE = 0, 1
 class _Memory(NamedTuple):
     """All that a step works on, as one argument."""
 
-    model: Model | UserModel = value("the system and its constraints")
+    model: Model | UserModel | FormulaModel = value("the system and its constraints")
     workspace: Workspace = part(Workspace, "nothing in it has to last from step to step")
+    time: np.ndarray = array("time at the beginning of the step", 1, unit="s")
     q: np.ndarray = shared("configuration, advanced in place", "coordinates")
     v: np.ndarray = shared("its velocity, advanced in place", "coordinates")
     wrench: np.ndarray = array("spatial wrench during the step", 6, unit="N, N m")
@@ -81,10 +83,10 @@ def _largest_residual(w, rows):
 
 
 @register_jitable
-def _accelerate(s, q, v):
+def _accelerate(s, t, q, v):
     """Fill w.a and the parts of w that `multipliers` needs; returns the rank, -1 where M has no factor."""
     model, w = s.model, s.workspace
-    evaluate(model, q, v, w)
+    evaluate(model, t, q, v, w)
     if not factor_inertia(w, model.n):
         return -1
     rank = factor(w, model.n, model.m)
@@ -123,12 +125,12 @@ def _project_velocity(s):
 
 
 @register_jitable
-def _return_to_manifold(s):
+def _return_to_manifold(s, t):
     """q to c(q) = 0 by Newton steps of least kinetic energy, then v to A v = b; returns (rank, largest residual)."""
     model, q, w = s.model, s.q, s.workspace
     worst = math.inf
     for _ in range(_NEWTON):
-        evaluate(model, q, s.v, w)
+        evaluate(model, t, q, s.v, w)
         before, worst = worst, _largest_residual(w, model.k)
         if not worst > POSITION_TOLERANCE or (worst < ACCEPTED and worst > 0.5 * before) or not math.isfinite(worst):
             break
@@ -149,13 +151,13 @@ def _return_to_manifold(s):
 
 
 @register_jitable
-def _rk4_part(s, h, first):
-    """One Runge-Kutta step of (q, v) in place; w.a is the acceleration of the first stage, of rank `first`."""
+def _rk4_part(s, t, h, first):
+    """One Runge-Kutta step of (q, v) from t in place; w.a is the acceleration of the first stage, of rank `first`."""
     w, n, q, v = s.workspace, s.model.n, s.q_stage, s.v_stage
     for j in range(n):
         s.q_start[j], s.v_start[j], s.v_sum[j], s.a_sum[j], q[j], v[j] = s.q[j], s.v[j], 0.0, 0.0, s.q[j], s.v[j]
     for stage in range(4):
-        rank = first if stage == 0 else _accelerate(s, q, v)
+        rank = first if stage == 0 else _accelerate(s, t + (h if stage == 3 else 0.5 * h), q, v)
         if rank < 0:
             return False
         weight = 1.0 if stage == 0 or stage == 3 else 2.0
@@ -183,7 +185,7 @@ def _finite(x):
 def _start(s):
     """Fill acceleration and multipliers at the beginning of a step; returns the rank."""
     model, w = s.model, s.workspace
-    rank = _accelerate(s, s.q, s.v)
+    rank = _accelerate(s, s.time[0], s.q, s.v)
     if rank < 0:
         return rank
     multipliers(w, model.m, rank)
@@ -195,11 +197,11 @@ def _start(s):
 
 
 @register_jitable
-def _finish(s):
+def _finish(s, t):
     """Return to the manifold, or hold the state before the step if that fails. Returns (status, rank, residual)."""
     rank, residual = -1, math.inf
     if _finite(s.q) and _finite(s.v):
-        rank, residual = _return_to_manifold(s)
+        rank, residual = _return_to_manifold(s, t)
     if rank >= 0 and residual <= ACCEPTED and _finite(s.q) and _finite(s.v):
         return ADVANCED, rank, residual
     return _hold(s)
@@ -210,7 +212,7 @@ def _hold(s):
     """Restore the state that `_remember` has kept; returns as `_finish`."""
     for j in range(s.model.n):
         s.q[j], s.v[j] = s.q_before[j], s.v_before[j]
-    evaluate(s.model, s.q, s.v, s.workspace)
+    evaluate(s.model, s.time[0], s.q, s.v, s.workspace)
     return HELD, _project_velocity(s), _largest_residual(s.workspace, s.model.k)
 
 
@@ -261,14 +263,14 @@ def _step_rk4(s, h):
     model, q, v = s.model, s.q, s.v
     _remember(s)
     rank = _start(s)
-    left, count, longest = h, 0, h
+    left, count, longest, t = h, 0, h, s.time[0]
     while rank >= 0 and left > 0.0:
         count += 1
         parts = _parts(s, left, rank) if count < MAX_PARTS else 1
         part = min(left / parts, longest)
         if count >= MAX_PARTS:
             part = left
-        if not _rk4_part(s, part, rank):
+        if not _rk4_part(s, t, part, rank):
             return _hold(s)
         if count < MAX_PARTS and part * _fastest(model, v) > 2.0 * TURN:  # it went into the pole unawares
             for j in range(model.n):
@@ -277,41 +279,42 @@ def _step_rk4(s, h):
         else:
             longest = 2.0 * part
             left -= part
+            t = s.time[0] + h - left
             if not left > 1e-9 * h:
                 break
-            _return_to_manifold(s)
-        rank = _accelerate(s, q, v)
-    return _finish(s)
+            _return_to_manifold(s, t)
+        rank = _accelerate(s, t, q, v)
+    return _finish(s, s.time[0] + h)
 
 
 @register_jitable
 def _step_explicit(s, h, chart, elbow):
     """FAULRING algorithm 1, lines 8-14 as corrected; its coordinates z are `independent`."""
     model, w, q, v, a, independent = s.model, s.workspace, s.q, s.v, s.a, s.independent
-    n = model.n
+    n, after = model.n, s.time[0] + h
     _remember(s)
     rank = _start(s)
     if rank < 0:
-        return _finish(s)
+        return _finish(s, after)
     if chart == CIRCLE_ANGLE:
-        if not _advance_circle(model, h, q, v, a, elbow, w):
+        if not _advance_on_circle(model, h, q, v, a, elbow, w):
             return _hold(s)
-        return _finish(s)
+        return _finish(s, after)
     for j in range(n):
         q[j] += h * v[j] + 0.5 * h * h * a[j]
         v[j] += h * a[j]
     for _ in range(_NEWTON):  # psi(z): the dependent coordinates, from c = 0
-        evaluate(model, q, v, w)
+        evaluate(model, after, q, v, w)
         if not _largest_residual(w, model.k) > POSITION_TOLERANCE:
             break
         if not _solve_dependent(model, independent, w.c, q, w):
             break
     for i in range(model.k):  # qd = dpsi/dz zd
-        w.r[i] = 0.0
+        w.r[i] = -w.b[i]
         for j in range(n):
             w.r[i] += w.A[i, j] * v[j]
     _solve_dependent(model, independent, w.r, v, w)
-    return _finish(s)
+    return _finish(s, after)
 
 
 @register_jitable
@@ -395,9 +398,20 @@ def _advance_circle(model, h, q, v, a, elbow, w):
     return True
 
 
+def _advance_on_circle(model, h, q, v, a, elbow, w):
+    return _advance_circle(model, h, q, v, a, elbow, w)
+
+
+@overload(_advance_on_circle)
+def _overload_advance_on_circle(model, h, q, v, a, elbow, w):
+    if getattr(model, "kind", model).instance_class is FormulaModel:
+        return lambda model, h, q, v, a, elbow, w: False
+    return lambda model, h, q, v, a, elbow, w: _advance_circle(model, h, q, v, a, elbow, w)
+
+
 @register_jitable
 def _settle(s):
-    return _return_to_manifold(s)
+    return _return_to_manifold(s, s.time[0])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -431,6 +445,7 @@ class ProjectionSolver:
     Attributes:
         q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
+        time: at which the next step begins [s], (1,).
         rank: independent rows, dependent: names of the others. status: ADVANCED or HELD.
         workspace: of which nothing has to last from step to step. memory: for `step_rk4` or `step_explicit`, which
             a kernel may call in place of `advance`; chart, elbow: for the latter.
@@ -441,7 +456,7 @@ class ProjectionSolver:
 
     def __init__(
         self,
-        constrained: Constrained,
+        constrained: Constrained | System,
         q: Sequence[float] | np.ndarray,
         v: Sequence[float] | np.ndarray,
         period: float = 1e-3,
@@ -458,16 +473,17 @@ class ProjectionSolver:
         self._model = constrained.model
         self.q, self.v = constrained.state(q, v)
         self._check_start()
-        memory = allocate(_Memory, constrained.sizes, model=self._model, q=self.q, v=self.v)
+        workspace = allocate_workspace(constrained.sizes)
+        memory = allocate(_Memory, constrained.sizes, model=self._model, workspace=workspace, q=self.q, v=self.v)
         self.chart, self.elbow = INDEPENDENT_COORDINATES, 1.0
         if integrator == "explicit" and parameters is not None:
             self._set_parameters(parameters, memory.independent)
         elif parameters is not None:
             raise ConstraintError("parameters: for the integrator 'explicit' only")
         self.workspace, self.a, self.multipliers = memory.workspace, memory.a, memory.multipliers
-        self.wrench, self.generalised = memory.wrench, memory.generalised
+        self.wrench, self.generalised, self.time = memory.wrench, memory.generalised, memory.time
         # kernels for a library's model, their Python for one with a user's constraints
-        compiled = isinstance(self._model, Model)
+        compiled = isinstance(self._model, Model | FormulaModel)
         self.memory = Packed(memory) if compiled else memory
         self._rk4 = step_rk4 if compiled else _step_rk4
         self._explicit = step_explicit if compiled else _step_explicit
@@ -497,7 +513,7 @@ class ProjectionSolver:
         system, model = self.constrained.system, self._model
         if parameters == "circle":
             kinds = model.kinds.tolist() if isinstance(model, Model) else []
-            if system.kind != TWO_LINK or model.k != 1 or kinds[:1] != [POINT_ON_SPHERE]:
+            if isinstance(system, System) or system.kind != TWO_LINK or model.k != 1 or kinds[:1] != [POINT_ON_SPHERE]:
                 raise ConstraintError("parameters 'circle': for two_link with point_on_sphere only")
             self.chart, self.elbow = CIRCLE_ANGLE, math.copysign(1.0, math.sin(self.q[1]))
             return
@@ -525,6 +541,7 @@ class ProjectionSolver:
         else:
             result = self._explicit(self.memory, self.period, self.chart, self.elbow)
         self.status, self.rank, self.residual = result
+        self.time[0] += self.period
         return self.status
 
     @property

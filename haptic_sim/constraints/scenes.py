@@ -10,19 +10,21 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from haptic_sim.constraints import library
+from haptic_sim.constraints.description import IDENTITY, DescriptionError
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.library import Constrained, constrain
 from haptic_sim.constraints.projection import ProjectionSolver
 from haptic_sim.constraints.stabilised import StabilisedSolver
+from haptic_sim.constraints.system import System
 from haptic_sim.constraints.systems import (
     LINK_AND_BODY,
     TWO_LINK,
-    System,
     link_and_body,
     rigid_body,
     rolling_sphere,
     two_link,
 )
+from haptic_sim.constraints.systems import System as HandWritten
 from haptic_sim.parameters import ParameterError, Parameters, quantity
 
 Positive = Annotated[float, Field(gt=0.0, le=1e3)]
@@ -82,7 +84,7 @@ class ConstrainedSetup:
         disturbance: what is added to q at `disturbance_time` [s] by external means.
     """
 
-    constrained: Constrained
+    constrained: Constrained | System
     q: np.ndarray
     v: np.ndarray
     at: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -93,6 +95,8 @@ class ConstrainedSetup:
     @property
     def planar(self) -> bool:
         """Whether the held body moves in the plane z = 0."""
+        if isinstance(self.constrained, System):
+            return self.constrained.planar
         return self.constrained.system.kind in (TWO_LINK, LINK_AND_BODY)
 
 
@@ -109,7 +113,7 @@ class _DiskParameters(Parameters):
     )
     gravity: Three = quantity((0.0, 0.0, 0.0), unit="m/s^2", description="Acceleration of free fall")
 
-    def body(self) -> System:
+    def body(self) -> HandWritten:
         """Without its constraints."""
         return rigid_body(self.mass, self.inertia, self.damping, self.rotational_damping, gravity=self.gravity)
 
@@ -276,7 +280,78 @@ class TwoLinkClosedLoopParameters(Parameters):
         return ConstrainedSetup(constrained, np.array(self.start), np.array(self.velocity))
 
 
+class HandFormulas(Parameters):
+    """The held frame in the world, as formulas of the coordinates."""
+
+    position: tuple[str, str, str] = quantity(
+        ("0", "0", "0"), unit="m", description="Formulas of the position of the hand point in the world"
+    )
+    rotation: tuple[tuple[str, str, str], tuple[str, str, str], tuple[str, str, str]] = quantity(
+        IDENTITY, description="Rows of the rotation from the held frame to the world, as formulas"
+    )
+
+
+class ParametrisationFormulas(Parameters):
+    """Independent coordinates z, and psi(z) of all coordinates, for the integrator `explicit` (FAULRING II)."""
+
+    start: dict[str, float | str] = quantity(
+        {}, description="Independent coordinates at the start by name: numbers, or formulas of the parameters"
+    )
+    coordinates: dict[str, str] = quantity(
+        {}, description="Formula of each coordinate, of the independent ones and the parameters"
+    )
+
+
+class FormulasParameters(Parameters):
+    """A constrained tool that is given by formulas."""
+
+    type: Literal["formulas"] = "formulas"
+    file: str | None = quantity(
+        None,
+        description="YAML file with the keys of this scene, in the working directory, in the experiment's folder or in "
+        "config/systems; keys that are given beside it count before those of the file",
+    )
+    parameters: dict[str, float] = quantity({}, description="Values of the parameters by name")
+    coordinates: tuple[str, ...] = quantity(
+        description="Names of the coordinates; the rate of phi is phi_dot, the time is t"
+    )
+    definitions: dict[str, str] = quantity(
+        {}, description="Formulas by name, for use in other formulas; each may use those before it"
+    )
+    kinetic: str = quantity(unit="J", description="Formula of the kinetic energy, quadratic in the rates")
+    potential: str = quantity("0", unit="J", description="Formula of the potential energy")
+    forces: dict[str, str] = quantity(
+        {}, description="Formulas of generalised forces by coordinate, beside those of the potential energy"
+    )
+    positions: tuple[str, ...] = quantity((), description="Formulas of coordinates and time that the tool keeps at 0")
+    velocities: tuple[str, ...] = quantity((), description="Formulas, linear in the rates, that the tool keeps at 0")
+    hand: HandFormulas = quantity(HandFormulas(), description="The held frame, at which the operator's wrench acts")
+    start: dict[str, float | str] = quantity(
+        {}, description="Coordinates and rates at the start by name: numbers, or formulas of the parameters; else 0"
+    )
+    parametrisation: ParametrisationFormulas = quantity(
+        ParametrisationFormulas(), description="Independent coordinates, for the integrator `explicit`"
+    )
+
+    def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
+        """See `build_setup`."""
+        system = System.from_formulas(
+            self.coordinates,
+            self.kinetic,
+            parameters=self.parameters,
+            definitions=self.definitions,
+            potential=self.potential,
+            forces=self.forces,
+            positions=self.positions,
+            velocities=self.velocities,
+            hand={"position": self.hand.position, "rotation": self.hand.rotation},
+            start=self.start,
+        )
+        return ConstrainedSetup(system, system.q, system.v)
+
+
 CONSTRAINED = (
+    FormulasParameters,
     RollingDiskParameters,
     DiskOnSphereParameters,
     TwoLinkCircleParameters,
@@ -296,6 +371,8 @@ def build_setup(scene: Any, constraint: ConstraintParameters) -> ConstrainedSetu
     """
     try:
         setup: ConstrainedSetup = scene.setup(constraint)
+    except DescriptionError as error:
+        raise ParameterError([f"scene.{error}"]) from error
     except ConstraintError as error:
         raise ParameterError([f"scene: {error}"]) from error
     return setup

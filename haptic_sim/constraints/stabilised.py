@@ -29,8 +29,9 @@ from numba.extending import register_jitable
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.library import Constrained, UserModel, apply_external, evaluate
 from haptic_sim.constraints.linear import correct, factor, multipliers
-from haptic_sim.constraints.model import Model, Workspace
+from haptic_sim.constraints.model import FormulaModel, Model, Workspace, allocate_workspace
 from haptic_sim.constraints.projection import ADVANCED, HELD
+from haptic_sim.constraints.system import System
 from haptic_sim.constraints.systems import vector
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.packed import Packed
@@ -43,8 +44,9 @@ _STRAY = 0.5  # largest entry of S^T S - 1 from which S is turned by iteration; 
 class _Memory(NamedTuple):
     """All that a step works on, as one argument. A state is the rows q, eta and then those of S, (2 + n, n)."""
 
-    model: Model | UserModel = value("the system and its constraints")
+    model: Model | UserModel | FormulaModel = value("the system and its constraints")
     workspace: Workspace = part(Workspace, "nothing in it has to last from step to step")
+    time: np.ndarray = array("time at the beginning of the step", 1, unit="s")
     q: np.ndarray = array("configuration, advanced in place", "coordinates")
     v: np.ndarray = array("its velocity", "coordinates")
     y: np.ndarray = array("state; of eta and S the columns of free directions count", "2 + coordinates", "coordinates")
@@ -93,12 +95,12 @@ def _wanted(s, gamma):
 
 
 @register_jitable
-def _rates(s, gamma, y):
-    """Fill s.rate and s.qdd at the state y, and what `multipliers` needs for w.z; returns the rank, -1 if singular."""
+def _rates(s, gamma, t, y):
+    """Fill s.rate and s.qdd at the state y at t, and w.z for `multipliers`; returns the rank, -1 if singular."""
     model, w, n, m, free = s.model, s.workspace, s.model.n, s.model.m, s.free[0]
     q, eta, S = y[0], y[1], y[2:]
     v, xi, forced, drift = s.rate[0], s.xi, s.forced, s.drift
-    evaluate(model, q, s.zero, w)
+    evaluate(model, t, q, s.zero, w)
     rank = _factor_plain(s)
     _wanted(s, gamma)
     _least(s, rank, w.r, xi)
@@ -107,7 +109,7 @@ def _rates(s, gamma, y):
         for j in range(free):
             v[i] += S[i, j] * eta[j]
     multipliers(w, m, rank)  # (A A^T)^+ a
-    evaluate(model, q, v, w)  # the velocity terms; A and c are those of before
+    evaluate(model, t, q, v, w)  # the velocity terms; A and c are those of before
     for j in range(n):
         drift[j] = 0.0
         for i in range(m):
@@ -116,6 +118,8 @@ def _rates(s, gamma, y):
         w.r[i] = w.bdot[i]
         for j in range(n):
             w.r[i] -= (w.Adot[i, j] + (gamma * w.A[i, j] if i < model.k else 0.0)) * v[j]
+        if i < model.k:  # the rate of c is A v - b
+            w.r[i] += gamma * w.b[i]
     _least(s, rank, w.r, forced)
     apply_external(model, q, v, s.wrench, s.generalised, w)
     for i in range(n):
@@ -151,14 +155,14 @@ def _accelerate_free(s, S):
         u = 0.0
         for i in range(n):
             u += S[i, j] * w.y[i]
-            w.bias[i] = 0.0  # scratch by now: M S_j
+            s.transport[i] = 0.0  # scratch here: M S_j
             for k in range(n):
-                w.bias[i] += w.M[i, k] * S[k, j]
+                s.transport[i] += w.M[i, k] * S[k, j]
         s.rate[1, j] = u
         for k in range(j, free):
             entry = 0.0
             for i in range(n):
-                entry += S[i, k] * w.bias[i]
+                entry += S[i, k] * s.transport[i]
             w.gram[k, j] = entry
     if not cholesky(w.gram, free, w.gram):
         return False
@@ -251,10 +255,10 @@ def _nearest_basis(s, rank):
 
 
 @register_jitable
-def _align(s, gamma):
+def _align(s, gamma, t):
     """The basis at s.q nearest to the old one, eta of s.v, v = S eta + xi; returns the rank and largest residual."""
     model, w, n = s.model, s.workspace, s.model.n
-    evaluate(model, s.q, s.zero, w)
+    evaluate(model, t, s.q, s.zero, w)
     rank = _factor_plain(s)
     if n - rank != s.free[0] or not _nearest_basis(s, rank):
         _new_basis(s, rank)
@@ -286,7 +290,8 @@ def _runge_kutta(s, gamma, h):
             s.start[i, j], s.total[i, j] = s.y[i, j], 0.0
             s.rate[i, j] = 0.0
     for stage in range(4):
-        rank = _rates(s, gamma, s.y)
+        t = s.time[0] + (0.0 if stage == 0 else h if stage == 3 else 0.5 * h)
+        rank = _rates(s, gamma, t, s.y)
         if rank < 0:
             return False
         if stage == 0:
@@ -322,15 +327,20 @@ def _step(s, gamma, h):
     for i in range(n):
         s.q[i] = s.y[0, i]
     if status == ADVANCED:  # the velocity is that of the transported state; else it is what it was
-        evaluate(s.model, s.q, s.zero, s.workspace)
+        evaluate(s.model, s.time[0] + h, s.q, s.zero, s.workspace)
         rank = _factor_plain(s)
         _wanted(s, gamma)
         _least(s, rank, s.workspace.r, s.v)
         for i in range(n):
             for j in range(s.free[0]):
                 s.v[i] += s.y[2 + i, j] * s.y[1, j]
-    rank, residual = _align(s, gamma)
+    rank, residual = _align(s, gamma, s.time[0] + h)
     return status, rank, residual
+
+
+@register_jitable
+def _align_here(s, gamma):
+    return _align(s, gamma, s.time[0])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -341,7 +351,7 @@ def step_stabilised(packed, gamma, h):
 
 @numba.njit(cache=True, nogil=True)
 def _align_kernel(packed, gamma):
-    return _align(packed.arrays, gamma)
+    return _align_here(packed.arrays, gamma)
 
 
 class StabilisedSolver:
@@ -356,6 +366,7 @@ class StabilisedSolver:
     Attributes:
         q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
+        time: at which the next step begins [s], (1,).
         rank: of the rows, which with unit lengths count as dependent below `linalg.RANK_TOLERANCE`.
         residual: largest holonomic residual after it. status: ADVANCED or HELD.
         workspace: of which nothing has to last from step to step. memory: for `step_stabilised`, which a kernel may
@@ -367,7 +378,7 @@ class StabilisedSolver:
 
     def __init__(
         self,
-        constrained: Constrained,
+        constrained: Constrained | System,
         q: Sequence[float] | np.ndarray,
         v: Sequence[float] | np.ndarray,
         gamma: float,
@@ -380,16 +391,16 @@ class StabilisedSolver:
         self.constrained = constrained
         self.period, self.gamma = float(period), float(gamma)
         model = constrained.model
-        memory = allocate(_Memory, constrained.sizes, model=model)
+        memory = allocate(_Memory, constrained.sizes, model=model, workspace=allocate_workspace(constrained.sizes))
         self.workspace, self.q, self.v = memory.workspace, memory.q, memory.v
         self.a, self.multipliers = memory.a, memory.multipliers
-        self.wrench, self.generalised = memory.wrench, memory.generalised
+        self.wrench, self.generalised, self.time = memory.wrench, memory.generalised, memory.time
         self._y, self._free = memory.y, memory.free
         self.status = ADVANCED
         # kernels for a library's model, their Python for one with a user's constraints
-        compiled = isinstance(model, Model)
+        compiled = isinstance(model, Model | FormulaModel)
         self.memory = Packed(memory) if compiled else memory
-        self._align, self._step = (_align_kernel, step_stabilised) if compiled else (_align, _step)
+        self._align, self._step = (_align_kernel, step_stabilised) if compiled else (_align_here, _step)
         self.restart(q, v)
 
     @property
@@ -428,6 +439,7 @@ class StabilisedSolver:
     def advance(self) -> int:
         """`step` with what is in `wrench` and `generalised`, unchecked: not finite, they leave the tool HELD."""
         self.status, self.rank, self.residual = self._step(self.memory, self.gamma, self.period)
+        self.time[0] += self.period
         return self.status
 
     @property

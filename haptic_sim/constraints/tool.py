@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.constraints.library import evaluate
+from haptic_sim.constraints.library import evaluate, find_power, observe
 from haptic_sim.constraints.linear import correct, factor, factor_inertia
-from haptic_sim.constraints.model import Model, Workspace
+from haptic_sim.constraints.model import FormulaModel, Model, Workspace
 from haptic_sim.constraints.projection import step_explicit, step_rk4
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
-from haptic_sim.constraints.systems import damping, point, potential
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, open_balance
 from haptic_sim.linalg import backward, forward, symmetric_eigen
@@ -31,9 +30,10 @@ _RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a dir
 class _Arrays(NamedTuple):
     """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`."""
 
-    model: Model = value("the system and its constraints")
+    model: Model | FormulaModel = value("the system and its constraints")
     workspace: Workspace = value("that of the solver: a step finds its memory in the caches")
     period: float = value("time step", "s")
+    time: np.ndarray = shared("time at the beginning of the step, for the solver", 1, unit="s")
     q: np.ndarray = shared("configuration, that of the solver", "coordinates")
     v: np.ndarray = shared("its velocity", "coordinates")
     wrench: np.ndarray = shared("spatial wrench during the step, for the solver", 6, unit="N, N m")
@@ -41,7 +41,6 @@ class _Arrays(NamedTuple):
     chart: int = value("parametrisation of the solver")
     elbow: float = value("sign of the elbow's angle in the parametrisation by a circle")
     gamma: float = value("rate of decay of holonomic residuals; 0: the position is returned to the manifold", "1/s")
-    p_BH: np.ndarray = shared("hand point in the body", 3, unit="m")
     J: np.ndarray = array("Jacobian of the hand", 6, "coordinates")
     Jdot: np.ndarray = array("rate of J", 6, "coordinates")
     W_H: np.ndarray = array("rows J L^-T without their part along the constraints", 6, "coordinates")
@@ -123,7 +122,7 @@ class ConstrainedTool:
         self.solver: Solver = build_solver(setup, constraint, rate)
         constrained = setup.constrained
         model, n = constrained.model, constrained.n
-        assert isinstance(model, Model)  # scenes have constraints of the library
+        assert isinstance(model, Model | FormulaModel)  # scenes have constraints of the library
         solver, self.energy = self.solver, EnergyBalance()
         self._advance: Callable[..., tuple[int, int, float]] = _step_stabilised
         chart, elbow, gamma = 0, 0.0, 0.0
@@ -138,6 +137,7 @@ class ConstrainedTool:
             model=model,
             workspace=solver.workspace,
             period=solver.period,
+            time=solver.time,
             q=solver.q,
             v=solver.v,
             wrench=solver.wrench,
@@ -145,7 +145,6 @@ class ConstrainedTool:
             chart=chart,
             elbow=elbow,
             gamma=gamma,
-            p_BH=np.array(setup.at),
             energy=self.energy.values,
             energy_start=self.energy.start,
         )
@@ -187,6 +186,7 @@ class ConstrainedTool:
         if tick == self._disturbed:
             self._disturb()
         solver = self.solver
+        solver.time[0] = tick * self.period
         solver.status, solver.rank, solver.residual = self._advance(self._pack(state), command.wrench)
         state.command_tick = command.tick
         state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
@@ -229,7 +229,7 @@ def initial_hand_pose(setup: ConstrainedSetup) -> np.ndarray:
     """Pose of the hand [m, quat_xyzw] (7,) at the start, as given."""
     constrained = setup.constrained
     w = constrained.evaluate(setup.q, setup.v)
-    point(constrained.system.kind, constrained.system.params, setup.q, setup.v, np.array(setup.at), w)
+    observe(constrained.model, 0.0, setup.q, setup.v, w)
     pose = np.zeros(7)
     pose[:3] = w.p
     quat_from_matrix(w.R, pose[3:])
@@ -290,12 +290,16 @@ def _end(a, state):
     """Bring all up to date with the state of the solver, book the energies, and fill the state."""
     _copy(a.multipliers, state.multipliers)
     _constraint_wrench(a, state.wrench)
-    _refresh(a)
+    _refresh(a, a.time[0] + a.period)
     _find_power(a, a.power[1])
     # the trapezoid with its end correction is exact to the fourth order in the period
     h, before, after = a.period, a.power[0], a.power[1]
     a.energy[INJECTED] += 0.5 * h * (before[0] + after[0]) + h * h / 12.0 * (before[1] - after[1])
-    a.energy[DAMPING] += max(0.0, 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3]))
+    own = 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3])
+    if own > 0.0:  # of a drive
+        a.energy[INJECTED] += own
+    else:
+        a.energy[DAMPING] -= own
     _fill_state(a, state)
 
 
@@ -328,15 +332,16 @@ def _copy(source, target):
 @numba.njit(cache=True, nogil=True)
 def _refresh_tool(packed):
     """As `_refresh`."""
-    _refresh(packed.arrays)
+    a = packed.arrays
+    _refresh(a, a.time[0])
 
 
 @numba.njit(cache=True, nogil=True)
-def _refresh(a):
-    """Bring all up to date with the solver's state; where the inertia has no factor, all but the pose stays."""
+def _refresh(a, t):
+    """Bring all up to date with the solver's state at t; where the inertia has no factor, all but the pose stays."""
     q, v = a.q, a.v
     model, w, n, m = a.model, a.workspace, a.model.n, a.model.m
-    evaluate(model, q, v, w)
+    evaluate(model, t, q, v, w)
     held = holonomic = 0.0
     for i in range(m):
         rate = -w.b[i]
@@ -354,8 +359,8 @@ def _refresh(a):
     if factor_inertia(w, n):
         a.rank[0] = factor(w, n, m)
         _free_motion(a, v)
-    a.stored[0], a.stored[1] = kinetic, potential(model.system, model.params, q, w)
-    point(model.system, model.params, q, v, a.p_BH, w)
+    observe(model, t, q, v, w)
+    a.stored[0], a.stored[1] = kinetic, w.potential[0]
     for i in range(3):
         a.pose[i] = w.p[i]
         for j in range(n):
@@ -378,6 +383,8 @@ def _free_motion(a, v):
         for j in range(n):
             # YUN (17): the rows of holonomic constraints have the right-hand side -gamma c
             w.r[i] -= (w.Adot[i, j] + (a.gamma * w.A[i, j] if i < model.k else 0.0)) * v[j]
+        if i < model.k:
+            w.r[i] += a.gamma * w.b[i]
     correct(w, n, rank, w.r, a.a)
     backward(w.L, n, a.a)
 
@@ -408,7 +415,7 @@ def _hand(a, v):
 
 @numba.njit(cache=True, nogil=True)
 def _find_power(a, power):
-    """Fill the power of the wrench at the hand, its rate, the power that damping takes, and its rate [W, W/s]."""
+    """Fill the power of the wrench at the hand, its rate, that of the system's own forces, and its rate [W, W/s]."""
     model, w, n, v, wrench = a.model, a.workspace, a.model.n, a.v, a.wrench
     acceleration = a.acceleration
     power[0] = power[1] = 0.0
@@ -425,12 +432,11 @@ def _find_power(a, power):
         for k in range(6):
             rate += a.inverse_inertia[i, k] * wrench[k]
         power[1] += wrench[i] * rate
-    power[2] = damping(model.system, model.params, v, v, a.twist, a.twist)
     for i in range(6):  # acceleration of the body at the hand point
         a.hand_acceleration[i] = a.drift[i]
         for k in range(6):
             a.hand_acceleration[i] += a.inverse_inertia[i, k] * wrench[k]
-    power[3] = 2.0 * damping(model.system, model.params, v, acceleration, a.twist, a.hand_acceleration)
+    power[2], power[3] = find_power(model, v, acceleration, a.twist, a.hand_acceleration, w)
 
 
 @numba.njit(cache=True, nogil=True)

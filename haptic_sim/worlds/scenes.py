@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from haptic_sim.constraints.scenes import (
     DiskOnSphereParameters,
+    FormulasParameters,
     RollingDiskParameters,
     RollingSpheresParameters,
     TwoLinkCircleParameters,
@@ -518,6 +519,7 @@ AnySceneParameters = Annotated[
     | CrankParameters
     | LaparoscopicParameters
     | RobotArmParameters
+    | FormulasParameters
     | RollingDiskParameters
     | DiskOnSphereParameters
     | TwoLinkCircleParameters

@@ -14,8 +14,8 @@ import numpy as np
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.admittance import AdmittanceParameters
+from haptic_sim.constraints.library import observe
 from haptic_sim.constraints.scenes import CONSTRAINED, build_setup
-from haptic_sim.constraints.systems import point
 
 MOVING = 1e-9  # [m/s, rad/s] a tool this fast, or that is to be after a tick, does not keep its configuration
 
@@ -58,7 +58,7 @@ def _gained(trial: Trial, q: np.ndarray, wrenches: np.ndarray) -> np.ndarray:
     for configuration in np.unique(q, axis=0):
         rows = np.flatnonzero(np.all(q == configuration, axis=1))
         w = constrained.evaluate(configuration, rest)
-        point(constrained.system.kind, constrained.system.params, configuration, rest, np.array(setup.at), w)
+        observe(constrained.model, 0.0, configuration, rest, w)
         forces = (w.passive - w.bias)[:, None] + w.J.T @ wrenches[rows, :3].T + w.E.T @ wrenches[rows, 3:].T
         balance = np.block([[w.M, -w.A.T], [w.A, np.zeros((constrained.m, constrained.m))]])
         sides = np.vstack([forces, np.zeros((constrained.m, rows.size))])

@@ -1,0 +1,219 @@
+"""Kernels of systems that are given by formulas: derived once, kept, compiled, called by their address.
+
+The source that `derivation` makes of a description is kept in `formulas` in the user's cache, under a digest of the
+formulas and of what derives from them; its machine code is kept as that of all kernels. A second start neither derives
+nor compiles. The kernels of the solvers call the generated ones by their addresses, so that they are the same for all
+systems, and are compiled once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from numba.core import types
+from numba.extending import intrinsic
+
+from haptic_sim import kernel_cache
+from haptic_sim.constraints.description import Description, DescriptionError
+
+PATIENCE = 60.0  # [s] that a derivation may take
+KEPT = 128  # systems, those that were used last
+
+_ARRAY = types.Array(types.float64, 1, "C")
+_TERMS = (types.float64, _ARRAY, _ARRAY, _ARRAY, _ARRAY)
+_PLACE = (_ARRAY, _ARRAY, _ARRAY, _ARRAY)
+_FILES = ("derivation.py", "description.py", "formulas.py")  # what decides about the source
+
+
+class Kernels(NamedTuple):
+    """What is generated for a system.
+
+    Attributes:
+        evaluate, observe, place: addresses of the kernels, see `derivation.source`; place is 0 without parametrisation.
+        angular: which coordinates are angles.
+        planar: whether the held frame moves in the plane z = 0.
+    """
+
+    evaluate: int
+    observe: int
+    place: int
+    angular: tuple[bool, ...]
+    planar: bool
+
+
+def build(description: Description) -> Kernels:
+    """The compiled kernels of a system.
+
+    Raises:
+        DescriptionError: the derivation fails, or takes longer than PATIENCE.
+    """
+    module: Any = _module(description.document())
+    place = getattr(module, "place", None)
+    return Kernels(
+        _address(module.evaluate, _TERMS),
+        _address(module.observe, _TERMS),
+        _address(place, _PLACE) if place is not None else 0,
+        module.ANGULAR,
+        module.PLANAR,
+    )
+
+
+def folder() -> Path:
+    """Where the sources are kept."""
+    return kernel_cache.folder().with_name("formulas")
+
+
+def derive(document: str) -> str:
+    """What the program `derivation` answers to a document: the source of the kernels.
+
+    Raises:
+        DescriptionError: it fails, or does not end in time.
+    """
+    command = [sys.executable, "-m", "haptic_sim.constraints.derivation"]
+    root = str(Path(__file__).resolve().parents[2])
+    found = os.environ.get("PYTHONPATH")
+    # the order of what SymPy puts in sets is that of hashes
+    environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": f"{root}:{found}" if found else root}
+    try:
+        done = subprocess.run(
+            command, input=document, capture_output=True, text=True, timeout=PATIENCE, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        raise DescriptionError(
+            f"kinetic, positions, velocities, hand: the equations of motion were not derived within {PATIENCE:g} s; "
+            "shorten the formulas, and give the parts that they share a name in definitions"
+        ) from None
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
+        raise DescriptionError(f"kinetic, positions, velocities, hand: the derivation failed: {reason[0][:200]}")
+    return done.stdout
+
+
+@cache
+def _versions() -> str:
+    """Digest of what derives."""
+    texts = [Path(__file__).with_name(name).read_bytes() for name in _FILES]
+    return hashlib.sha256(b"".join(texts) + importlib.metadata.version("sympy").encode()).hexdigest()
+
+
+def _module(document: str) -> ModuleType:
+    """The module with the kernels of a description, derived if it is not kept."""
+    digest = hashlib.sha256(f"{_versions()}{document}".encode()).hexdigest()[:32]
+    name = f"haptic_sim.constraints.formulas_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = folder() / f"formulas_{digest}.py"
+    with contextlib.ExitStack() as held:
+        try:
+            if not _is_whole(path):
+                held.enter_context(_alone(path.with_suffix(".lock")))
+                if not _is_whole(path):
+                    _write(path, derive(document))
+                    _forget_old()
+            os.utime(path)
+        except OSError as error:
+            warnings.warn(
+                f"what is derived from formulas cannot be kept in {path.parent} ({error.strerror}), so that each start "
+                "derives it: let HAPTICS_CACHE_DIR name a folder that can be written",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            path = Path(held.enter_context(tempfile.TemporaryDirectory())) / path.name
+            _write(path, derive(document))
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.dont_write_bytecode = before
+        sys.modules[name] = module
+    return module
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether there is a source, as it was written."""
+    try:
+        digest, _, source = path.read_bytes().partition(b"\n")
+    except OSError:
+        return False
+    return digest == b"# " + hashlib.sha256(source).hexdigest().encode()
+
+
+def _write(path: Path, source: str) -> None:
+    """Write a source as a whole or not at all, under a line with its digest."""
+    content = source.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(b"# " + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """While no other process derives the same."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _forget_old() -> None:
+    """Of the sources, keep those that were used last; the others go with their machine code."""
+    with contextlib.suppress(OSError):
+        paths = sorted(folder().glob("formulas_*.py"), key=lambda path: path.stat().st_mtime)
+        for path in paths[:-KEPT]:
+            path.unlink(missing_ok=True)
+            for compiled in kernel_cache.folder().glob(f"haptic_sim.constraints.{path.stem}.*"):
+                compiled.unlink(missing_ok=True)
+
+
+def _address(kernel: Any, arguments: tuple[Any, ...]) -> int:
+    """Address of the compiled code of a kernel; it stays as long as the kernel's module, which is forever."""
+    kernel.compile(arguments)
+    result = kernel.overloads[arguments]
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+
+@intrinsic
+def call_terms(typing, address, t, q, v, parameters, out):
+    """Call `evaluate` or `observe` at an address."""
+    return types.void(address, t, q, v, parameters, out), _call
+
+
+@intrinsic
+def call_place(typing, address, z, u, parameters, out):
+    """Call `place` at an address."""
+    return types.void(address, z, u, parameters, out), _call
+
+
+def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    kinds = signature.args[1:]
+    convention = context.call_conv
+    function = builder.inttoptr(arguments[0], convention.get_function_type(types.none, kinds).as_pointer())
+    convention.call_function(builder, function, types.none, kinds, arguments[1:])
+    return context.get_dummy_value()
