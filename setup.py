@@ -65,5 +65,6 @@ setup(
             "ruff>=0.6",
             "types-pyyaml",
         ],
+        "view": ["viser>=1.1,<2"],  # the page of `haptics view`
     },
 )

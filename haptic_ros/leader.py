@@ -39,6 +39,13 @@ class LeaderTrialParameters(TrialParameters):
         False,
         description="Write the number of ticks done, what the user shall know, and the end, to the standard output",
     )
+    paused: bool = quantity(False, description="Whether the next tick waits", live=True)
+    mark: str = quantity(
+        "",
+        description="Text of an event: each change is an event of the trial, and recorded",
+        live=True,
+        max_length=200,
+    )
 
 
 class LeaderNode(ServoNode):
@@ -162,7 +169,8 @@ class LeaderNode(ServoNode):
         share = 2 if self.config.relayed else max(1, len(self.config.all_hands))
         recorded, lead = self.config.recorded, max(LOOK, LEAD // share)
         while tick <= self.config.last_tick and not self.stopping:
-            if not self._tick(tick):
+            self._stand()
+            if self.stopping or not self._tick(tick):
                 break
             tick += 1
             if not tick % 64:
@@ -178,6 +186,11 @@ class LeaderNode(ServoNode):
         deadlines = Deadlines(self.config.rate, first)
         started = time.monotonic_ns()
         for tick in range(first, last + 1):
+            if self.config.paused:
+                stood = time.monotonic_ns()
+                self._stand()
+                deadlines = Deadlines(self.config.rate, tick)
+                started += time.monotonic_ns() - stood
             self._pause(deadlines, tick)
             if self.stopping:
                 return tick
@@ -198,6 +211,12 @@ class LeaderNode(ServoNode):
             if not tick & 63:
                 self._report(tick)
         return last + 1
+
+    def _stand(self) -> None:
+        """Wait while the trial is paused."""
+        while self.config.paused and not self.stopping:
+            self.listen(POLL)
+            self.apply_changes()
 
     def _pause(self, deadlines: Deadlines, tick: int) -> None:
         """Wait until a tick begins.

@@ -27,7 +27,7 @@ STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in
 
 def run(*kinds: type[ServoNode]) -> NoReturn:
     """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM), then exit."""
-    _die_with_parent()
+    die_with_parent()
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]
@@ -115,7 +115,7 @@ def _remove_shared_memory() -> None:
     shared_memory.remove(shared_memory.segments("self"))
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Be ended by the kernel when the process that started this one is killed, if it asked for that."""
     parent = os.environ.get("HAPTICS_PARENT")
     if parent is None or not sys.platform.startswith("linux"):

@@ -27,6 +27,7 @@ FOLDERS = {
         "set_up",
         "experiment",
         "recording",
+        "view",
         "nodes",
         "running",
         "analysis",

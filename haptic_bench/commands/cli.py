@@ -16,6 +16,7 @@ from typing import Any
 
 from haptic_bench import experiment
 from haptic_bench.benchmarks import suite
+from haptic_bench.commands import view
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment import reference
 from haptic_bench.recording.bag import BagError
@@ -25,7 +26,9 @@ from haptic_bench.replay.playback import Playing, play
 from haptic_bench.report import pages
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
+from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import sweep, trial, workers
+from haptic_bench.view.page import address
 from haptic_sim import inputs, kernel_cache
 from haptic_sim.parameters import ParameterError
 
@@ -67,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     _show_compilation(options.quiet)
     trials = experiment.load(options.experiment, options.settings, options.duration, options.zipped)
     _say_notes(trials)
-    mode = options.mode or ("offline" if trials[0].experiment.alone else "realtime")
+    mode = options.mode or ("offline" if trials[0].experiment.alone and not options.view else "realtime")
     if options.composed and mode == "offline":
         raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
@@ -76,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
     _check_workers(options, jobs, mode, trials)
     if options.side:
         _check_side(options.side, mode, trials)
+    viewing = _viewing(options, mode, trials)
     directory = _resumed(options.out, trials) if options.resume else None
     if directory is None:
         directory = trial.new_directory(options.out, trials[0].experiment.namespace)
@@ -94,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
             scheduler=options.scheduler,
             resume=options.resume,
             side=options.side or "",
+            viewing=viewing,
         )
         interrupted = bool(interruption)
     print(directory)
@@ -119,6 +124,24 @@ def run(options: argparse.Namespace) -> int:
     if failures:
         return FAILED
     return interruption.status if interrupted else DONE
+
+
+def _viewing(options: argparse.Namespace, mode: str, trials: Sequence[experiment.Trial]) -> Viewing | None:
+    """Where a page shows the trial; None if none is asked for.
+
+    Raises:
+        ParameterError: it cannot be shown.
+    """
+    if not options.view:
+        if options.host is not None or options.port is not None:
+            raise ParameterError(["--host, --port: are of the page; add --view"])
+        return None
+    if trials[0].label:
+        raise ParameterError(["--view: shows one trial; give no list of values"])
+    view.check(trials[0], mode)
+    viewing = view.place(options)
+    print(f"haptics: view: {address(viewing.host, viewing.port)}", file=sys.stderr, flush=True)
+    return viewing
 
 
 def _check_side(side: str, mode: str, trials: Sequence[experiment.Trial]) -> None:

@@ -51,7 +51,7 @@ def check(arguments: Sequence[str]) -> int:
 
     def load() -> int:
         options = argparse.Namespace() if arguments[:1] == ["test"] else parse(arguments)
-        if "settings" in options:
+        if "settings" in options and options.experiment is not None:
             _function("haptic_bench.experiment:load")(options.experiment, options.settings, options.duration)
         return DONE
 
@@ -193,6 +193,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if not arguments[0].startswith("-") and arguments[0] not in commands.choices:
         parser.error(f"command {shortened(arguments[0])}: unknown{did_you_mean(arguments[0], commands.choices)}")
     options = parser.parse_args(arguments)
+    if "target" in options:  # a trial that was run, or an experiment
+        recorded = os.path.isdir(options.target)
+        options.directory, options.experiment = (options.target, None) if recorded else (None, options.target)
     if "command" not in options:
         parser.error(f"a command is missing (known: {', '.join(commands.choices)})")
     return options
@@ -256,7 +259,24 @@ def _add_commands(commands: Any) -> None:
         metavar="NAME",
         help="namespace of the trial's topics; default: the experiment's name, numbered if another trial uses it",
     )
+    command.add_argument("--view", action="store_true", help="show the trial on a page in the browser meanwhile")
+    _add_page(command)
     command.set_defaults(command="haptic_bench.commands.cli:run")
+
+    command = commands.add_parser(
+        "view", help="show a trial on a page in the browser: one that runs, or a recorded one"
+    )
+    command.add_argument(
+        "target", metavar="EXPERIMENT|DIR", help="name of an experiment, path of a YAML file, or directory of a trial"
+    )
+    _add_settings(command)
+    command.add_argument("--mode", choices=MODES[1:], help="how an experiment runs; default: realtime")
+    command.add_argument(
+        "--composed", action="store_true", help="run driver, controller and the tool's side in one process"
+    )
+    command.add_argument("--namespace", metavar="NAME", help="namespace of the trial's topics")
+    _add_page(command)
+    command.set_defaults(command="haptic_bench.commands.view:view")
 
     command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
     command.add_argument("directory", help="directory of a trial")
@@ -403,6 +423,19 @@ def _add_loop(kind: argparse.ArgumentParser) -> None:
 
 def _add_experiment(command: argparse.ArgumentParser) -> None:
     command.add_argument("experiment", help="name of an experiment, or path of a YAML file")
+    _add_settings(command)
+
+
+def _add_page(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--port", metavar="N", help="port of the page; default: the first from 8080 on that is free")
+    command.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        help="address of this machine on which the page is reached; default: 127.0.0.1, from this machine alone",
+    )
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--duration", metavar="S", help="duration of the trial [s]; default: that of the experiment")
     command.add_argument(
         "--set",

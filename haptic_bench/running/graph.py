@@ -26,6 +26,7 @@ MODULES = {
     "recorder": "haptic_bench.nodes.recorder",
     "composed": "haptic_bench.nodes.composed",
     "alone": "haptic_bench.nodes.alone",
+    "viewer": "haptic_bench.nodes.viewer",
 }
 
 
@@ -77,13 +78,15 @@ def node_specs(
     progress: bool = False,
     namespace: str = "",
     side: str = "",
+    paused: bool = False,
 ) -> list[NodeSpec]:
     """The nodes of a trial that is recorded in `directory`; the leader comes first.
 
     Composed: driver, controller and what answers the controller are one process. Without `record` no recorder. Without
     a device the environment leads, alone, and is one process anyway. Each further hand has a driver and a controller of
     its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. With
-    a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host.
+    a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host. `paused`: the
+    first tick waits until the leader's parameter of that name is false.
     """
     experiment = trial.experiment
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
@@ -127,7 +130,7 @@ def node_specs(
         "seed": experiment.seed,
         "hands": json.dumps([hand.model_dump(include=set(HoldParameters.model_fields)) for hand in experiment.hands]),
     }
-    leader = {"directory": str(directory), "progress": progress}
+    leader = {"directory": str(directory), "progress": progress, "paused": paused}
     inertias = encode(trial.coupled_inertias)
     relay = some("relay") | {"guard": experiment.relay_guard, "inertias": inertias, "pose": trial.hand.pose}
     own: dict[str, dict[str, Any]] = {

@@ -123,7 +123,7 @@ def _say(text: str) -> None:
         os.write(2, f"{clear}haptics: {text}\n".encode(errors="replace"))
 
 
-class _Process:
+class Process:
     """One node as a process: its output goes to a log file, its last lines are kept."""
 
     def __init__(
@@ -223,7 +223,7 @@ def error_said(line: str) -> str:
 _UNSTABLE = re.compile(r"unstable: .*")
 
 
-def _reason(process: _Process) -> str:
+def _reason(process: Process) -> str:
     """Why a process ended early: that the trial is unstable, if it said so, else how it ended."""
     process.finish()
     said = [match[0] for line in process.last_lines if (match := _UNSTABLE.search(line))]
@@ -313,7 +313,7 @@ def run(
     write_parameters(list(specs), parameters, namespace)
     changed = interruption.event
     progress = Progress(show)
-    processes: list[_Process] = []
+    processes: list[Process] = []
     try:
         for spec in specs:
             importlib.import_module(spec.module)
@@ -322,7 +322,7 @@ def run(
             # What the nodes say is kept in the trial's own log folder.
             arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
             line = progress if spec is specs[0] else lambda text: False
-            processes.append(_Process(spec, arguments, log / f"{spec.name.replace('/', '_')}.log", changed, line))
+            processes.append(Process(spec, arguments, log / f"{spec.name.replace('/', '_')}.log", changed, line))
         for process in processes:
             process.watch()
         status, reason = _watch(processes, interruption)
@@ -335,7 +335,7 @@ def run(
     return Outcome(status, reason, progress.first - called, progress.last - progress.first, namespace)
 
 
-def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, str]:
+def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, str]:
     """Wait for the end of the trial; status and reason."""
     leader = processes[0]
     while True:
@@ -355,7 +355,7 @@ def _watch(processes: list[_Process], interruption: Interruption) -> tuple[str, 
             interruption.event.clear()
 
 
-def _stop(processes: list[_Process], progress: Progress, interruption: Interruption) -> None:
+def _stop(processes: list[Process], progress: Progress, interruption: Interruption) -> None:
     """Let the leader end the trial, then stop the others while it shuts down; kill what does not end in time."""
     begun = time.monotonic()
     signals_before = interruption.count

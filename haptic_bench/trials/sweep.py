@@ -19,6 +19,7 @@ from haptic_bench.recording import trial_bag
 from haptic_bench.recording.summary import is_complete, read_summary, runs_of, write_summary
 from haptic_bench.report import pages
 from haptic_bench.running.runner import Interruption
+from haptic_bench.running.viewing import Viewing
 from haptic_bench.studies import study_of
 from haptic_bench.trials import workers
 from haptic_bench.trials.trial import progress_bar, run_trial
@@ -41,12 +42,13 @@ def run_all(
     scheduler: str = "",
     resume: bool = False,
     side: str = "",
+    viewing: Viewing | None = None,
 ) -> list[dict[str, Any]]:
     """Run one trial, or each of a sweep in its own directory, and report; returns the summaries in their order.
 
     Args:
         trials: what to run; those of a sweep have labels.
-        mode: see `run_trial`, also for `composed`, `namespace` and `side`, which is for one trial.
+        mode: see `run_trial`, also for `composed`, `namespace`, and for `side` and `viewing`, which are for one trial.
         directory: exists.
         interruption: ends it early; what is finished is kept.
         quiet: no progress.
@@ -59,7 +61,15 @@ def run_all(
     if not first.label:
         with progress_bar(ticks[""], first.experiment.name, quiet) as show:
             made = run_trial(
-                first, mode, directory, interruption, show, composed=composed, namespace=namespace, side=side
+                first,
+                mode,
+                directory,
+                interruption,
+                show,
+                composed=composed,
+                namespace=namespace,
+                side=side,
+                viewing=viewing,
             )
             return [made]
 

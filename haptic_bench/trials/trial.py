@@ -29,6 +29,7 @@ from haptic_bench.report import pages
 from haptic_bench.running import namespaces, runner
 from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
+from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.studies import Analysis, study_of
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import DeviceError, NoDeviceParameters
@@ -85,6 +86,7 @@ def run_trial(
     composed: bool = False,
     namespace: str = "",
     side: str = "",
+    viewing: Viewing | None = None,
 ) -> dict[str, Any]:
     """Run a trial in an empty directory, which then holds all its files; returns the summary.
 
@@ -98,6 +100,7 @@ def run_trial(
         namespace: of the topics, without the slash in front; empty: the experiment's name, or that name with a number
             where another trial has it.
         side: of a relay, `device` or `world`, whose nodes run here; empty: all nodes do.
+        viewing: where a page shows it meanwhile; None: none does.
     """
     directory, trial = directory.resolve(), trial.in_mode(mode)
     if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
@@ -107,7 +110,15 @@ def run_trial(
             outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
         else:
             outcome = run_graph(
-                trial, mode, directory, interruption, show, composed=composed, namespace=namespace, side=side
+                trial,
+                mode,
+                directory,
+                interruption,
+                show,
+                composed=composed,
+                namespace=namespace,
+                side=side,
+                viewing=viewing,
             )
     except OSError as error:  # a full disk, or a directory that may not be written
         outcome = Outcome("failed", cannot_record(error, directory))
@@ -124,6 +135,7 @@ def run_graph(
     composed: bool = False,
     namespace: str = "",
     side: str = "",
+    viewing: Viewing | None = None,
 ) -> Outcome:
     """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
     directory = directory.resolve()
@@ -137,7 +149,10 @@ def run_graph(
         specs = node_specs(
             written, directory, mode=mode, composed=composed, progress=True, namespace=namespace, side=side
         )
-        return runner.run(specs, directory, claimed, interruption, show)
+        with contextlib.nullcontext() if viewing is None else Viewer(viewing, directory, claimed) as viewer:
+            if viewer is not None and (problem := viewer.wait(interruption.event)):
+                print(f"haptics: without a view: {problem}", file=sys.stderr)
+            return runner.run(specs, directory, claimed, interruption, show)
 
 
 def run_offline(

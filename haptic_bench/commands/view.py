@@ -1,0 +1,124 @@
+"""The function of the command view, and what `run --view` shares with it."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import sys
+from pathlib import Path
+from typing import Any
+
+from haptic_bench import experiment
+from haptic_bench.commands.command_line import DONE
+from haptic_bench.recording.summary import read_summary, runs_of
+from haptic_bench.running import namespaces
+from haptic_bench.running.runner import Interruption
+from haptic_bench.running.viewing import Viewing
+from haptic_bench.studies import study_of
+from haptic_bench.trials.viewed import run_viewed
+from haptic_bench.view.controls import Player
+from haptic_bench.view.page import HOST, Page, address, free_port
+from haptic_bench.view.recorded import read_frames
+from haptic_sim import inputs
+from haptic_sim.parameters import ParameterError
+
+
+def view(options: argparse.Namespace) -> int:
+    """`haptics view EXPERIMENT|DIR`."""
+    if options.directory is not None:
+        return _view_recorded(options)
+    (one, *others) = experiment.load(options.experiment, options.settings, options.duration)
+    if others:
+        raise ParameterError(["view: shows one trial; give no list of values"])
+    mode = options.mode or "realtime"
+    check(one, mode)
+    namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
+    viewing = place(options, controlled=True, paused=True)
+    with Interruption() as interruption:
+        return run_viewed(one, mode, interruption, viewing, composed=options.composed, namespace=namespace)
+
+
+def check(one: experiment.Trial, mode: str) -> None:
+    """Refuse what cannot be seen while it runs.
+
+    Raises:
+        ParameterError: see above.
+    """
+    _require()
+    if mode == "offline":
+        raise ParameterError(
+            ["a view is of nodes, which --mode offline has none of; `haptics view DIR` shows its result"]
+        )
+    if study_of(one.experiment).OFFLINE_ONLY:
+        raise ParameterError([f"{one.experiment.name}: has no ticks, it runs offline only; there is nothing to see"])
+
+
+def place(options: argparse.Namespace, **how: Any) -> Viewing:
+    """Where the page shall be; says so if others can reach it.
+
+    Raises:
+        ParameterError: there it cannot be.
+    """
+    host = options.host or HOST
+    port = None
+    if options.port is not None:
+        try:
+            value = inputs.number(options.port)
+        except inputs.InputError as error:
+            raise ParameterError([f"--port {inputs.shown(options.port)}: {error}"]) from error
+        if not (value.is_integer() and 1 <= value <= 65535):
+            raise ParameterError([f"--port {inputs.shown(options.port)}: must be a whole number from 1 to 65535"])
+        port = int(value)
+    try:
+        parsed = ipaddress.ip_address(host)
+    except ValueError:
+        raise ParameterError(
+            [f"--host {inputs.shown(host)}: must be an address of this machine, as 127.0.0.1"]
+        ) from None
+    if not parsed.is_loopback:
+        where = "every address of this machine" if parsed.is_unspecified else host
+        print(
+            f"haptics: --host {host}: whoever reaches {where} can see and control the trial; there is no password",
+            file=sys.stderr,
+        )
+    return Viewing(host, free_port(host, port), **how)
+
+
+def _require() -> None:
+    """Say how to get viser where it is missing.
+
+    Raises:
+        ParameterError: it is.
+    """
+    try:
+        import viser  # noqa: F401
+    except ImportError as error:
+        raise ParameterError([f"a view needs viser: python3 -m pip install 'haptics[view]' ({error})"]) from error
+
+
+def _view_recorded(options: argparse.Namespace) -> int:
+    directory = Path(options.directory)
+    summary = read_summary(directory)
+    given = {
+        "--mode": options.mode is not None,
+        "--set": bool(options.settings),
+        "--duration": options.duration is not None,
+        "--composed": options.composed,
+        "--namespace": options.namespace is not None,
+    }
+    if any(given.values()):
+        named = ", ".join(name for name, is_given in given.items() if is_given)
+        raise ParameterError([f"{named}: for a trial that runs; {directory} is recorded, leave it out"])
+    if "sweep" in summary:
+        runs = [path.name for path in runs_of(directory, summary).values()]
+        shown = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
+        raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {shown}"])
+    _require()
+    viewing = place(options)
+    with Interruption() as interruption:
+        trial, frames = read_frames(directory)
+        page = Page(frames.scene, viewing.host, viewing.port, max(frames.greatest_force(), 1e-6))
+        print(f"{address(viewing.host, viewing.port)}  {trial.experiment.name}, recorded; Ctrl-C ends it", flush=True)
+        Player(page, frames).run(interruption.event)
+        page.stop()
+        return interruption.status if interruption else DONE

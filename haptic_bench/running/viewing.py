@@ -1,0 +1,102 @@
+"""The viewer of a trial as a process beside its nodes: nothing that becomes of it changes the trial."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from haptic_bench.running.graph import NodeSpec
+from haptic_bench.running.runner import Process
+
+STOP = 1.5  # [s] for the viewer to end
+START = 60.0  # [s] for its page to be there
+
+
+@dataclass(frozen=True)
+class Viewing:
+    """Where the page is, and how the trial is controlled from it.
+
+    Attributes:
+        host, port: of the page.
+        controlled: whether the trial can be begun anew, and kept, from the page.
+        paused: whether the trial waits for the start.
+    """
+
+    host: str
+    port: int
+    controlled: bool = False
+    paused: bool = False
+
+
+class Viewer:
+    """A viewer that runs while the context is open.
+
+    Args:
+        viewing: where and how.
+        directory: holds the trial's `experiment.yaml`; receives `viewer.log`.
+        namespace: of the trial's topics, with the slash in front.
+        heard: called with each line that it writes, by another thread.
+    """
+
+    def __init__(
+        self, viewing: Viewing, directory: Path, namespace: str, heard: Callable[[str], object] = lambda line: None
+    ):
+        self._heard, self._ready = heard, threading.Event()
+        reading, self._writing = os.pipe()
+        how = ["yes" if one else "no" for one in (viewing.controlled, viewing.paused)]
+        arguments = (str(directory), viewing.host, str(viewing.port), str(reading), *how)
+        spec = NodeSpec("viewer", {"viewer": {}}, arguments)
+        importlib.import_module(spec.module)
+        ros = ["--ros-args", "-r", f"__ns:={namespace}", "--disable-external-lib-logs"]
+        self._process = Process(spec, [*arguments, *ros], directory / "viewer.log", self._ready, self._line)
+        os.close(reading)
+
+    def _line(self, line: str) -> bool:
+        if line == "ready":
+            self._ready.set()
+        elif line == "reset" or line.startswith("record "):
+            self._heard(line)
+        else:
+            return False
+        return True
+
+    def __enter__(self) -> Viewer:
+        self._process.watch()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.note_shared_memory()
+        self._process.send(signal.SIGINT)
+        if not self._process.wait(time.monotonic() + STOP):
+            self._process.send(signal.SIGKILL)
+            self._process.wait(time.monotonic() + 1.0)
+        self._process.finish()
+        os.close(self._writing)
+
+    def wait(self, interrupted: threading.Event) -> str:
+        """Wait until the page is there, or it is told to stop; why there is none, empty otherwise."""
+        deadline = time.monotonic() + START
+        while time.monotonic() < deadline and not interrupted.is_set():
+            if self._process.status is not None:
+                return self._process.describe()
+            if self._ready.wait(0.05):
+                return "" if self._process.status is None else self._process.describe()
+        return ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does not run any more."""
+        return self._process.status is not None
+
+    def tell(self, line: str) -> None:
+        """Write a line to it; one that has ended, or does not read, gets none."""
+        with contextlib.suppress(OSError):
+            os.set_blocking(self._writing, False)
+            os.write(self._writing, f"{line}\n".encode())

@@ -1,0 +1,146 @@
+"""What is drawn of a scene at an instant: bodies and hands, contacts and forces, and the values of the charts.
+
+Live messages (`live.py`) and recorded ones (`recorded.py`) give the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from haptic_sim.dynamics.energy import TERMS
+from haptic_sim.messages import CONSTRAINT, CONTACT
+
+SLIDING = 1e-3  # [m/s] of two bodies past each other at a contact, above which it slides
+DISSIPATED = ("damping", "friction", "impact")
+
+
+class Chart(NamedTuple):
+    """A strip chart: its curves are values of the frames."""
+
+    name: str
+    title: str
+    unit: str
+    scale: float
+    """From SI to the unit."""
+    curves: tuple[str, ...]
+
+
+CHARTS = (
+    Chart("force", "Force", "N", 1.0, ("on the hand", "of the operator", "on the tool")),
+    Chart("penetration", "Penetration", "mm", 1e3, ("deepest contact",)),
+    Chart("energy", "Energy", "J", 1.0, ("kinetic", "stored", "injected", "dissipated")),
+    Chart("latency", "Latency", "ms", 1e3, ("of the force", "of the surroundings")),
+)
+"""The latency of the force is the time from the state of the device to the force that answers it."""
+
+
+@dataclass(frozen=True)
+class Hand:
+    """A hand at an instant; poses [m, quat_xyzw] (7,), wrenches [N, N m] (6,).
+
+    Attributes:
+        tool: pose of the virtual tool at the hand point.
+        on_tool: wrench of the contacts (of exact constraints, where these are all) on the tool.
+        device: pose of the device's hand; None without a device.
+        rendered: wrench of the device on the hand.
+        operator: wrench of the operator on the device; without a device, on the tool.
+    """
+
+    tool: np.ndarray
+    on_tool: np.ndarray
+    device: np.ndarray | None = None
+    rendered: np.ndarray | None = None
+    operator: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A scene at an instant.
+
+    Attributes:
+        tick, time: of the trial [s].
+        poses: of the scene's bodies [m, quat_xyzw], (B, 7).
+        hands: as of the scene.
+        contacts: as in haptics/msg/ContactState, (C,).
+        slides: whether each contact slides, (C,); the others stick.
+        constraints: of the local model, as in haptics/msg/LocalConstraint, (K,).
+        values: of the charts, in SI units, by chart and curve; what is not known is left out.
+        note: what happened since the frame before.
+    """
+
+    tick: int
+    time: float
+    poses: np.ndarray
+    hands: tuple[Hand, ...]
+    contacts: np.ndarray = field(default_factory=lambda: np.zeros(0, CONTACT))
+    slides: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    constraints: np.ndarray = field(default_factory=lambda: np.zeros(0, CONSTRAINT))
+    values: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    note: str = ""
+
+
+def slides(contacts: np.ndarray, poses: np.ndarray, twists: np.ndarray) -> np.ndarray:
+    """Which contacts (C,) slide: their bodies move past each other faster than SLIDING.
+
+    Args:
+        contacts: as in haptics/msg/ContactState, (C,).
+        poses: of the bodies of the world state (N, 7); twists: at the origins of their axes (N, 6).
+    """
+    if not len(contacts):
+        return np.zeros(0, bool)
+    velocity = []
+    for key in ("body_a", "body_b"):
+        body = contacts[key]
+        arm = contacts["point"] - poses[body, :3]
+        velocity.append(twists[body, :3] + np.cross(twists[body, 3:], arm))
+    relative, normal = velocity[1] - velocity[0], contacts["normal"]
+    tangential = relative - normal * np.einsum("ij,ij->i", relative, normal)[:, None]
+    found: np.ndarray = np.linalg.norm(tangential, axis=1) > SLIDING
+    return found
+
+
+def chart_values(
+    hands: Sequence[Hand],
+    contacts: np.ndarray | None,
+    energy: np.ndarray,
+    latency: float | None,
+    age: float | None,
+) -> dict[tuple[str, str], float]:
+    """The charts' values at an instant, in SI units.
+
+    Args:
+        hands: of which the first is charted.
+        contacts: of the world state, None if there is none.
+        energy: values of the energy balance, in the order of TERMS [J].
+        latency: time from the device's state to the force that answers it [s]; None without a device.
+        age: of the surroundings that the local model uses [s]; None without one.
+    """
+    hand = hands[0]
+    terms = dict(zip(TERMS, energy.tolist(), strict=True))
+    values = {
+        ("force", "on the tool"): _size(hand.on_tool),
+        ("energy", "kinetic"): terms["kinetic"],
+        ("energy", "stored"): terms["potential"] + terms["elastic"],
+        ("energy", "injected"): terms["injected"],
+        ("energy", "dissipated"): sum(terms[name] for name in DISSIPATED),
+    }
+    if hand.rendered is not None:
+        values["force", "on the hand"] = _size(hand.rendered)
+    if hand.operator is not None:
+        values["force", "of the operator"] = _size(hand.operator)
+    if contacts is not None:
+        values["penetration", "deepest contact"] = max(0.0, float(contacts["depth"].max(initial=0.0)))
+    if latency is not None:
+        values["latency", "of the force"] = latency
+    if age is not None:
+        values["latency", "of the surroundings"] = age
+    return values
+
+
+def _size(wrench: np.ndarray) -> float:
+    """Magnitude of the force of a wrench [N]."""
+    return float(np.linalg.norm(wrench[:3]))

@@ -1,0 +1,112 @@
+"""The parameters of a trial that can be changed while it runs, with their ranges and the nodes that have them."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from haptic_bench.experiment import Experiment, Trial
+from haptic_sim.messages import topic_of
+
+REACH = 10.0  # of a slider, times the value, where the parameter's range is wider
+AXES = {3: ("x", "y", "turn"), 6: ("x", "y", "z", "turn x", "turn y", "turn z")}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A parameter that can be changed while the trial runs.
+
+    Attributes:
+        nodes: that have it, by their names in the trial.
+        key: name of the parameter.
+        description, unit: as declared.
+        value: a number, several, a truth value or a text.
+        low, high: range of a number; of several, of each. The declared one; where it is open, or so wide that a slider
+            would be useless, up to REACH times the value.
+        declared: the range as declared, in words; empty if there is none.
+        choices: of a text.
+    """
+
+    nodes: tuple[str, ...]
+    key: str
+    description: str
+    unit: str
+    value: Any
+    low: float = 0.0
+    high: float = 1.0
+    declared: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the values of a parameter that has several; one without a name of any other."""
+        if not isinstance(self.value, tuple):
+            return ("",)
+        return AXES.get(len(self.value), tuple(map(str, range(len(self.value)))))
+
+
+def gains_of(trial: Trial) -> list[Gain]:
+    """The gains of a trial: of its controllers and its contacts first."""
+    found: list[Gain] = []
+    for name, each in trial.hands.items():
+        experiment = each.experiment
+        if not experiment.alone:
+            nodes = (topic_of(name, "controller"),)
+            found += _of(experiment.controller, "controller.", nodes)
+    found += _of(trial.experiment.contact, "contact.", _tool_side(trial.experiment))
+    return found
+
+
+def _tool_side(experiment: Experiment) -> tuple[str, ...]:
+    """Nodes that simulate contacts; the one that answers the controller first."""
+    return ("local_model", "environment") if experiment.asynchronous else ("environment",)
+
+
+def _of(section: BaseModel, prefix: str, nodes: tuple[str, ...]) -> Iterator[Gain]:
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            yield from _of(value, f"{prefix}{name}.", nodes)
+            continue
+        extra = field.json_schema_extra
+        if not isinstance(extra, dict) or not extra.get("live"):
+            continue
+        gain = _gain(field, value, prefix + name, nodes, str(extra.get("unit", "")))
+        if gain is not None:
+            yield gain
+
+
+def _gain(field: FieldInfo, value: Any, key: str, nodes: tuple[str, ...], unit: str) -> Gain | None:
+    """The gain of a field; None if its value has no control."""
+    given = nodes, key, field.description or "", unit, value
+    if isinstance(value, bool):
+        return Gain(*given)
+    if isinstance(value, str):
+        choices = typing.get_args(field.annotation)
+        return Gain(*given, choices=tuple(map(str, choices))) if value in choices else None
+    if isinstance(value, tuple) and not (1 <= len(value) <= 6 and all(isinstance(one, float) for one in value)):
+        return None
+    if not isinstance(value, (tuple, float, int)):
+        return None
+    low, high = _range(field)
+    most = max((abs(one) for one in (value if isinstance(value, tuple) else (value,))), default=0.0)
+    reach = REACH * most if most > 0.0 else 1.0
+    shown = f"{'' if low is None else format(low, 'g')} to {'' if high is None else format(high, 'g')}".strip()
+    declared = "" if low is None and high is None else shown
+    least = 0.0 if low is None else float(low)
+    return Gain(
+        *given, low=least, high=max(least, reach if high is None else min(float(high), reach)), declared=declared
+    )
+
+
+def _range(field: FieldInfo) -> tuple[float | None, float | None]:
+    low = high = None
+    for item in field.metadata:
+        low = getattr(item, "ge", getattr(item, "gt", low))
+        high = getattr(item, "le", getattr(item, "lt", high))
+    return low, high

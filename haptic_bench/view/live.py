@@ -1,0 +1,122 @@
+"""Frames of a running trial, from the latest message of each topic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from haptic_bench.experiment import Trial
+from haptic_bench.view.frame import Frame, Hand, chart_values, slides
+from haptic_bench.view.scene import Scene
+from haptic_sim.messages import (
+    CONSTRAINT,
+    CONTACT,
+    DeviceState,
+    LocalGeometry,
+    MessageError,
+    ToolCommand,
+    ToolState,
+    WorldState,
+    topic_of,
+)
+
+ROOM = 256  # contacts of a world state at first
+
+
+class LiveFrames:
+    """Keeps the latest messages of a trial, and makes frames of them.
+
+    Args:
+        trial: resolved.
+        scene: what there is to draw of it.
+    """
+
+    def __init__(self, trial: Trial, scene: Scene):
+        experiment = self._experiment = trial.experiment
+        self._scene, self._names = scene, ("", *experiment.hand_names)
+        sizes = trial.tool_sizes
+        self._tools: dict[str, ToolState] = {name: sizes.tool_state() for name in self._names}
+        self._devices = {} if experiment.alone else {name: DeviceState() for name in self._names}
+        self._command = ToolCommand()
+        self._world: WorldState | None = None
+        self._geometry: LocalGeometry | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all messages: another trial begins."""
+        self._taken: set[str] = set()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose messages are used, in the trial's namespace."""
+        experiment = self._experiment
+        names = [topic_of(hand, "tool_state") for hand in self._names]
+        names += [topic_of(hand, "device_state") for hand in self._devices]
+        names += ["tool_command"] if experiment.alone else []
+        names += ["local_geometry"] if experiment.asynchronous else []
+        names += ["world_state"] if experiment.environment.publish is not None else []
+        return tuple(names)
+
+    def take(self, topic: str, data: bytes) -> None:
+        """Take a message.
+
+        Raises:
+            MessageError: it is not of this trial, or not finite.
+        """
+        hand, _, kind = topic.rpartition("/")
+        if kind == "world_state":
+            self._world = _loaded_world(self._world, data)
+            message: WorldState | LocalGeometry | ToolState | DeviceState | ToolCommand = self._world
+        elif kind == "local_geometry":
+            capacity = len(data) // CONSTRAINT.itemsize + 1
+            message = self._geometry = LocalGeometry.of_layout(data, capacity)
+            message.load(data)
+        else:
+            message = self._command
+            if kind == "tool_state":
+                message = self._tools[hand]
+            elif kind == "device_state":
+                message = self._devices[hand]
+            message.load(data)
+        if not message.is_finite():
+            raise MessageError(f"{topic}: not finite")
+        self._taken.add(topic)
+
+    def frame(self) -> Frame | None:
+        """The scene as the latest messages say; None before the first."""
+        if "tool_state" not in self._taken:
+            return None
+        tool, rate, scene = self._tools[""], self._experiment.rate, self._scene
+        hands = tuple(self._hand(name) for name in self._names)
+        world = self._world if "world_state" in self._taken else None
+        device = self._devices.get("") if "device_state" in self._taken else None
+        latency = age = None
+        if device is not None and device.command_tick >= 0:
+            latency = (device.tick - device.command_tick) / rate
+        if tool.geometry_tick >= 0:
+            age = (tool.tick - tool.geometry_tick) / rate
+        contacts = np.zeros(0, CONTACT) if world is None else world.contacts[: len(world)].copy()
+        values = chart_values(hands, None if world is None else contacts, tool.energy, latency, age)
+        geometry = self._geometry if "local_geometry" in self._taken else None
+        constraints = np.zeros(0, CONSTRAINT) if geometry is None else geometry.constraints[: len(geometry)].copy()
+        if world is None:
+            return Frame(tool.tick, tool.tick / rate, scene.from_configuration(tool.q), hands, values=values)
+        poses = scene.place(world.poses.copy(), world.q.copy())
+        sliding = slides(contacts, world.poses, world.twists)
+        return Frame(tool.tick, tool.tick / rate, poses, hands, contacts, sliding, constraints, values)
+
+    def _hand(self, name: str) -> Hand:
+        """A hand as its latest messages say."""
+        tool = self._tools[name]
+        pose, wrench = tool.pose.copy(), tool.wrench.copy()
+        if topic_of(name, "device_state") in self._taken:
+            device = self._devices[name]
+            return Hand(pose, wrench, device.pose.copy(), device.rendered_wrench.copy(), device.operator_wrench.copy())
+        return Hand(pose, wrench, operator=self._command.wrench.copy() if "tool_command" in self._taken else None)
+
+
+def _loaded_world(layout: WorldState | None, data: bytes) -> WorldState:
+    """A world state from its bytes; the layout is used again as long as it has room."""
+    if layout is None or layout.capacity < len(data):
+        layout = WorldState.of_layout(data, max(ROOM, 2 * len(data) // CONTACT.itemsize))
+    layout.load(data)
+    return layout

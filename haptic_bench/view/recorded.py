@@ -1,0 +1,177 @@
+"""Frames of a recorded trial, from its bag: those of its world states, or, where it has none, every few ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from haptic_bench.experiment import Trial, read_resolved
+from haptic_bench.recording.bag import BagError, message_types
+from haptic_bench.recording.trial_bag import EVENTS, read_messages
+from haptic_bench.recording.world_record import WorldRecord, read_world
+from haptic_bench.view.frame import Frame, Hand, chart_values, slides
+from haptic_bench.view.scene import build_scene
+from haptic_sim.messages import CONTACT, DeviceState, ToolCommand, columns, topic_of
+from haptic_sim.parameters import ParameterError
+
+RATE = 60.0  # [Hz] of the frames of a trial without world states
+
+
+class Mark(NamedTuple):
+    """Something that happened in a trial: when [s], and what."""
+
+    time: float
+    text: str
+
+
+class RecordedFrames:
+    """The frames of a recorded trial.
+
+    Args:
+        trial: resolved.
+        messages: of its bag, by topic.
+
+    Attributes:
+        scene: what there is to draw.
+        ticks: of the frames, (S,) int64.
+        times: of the same [s], (S,).
+        marks: in the order of time.
+
+    Raises:
+        ParameterError: there are no frames.
+    """
+
+    def __init__(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]):
+        experiment = trial.experiment
+        self._rate, self._alone = experiment.rate, experiment.alone
+        self._names = ("", *experiment.hand_names)
+        layout = trial.tool_sizes.tool_state()
+        self._tools = {
+            name: _Table(columns(layout, messages.get(topic_of(name, "tool_state"), ()))) for name in self._names
+        }
+        self._devices: dict[str, _Table] = {}
+        if self._alone:
+            self._commands = _Table(columns(ToolCommand(), messages.get("tool_command", ())))
+        else:
+            self._devices = {
+                name: _Table(columns(DeviceState(), messages.get(topic_of(name, "device_state"), ())))
+                for name in self._names
+            }
+        self._world: WorldRecord | None = read_world(messages.get("world_state", ()))
+        known = self._tools[""].ticks
+        if self._world is None:
+            every = max(1, round(self._rate / RATE))
+            self.ticks = known[known >= 0][::every]
+        else:
+            self.ticks = self._world.tick[np.isin(self._world.tick, known)]
+            self._row = {int(tick): i for i, tick in enumerate(self._world.tick)}
+        if not len(self.ticks):
+            raise ParameterError(["nothing was recorded: there is nothing to see"])
+        self.times = self.ticks / self._rate
+        first = self._tools[""].rows["pose"][:, :3]
+        self.scene = build_scene(trial, first[:: max(1, len(first) // 500)])
+        self.marks = _marks(messages.get(EVENTS, ()), self._rate)
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def frame(self, index: int) -> Frame:
+        """One of the frames: the states at its tick, and the wrenches of that tick."""
+        tick = int(self.ticks[index])
+        hands = tuple(self._hand(name, tick) for name in self._names)
+        during = self._tools[""].at(tick)
+        latency = age = None
+        contacts: np.ndarray | None = None
+        if self._devices and (device := self._devices[""].at(tick + 1)) is not None and device["command_tick"] >= 0:
+            latency = float(device["tick"] - device["command_tick"]) / self._rate
+        if during["geometry_tick"] >= 0:
+            age = float(during["tick"] - during["geometry_tick"]) / self._rate
+        if self._world is not None:
+            row = self._row[tick]
+            first, last = np.searchsorted(self._world.contact_tick, (tick, tick + 1))
+            contacts = self._world.contacts[first:last]
+            given, twists = self._world.poses[row], self._world.twists[row]
+            before = self._tools[""].at(tick - 1)
+            poses = self.scene.place(
+                given, (during if before is None else before)["q"] if "q" in during.dtype.names else np.zeros(0)
+            )
+            sliding = slides(contacts, given, twists)
+        else:
+            poses, sliding = self.scene.from_configuration(during["q"]), np.zeros(0, bool)
+        values = chart_values(hands, contacts, during["energy"], latency, age)
+        if contacts is None:
+            contacts = np.zeros(0, CONTACT)
+        return Frame(tick, tick / self._rate, poses, hands, contacts, sliding, values=values)
+
+    def _hand(self, name: str, tick: int) -> Hand:
+        """A hand at a tick."""
+        during, before = self._tools[name].at(tick), self._tools[name].at(tick - 1)
+        during = before if during is None else during
+        pose = (during if before is None else before)["pose"]
+        if self._alone:
+            command = self._commands.at(tick)
+            return Hand(pose, during["wrench"], operator=None if command is None else command["wrench"])
+        now, after = self._devices[name].at(tick), self._devices[name].at(tick + 1)
+        if now is None:
+            return Hand(pose, during["wrench"])
+        rendered = (now if after is None else after)["rendered_wrench"]
+        return Hand(pose, during["wrench"], now["pose"], rendered, now["operator_wrench"])
+
+    def index_at(self, time: float) -> int:
+        """The frame that is shown at a time of the trial [s]: the last one that is not later."""
+        return int(np.clip(np.searchsorted(self.times, time + 1e-9, side="right") - 1, 0, len(self) - 1))
+
+    def first_contact(self) -> int | None:
+        """Index of the first frame in which the tool is in contact; None if there is none."""
+        touching = self._tools[""].rows["contacts"] > 0
+        ticks = self._tools[""].ticks[touching]
+        if not len(ticks):
+            return None
+        return min(int(np.searchsorted(self.ticks, ticks[0])), len(self) - 1)
+
+    def greatest_force(self) -> float:
+        """Largest force of the trial, on a hand, of an operator or on a tool [N]."""
+        found = [table.rows["wrench"] for table in self._tools.values()]
+        found += [table.rows[key] for table in self._devices.values() for key in ("rendered_wrench", "operator_wrench")]
+        sizes = [np.linalg.norm(wrenches[:, :3], axis=1) for wrenches in found]
+        return max((float(np.nanmax(size, initial=0.0)) for size in sizes), default=0.0)
+
+
+class _Table:
+    """Rows of messages, found by their tick."""
+
+    def __init__(self, rows: np.ndarray):
+        ticks, first = np.unique(rows["tick"], return_index=True)
+        self.ticks, self.rows = ticks.astype(np.int64), rows[first]
+
+    def at(self, tick: int) -> Any:
+        """The row of a tick; None if there is none."""
+        i = int(np.searchsorted(self.ticks, tick))
+        return self.rows[i] if i < len(self.ticks) and self.ticks[i] == tick else None
+
+
+def _marks(events: Sequence[bytes], rate: float) -> tuple[Mark, ...]:
+    """What the bag says of a trial's course: marks, changed parameters, and its end."""
+    found = []
+    for data in events:
+        event: Any = message_types().deserialize_cdr(data, "haptics/msg/TrialEvent")
+        text = event.detail if event.name == "changed" else f"{event.name} {event.detail}".strip()
+        found.append(Mark(event.tick / rate, text))
+    return tuple(sorted(found))
+
+
+def read_frames(directory: Path) -> tuple[Trial, RecordedFrames]:
+    """A recorded trial and its frames.
+
+    Raises:
+        ParameterError: it cannot be read.
+    """
+    trial = read_resolved(directory / "experiment.yaml")
+    try:
+        messages = read_messages(directory)
+    except BagError as error:
+        raise ParameterError([str(error)]) from error
+    return trial, RecordedFrames(trial, messages)

@@ -1,0 +1,535 @@
+"""What there is to draw of a trial: the bodies of its virtual world with their shapes as triangles, and its hands.
+
+A scene is made once, from the resolved trial. Where the bodies are at an instant is a `Frame` (`frame.py`); a page
+(`page.py`) and the drawings of a report (`drawing.py`) show both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio as pin
+import trimesh
+from scipy.spatial import ConvexHull, QhullError
+
+from haptic_bench.experiment import Trial
+from haptic_sim.constraints.scenes import (
+    ConstrainedSetup,
+    DiskOnSphereParameters,
+    RollingDiskParameters,
+    RollingSpheresParameters,
+    TwoLinkCircleParameters,
+    TwoLinkClosedLoopParameters,
+)
+from haptic_sim.rotations import matrices
+from haptic_sim.spatial import quat_from_matrix
+from haptic_sim.worlds import mujoco_files
+from haptic_sim.worlds.building import World
+from haptic_sim.worlds.parameters import MujocoParameters
+
+SLENDER = 0.06  # radius of a link that has no shape, per its length
+PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in space and in the plane, per size
+SLAB = 0.05  # its thickness
+NOWHERE = np.zeros((0, 3))
+THICK = 0.15  # thickness of a disk that has none, per its radius
+FLAT = 0.02  # half the thickness of what moves in the plane, as it is drawn, per size of the scene
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A part of a body: triangles in the body's axes.
+
+    Attributes:
+        body: number of the body in the scene.
+        vertices: (V, 3) [m].
+        faces: vertices of each triangle, counter-clockwise from outside (F, 3).
+        convex: whether it is the convex hull of its vertices.
+        smooth: whether its surface is curved.
+        ground: a plane, of which only a part is drawn.
+    """
+
+    body: int
+    vertices: np.ndarray
+    faces: np.ndarray
+    convex: bool = True
+    smooth: bool = False
+    ground: bool = False
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A hand in the scene.
+
+    Attributes:
+        name: of a further hand; empty: the first.
+        body: number of the held body.
+        X_HB: pose of the held body's axes in the hand's (4, 4).
+    """
+
+    name: str
+    body: int
+    X_HB: np.ndarray
+
+
+Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Poses of the scene's bodies (B, 7) from those of a world state (N, 7) and the configuration (nq,)."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What there is to draw.
+
+    Attributes:
+        title: of the experiment.
+        planar: everything moves in the plane of x and y, and is seen from above.
+        bodies: names.
+        moving: whether each body can move.
+        shapes: of all bodies.
+        hands: the first hand first.
+        poses: of the bodies at the start [m, quat_xyzw], (B, 7).
+        centre: of what moves and touches at the start [m], (3,).
+        size: half the diagonal of that [m].
+        rate: of the servo [Hz].
+        named: names of the bodies in a world state.
+        place: see `Place`.
+        from_configuration: the same from the configuration alone, for a trial without world states.
+    """
+
+    title: str
+    planar: bool
+    bodies: tuple[str, ...]
+    moving: tuple[bool, ...]
+    shapes: tuple[Shape, ...]
+    hands: tuple[Holding, ...]
+    poses: np.ndarray
+    centre: np.ndarray
+    size: float
+    rate: float
+    named: tuple[str, ...]
+    place: Place
+    from_configuration: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Numbers of the bodies that hands hold."""
+        return tuple(hand.body for hand in self.hands)
+
+
+def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE) -> Scene:
+    """The scene of a trial.
+
+    Args:
+        trial: resolved.
+        travelled: where its hands have been [m], (N, 3), which the scene then shows; it is unknown before the trial.
+
+    Raises:
+        ParameterError: a file of its world is no longer there.
+    """
+    start = trial.start
+    if not isinstance(start, World):
+        return _constrained(trial, start, travelled)
+    names, joints, X_JB = _bodies(start)
+    at_start = _kinematics(start, joints, X_JB)
+    shapes = list(_shapes_of_world(start, names, X_JB))
+    poses = at_start(start.q)
+    if isinstance(trial.experiment.scene, MujocoParameters):
+        model, data = mujoco_files.load(trial.experiment.scene)
+        more, theirs = _shapes_of_mujoco(model, names)
+        shapes += more
+        mujoco_files.library().mj_kinematics(model, data)
+        poses = np.array(poses)
+        for i, body in theirs.items():
+            poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
+    shapes += _sticks(start, names, joints, X_JB, {shape.body for shape in shapes})
+    moving = tuple(joint > 0 or name in start.elsewhere for name, joint in zip(names, joints, strict=True))
+    hands = [
+        _holding(name, start, frame, joints, X_JB)
+        for name, frame in zip(("", *trial.experiment.hand_names), (start.hand, *start.further), strict=True)
+    ]
+
+    def from_configuration(q: np.ndarray) -> np.ndarray:
+        found = at_start(q)
+        others = [i for i, name in enumerate(names) if name in start.elsewhere]
+        found[others] = poses[others]
+        return found
+
+    return _scene(
+        trial,
+        names,
+        moving,
+        shapes,
+        hands,
+        poses,
+        lambda given, q: given,
+        from_configuration,
+        travelled,
+        planar=start.planar,
+    )
+
+
+def _scene(
+    trial: Trial,
+    names: tuple[str, ...],
+    moving: tuple[bool, ...],
+    shapes: list[Shape],
+    hands: list[Holding],
+    poses: np.ndarray,
+    place: Place,
+    from_configuration: Callable[[np.ndarray], np.ndarray],
+    travelled: np.ndarray,
+    *,
+    planar: bool,
+    named: tuple[str, ...] | None = None,
+) -> Scene:
+    """A scene, its planes cut to its size and its planar shapes made flat."""
+    points = _points(shapes, poses, moving, travelled)
+    low, high = points.min(axis=0), points.max(axis=0)
+    if planar:
+        low[2] = high[2] = 0.0
+    size = max(0.5 * float(np.linalg.norm(high - low)), 1e-3)
+    centre = 0.5 * (low + high)
+    experiment = trial.experiment
+    return Scene(
+        experiment.title or experiment.name,
+        planar,
+        names,
+        moving,
+        tuple(_fitted(shape, poses[shape.body], centre, size, planar) for shape in shapes),
+        tuple(hands),
+        poses,
+        centre,
+        size,
+        experiment.rate,
+        names if named is None else named,
+        place,
+        from_configuration,
+    )
+
+
+def _points(shapes: list[Shape], poses: np.ndarray, moving: tuple[bool, ...], travelled: np.ndarray) -> np.ndarray:
+    """What a scene has to show, in the world: what moves, and of what does not move the part that is near."""
+    here = [at(poses[shape.body], shape.vertices) for shape in shapes]
+    origins = poses[[i for i, one in enumerate(moving) if one], :3]
+    of_moving = [origins, travelled, *(v for v, shape in zip(here, shapes, strict=True) if moving[shape.body])]
+    found = np.concatenate(of_moving) if sum(map(len, of_moving)) else poses[:1, :3]
+    middle = 0.5 * (found.min(axis=0) + found.max(axis=0))
+    reach = 4.0 * max(float(np.ptp(found, axis=0).max()), 1e-3)
+    for vertices, shape in zip(here, shapes, strict=True):
+        if shape.ground:
+            foot = _foot(vertices, middle)
+            near = foot[None] if np.linalg.norm(foot - middle) < reach else foot[:0]
+        else:
+            near = np.clip(vertices, middle - reach, middle + reach)
+        if not moving[shape.body]:
+            found = np.concatenate([found, near])
+    return found
+
+
+def _foot(corners: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """The point of a plane, of which three corners of a square are given, that is nearest to a point."""
+    normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
+    normal /= np.linalg.norm(normal)
+    foot: np.ndarray = point - normal * (normal @ (point - corners[0]))
+    return foot
+
+
+def _fitted(shape: Shape, pose: np.ndarray, centre: np.ndarray, size: float, planar: bool) -> Shape:
+    """A shape as it is drawn: a plane as a slab that is as large as the scene, in the plane of x and y all flat."""
+    vertices, faces = np.array(shape.vertices), shape.faces
+    if shape.ground:
+        R, p = matrices(pose[None, 3:])[0], pose[:3]
+        foot = _foot(vertices, R.T @ (centre - p))
+        top = foot + (vertices - vertices.mean(axis=0)) * PLANE[planar] * size
+        normal = np.cross(vertices[1] - vertices[0], vertices[2] - vertices[0])
+        below = top - SLAB * size * normal / np.linalg.norm(normal)
+        slab = _hull(shape.body, np.concatenate([top, below]))
+        vertices, faces = slab.vertices, slab.faces
+    if planar:
+        vertices[:, 2] = np.clip(vertices[:, 2], -FLAT * size, FLAT * size)
+    return Shape(shape.body, vertices, faces, shape.convex, shape.smooth, shape.ground)
+
+
+def at(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Points (N, 3) of axes that have a pose [m, quat_xyzw], in the world."""
+    moved: np.ndarray = points @ matrices(pose[None, 3:])[0].T + pose[:3]
+    return moved
+
+
+def pose_of(X: np.ndarray) -> np.ndarray:
+    """Pose [m, quat_xyzw] (7,) of a homogeneous matrix (4, 4)."""
+    pose = np.zeros(7)
+    pose[:3] = X[:3, 3]
+    quat_from_matrix(np.ascontiguousarray(X[:3, :3]), pose[3:])
+    return pose
+
+
+def matrix_of(pose: np.ndarray) -> np.ndarray:
+    """Homogeneous matrix (4, 4) of a pose [m, quat_xyzw]."""
+    X = np.eye(4)
+    X[:3, :3], X[:3, 3] = matrices(pose[None, 3:])[0], pose[:3]
+    return X
+
+
+# Worlds
+
+
+def _bodies(world: World) -> tuple[tuple[str, ...], list[int], list[pin.SE3]]:
+    """Names, joints and poses in the joint's axes of the bodies, as in world states."""
+    frames = [frame for frame in world.model.frames if frame.type == pin.FrameType.BODY]
+    return (
+        tuple(frame.name for frame in frames),
+        [int(frame.parentJoint) for frame in frames],
+        [frame.placement for frame in frames],
+    )
+
+
+def _kinematics(world: World, joints: list[int], X_JB: list[pin.SE3]) -> Callable[[np.ndarray], np.ndarray]:
+    """Poses of the bodies from the configuration."""
+    data = world.model.createData()
+
+    def poses(q: np.ndarray) -> np.ndarray:
+        pin.forwardKinematics(world.model, data, np.asarray(q, float))
+        return np.array([pose_of((data.oMi[j] * X).homogeneous) for j, X in zip(joints, X_JB, strict=True)])
+
+    return poses
+
+
+def _holding(name: str, world: World, frame: int, joints: list[int], X_JB: list[pin.SE3]) -> Holding:
+    """A hand of a world: it holds the body of its joint that is drawn."""
+    hand = world.model.frames[frame]
+    body = joints.index(int(hand.parentJoint))
+    return Holding(name, body, (hand.placement.inverse() * X_JB[body]).homogeneous)
+
+
+def _shapes_of_world(world: World, names: tuple[str, ...], X_JB: list[pin.SE3]) -> Iterator[Shape]:
+    """The collision shapes of a world."""
+    for name, geometry in zip(world.shape_bodies, world.geometry.geometryObjects, strict=True):
+        body = names.index(name)
+        X_BS = X_JB[body].inverse() * geometry.placement
+        yield _moved(_shape_of_coal(body, geometry.geometry), X_BS.homogeneous)
+
+
+def _moved(shape: Shape, X: np.ndarray) -> Shape:
+    """The same shape, placed by a homogeneous matrix."""
+    vertices = shape.vertices @ X[:3, :3].T + X[:3, 3]
+    return Shape(shape.body, vertices, shape.faces, shape.convex, shape.smooth, shape.ground)
+
+
+def _shape_of_coal(body: int, geometry: Any) -> Shape:
+    """Triangles of a coal shape."""
+    if isinstance(geometry, coal.Box):
+        return _box(body, geometry.halfSide)
+    if isinstance(geometry, coal.Sphere):
+        return _ball(body, (geometry.radius,) * 3)
+    if isinstance(geometry, coal.Cylinder):
+        return _cylinder(body, geometry.radius, geometry.halfLength)
+    if isinstance(geometry, coal.Capsule):
+        return _capsule(body, geometry.radius, geometry.halfLength)
+    if isinstance(geometry, (coal.Halfspace, coal.Plane)):
+        return _plane(body, geometry.n, geometry.d)
+    return _hull(body, np.array([geometry.point(i) for i in range(geometry.num_points)]))
+
+
+def _box(body: int, half: np.ndarray) -> Shape:
+    return _of(body, trimesh.creation.box(extents=2.0 * np.asarray(half)))
+
+
+def _ball(body: int, radii: Any) -> Shape:
+    ball = trimesh.creation.icosphere(subdivisions=2)
+    return Shape(body, ball.vertices * np.asarray(radii), ball.faces, smooth=True)
+
+
+def _cylinder(body: int, radius: float, half: float) -> Shape:
+    return _of(body, trimesh.creation.cylinder(radius=radius, height=2.0 * half, sections=32))
+
+
+def _capsule(body: int, radius: float, half: float) -> Shape:
+    capsule = trimesh.creation.capsule(radius=radius, height=2.0 * half, count=[16, 16])
+    capsule.apply_translation(-capsule.bounds.mean(axis=0))
+    return _of(body, capsule, smooth=True)
+
+
+def _of(body: int, mesh: Any, smooth: bool = False) -> Shape:
+    return Shape(body, np.array(mesh.vertices), np.array(mesh.faces), smooth=smooth)
+
+
+def _plane(body: int, normal: np.ndarray, offset: float) -> Shape:
+    """A square of side 2 in a plane; it is made as large as the scene needs."""
+    normal = np.asarray(normal, float)
+    across = np.cross(normal, np.eye(3)[int(np.argmin(np.abs(normal)))])
+    across /= np.linalg.norm(across)
+    other = np.cross(normal, across)
+    corners = np.array([-across - other, across - other, across + other, -across + other])
+    return Shape(body, corners + offset * normal, np.array([[0, 1, 2], [0, 2, 3]]), ground=True)
+
+
+def _hull(body: int, points: np.ndarray) -> Shape:
+    """The convex hull of some points."""
+    try:
+        hull = ConvexHull(points)
+    except (QhullError, ValueError):  # flat, or a point
+        return Shape(body, points, np.zeros((0, 3), np.int64))
+    mesh = trimesh.Trimesh(points, hull.simplices, process=False)
+    outward = np.einsum("ij,ij->i", mesh.face_normals, hull.equations[:, :3]) > 0.0
+    faces = np.where(outward[:, None], hull.simplices, hull.simplices[:, ::-1])
+    return Shape(body, points, faces)
+
+
+def _sticks(
+    world: World, names: tuple[str, ...], joints: list[int], X_JB: list[pin.SE3], drawn: set[int]
+) -> Iterator[Shape]:
+    """Links for moving bodies without shapes: from the joint to what it carries."""
+    model = world.model
+    for i, (joint, X) in enumerate(zip(joints, X_JB, strict=True)):
+        if i in drawn or not joint or names[i] in world.elsewhere:
+            continue
+        ends = [
+            model.jointPlacements[child].translation
+            for child in range(1, model.njoints)
+            if model.parents[child] == joint
+        ]
+        ends += [
+            model.frames[frame].placement.translation
+            for frame in (world.hand, *world.further)
+            if model.frames[frame].parentJoint == joint
+        ]
+        ends.append(model.inertias[joint].lever)
+        ends = [X.actInv(end) for end in ends]
+        origin = X.actInv(np.zeros(3))
+        longest = max(float(np.linalg.norm(end - origin)) for end in ends)
+        for end in ends if longest > 1e-6 else []:
+            if np.linalg.norm(end - origin) > 0.05 * longest:
+                yield _stick(i, origin, end, SLENDER * longest)
+        if longest <= 1e-6:  # all at one point: a ball as heavy as the body, of the density of water
+            radius = (max(model.inertias[joint].mass, 1e-6) / (4.0 / 3.0 * math.pi * 1000.0)) ** (1.0 / 3.0)
+            yield _moved(_ball(i, (radius,) * 3), pin.SE3(np.eye(3), origin).homogeneous)
+
+
+def _stick(body: int, start: np.ndarray, end: np.ndarray, radius: float) -> Shape:
+    """A capsule between two points."""
+    along = np.asarray(end, float) - start
+    length = float(np.linalg.norm(along))
+    X = np.eye(4)
+    X[:3, :3] = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), along / length).matrix()
+    X[:3, 3] = 0.5 * (np.asarray(start, float) + end)
+    return _moved(_capsule(body, radius, 0.5 * length), X)
+
+
+# Worlds that MuJoCo simulates
+
+
+def _shapes_of_mujoco(model: Any, names: tuple[str, ...]) -> tuple[list[Shape], dict[int, int]]:
+    """The geoms that collide, of a body that has none all; and MuJoCo's number of each of our bodies."""
+    mujoco = mujoco_files.library()
+    number = {name: i for i, name in enumerate(mujoco_files.body_names(model))}
+    theirs = {i: number[name] for i, name in enumerate(names) if name in number}
+    found: list[Shape] = []
+    for i, body in theirs.items():
+        geoms = range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body])
+        solid = [g for g in geoms if model.geom_contype[g] or model.geom_conaffinity[g]]
+        for geom in solid or geoms:
+            shape = _shape_of_geom(mujoco, model, geom, i)
+            if shape is not None:
+                X = np.eye(4)
+                X[:3, :3] = matrices(np.roll(model.geom_quat[geom], -1)[None])[0]
+                X[:3, 3] = model.geom_pos[geom]
+                found.append(_moved(shape, X))
+    return found, theirs
+
+
+def _shape_of_geom(mujoco: Any, model: Any, geom: int, body: int) -> Shape | None:
+    kinds, kind, size = mujoco.mjtGeom, model.geom_type[geom], model.geom_size[geom]
+    if kind == kinds.mjGEOM_BOX:
+        return _box(body, size)
+    if kind == kinds.mjGEOM_SPHERE:
+        return _ball(body, (size[0],) * 3)
+    if kind == kinds.mjGEOM_ELLIPSOID:
+        return _ball(body, size)
+    if kind == kinds.mjGEOM_CYLINDER:
+        return _cylinder(body, size[0], size[1])
+    if kind == kinds.mjGEOM_CAPSULE:
+        return _capsule(body, size[0], size[1])
+    if kind == kinds.mjGEOM_PLANE:
+        return _plane(body, np.array([0.0, 0.0, 1.0]), 0.0)
+    if kind == kinds.mjGEOM_MESH:
+        mesh = model.geom_dataid[geom]
+        first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+        face, faces = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
+        return Shape(body, model.mesh_vert[first : first + count], model.mesh_face[face : face + faces], convex=False)
+    return None  # height fields
+
+
+# Tools under exact constraints alone
+
+
+def _constrained(trial: Trial, setup: ConstrainedSetup, travelled: np.ndarray) -> Scene:
+    """The scene of a tool without a world: `tool` is its hand point, with the axes of the held body."""
+    scene, start = trial.experiment.scene, np.array(trial.hand.pose)
+    names: tuple[str, ...] = ("tool",)
+    moving: tuple[bool, ...] = (True,)
+    shapes: list[Shape] = []
+    fixed: list[np.ndarray] = []  # poses of what does not move
+    pivot: np.ndarray | None = None  # of link 1, whose angle is the first coordinate
+    origin = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    if isinstance(scene, RollingDiskParameters):
+        shapes = [_cylinder(0, scene.radius, 0.5 * THICK * scene.radius), _plane(1, np.array([0.0, 0.0, 1.0]), 0.0)]
+        names, moving, fixed = ("tool", "ground"), (True, False), [origin]
+    elif isinstance(scene, DiskOnSphereParameters):
+        radius = 0.4 * scene.radius
+        centre = np.array([*scene.centre, 0.0, 0.0, 0.0, 1.0])
+        shapes = [_cylinder(0, radius, 0.5 * THICK * radius), _ball(1, (scene.radius,) * 3)]
+        names, moving, fixed = ("tool", "sphere"), (True, False), [centre]
+    elif isinstance(scene, RollingSpheresParameters):
+        shapes = [_ball(0, (scene.small,) * 3), _ball(1, (scene.large,) * 3)]
+        names, moving, fixed = ("tool", "large sphere"), (True, False), [origin]
+    elif isinstance(scene, TwoLinkCircleParameters):
+        L, r, zero = scene.length, SLENDER * scene.length, np.zeros(3)
+        base, circle = np.array([*scene.base, 0.0]), np.array([*scene.centre, 0.0, 0.0, 0.0, 0.0, 1.0])
+        # the tool is the end of link 2, with the axes of that link
+        shapes = [_stick(0, zero, np.array([-L, 0.0, 0.0]), r), _stick(1, zero, np.array([L, 0.0, 0.0]), r)]
+        shapes.append(_ring(2, scene.radius, 0.3 * r))
+        names, moving = ("tool", "link 1", "circle"), (True, True, False)
+        pivot, fixed = base, [circle]
+    elif isinstance(scene, TwoLinkClosedLoopParameters):
+        r, zero = SLENDER * scene.L2, np.zeros(3)
+        ends = np.array([-scene.Lc2, 0.0, 0.0]), np.array([scene.L2 - scene.Lc2, 0.0, 0.0])
+        shapes = [_stick(0, *ends, r), _stick(1, zero, np.array([scene.L1, 0.0, 0.0]), r), _ring(2, scene.l3, 0.3 * r)]
+        names, moving = ("tool", "link 1", "circle"), (True, True, False)
+        pivot, fixed = zero, [origin]
+    else:  # a system of which only the hand is known
+        shapes = [_ball(0, (0.02,) * 3)]
+
+    def place(given: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return np.array([given[0], *([] if pivot is None else [_turned(pivot, q[0])]), *fixed])
+
+    hands = [Holding("", 0, np.eye(4))]
+    poses = place(start[None], setup.q)
+    return _scene(
+        trial,
+        names,
+        moving,
+        shapes,
+        hands,
+        poses,
+        place,
+        lambda q: poses,
+        travelled,
+        planar=setup.planar,
+        named=("tool",),
+    )
+
+
+def _turned(position: np.ndarray, angle: float) -> np.ndarray:
+    """A pose turned about z."""
+    return np.array([*position, 0.0, 0.0, math.sin(0.5 * angle), math.cos(0.5 * angle)])
+
+
+def _ring(body: int, radius: float, thickness: float) -> Shape:
+    """A circle about z."""
+    ring = trimesh.creation.torus(major_radius=radius, minor_radius=thickness, major_sections=96, minor_sections=8)
+    return Shape(body, np.array(ring.vertices), np.array(ring.faces), convex=False, smooth=True)
