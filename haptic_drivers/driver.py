@@ -27,7 +27,7 @@ from haptic_drivers.inertial import ORIGIN, InertialDevice
 from haptic_drivers.noise import SensorNoise
 from haptic_drivers.operators import AnyOperatorParameters, Operator, build_operator
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState, tick_time
+from haptic_sim.messages import FORCE, MOTION, NOTHING, DeviceCommand, DeviceState, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.random_numbers import displaced
@@ -214,7 +214,8 @@ class Driver:
     Attributes:
         saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
         rendered; refused: commands that were not finite, or not of the device's mode; expired: ticks without a command
-        because the last one was too old; rejected: readings that were not finite, or too far from the last good one.
+        because the last one was too old, or said so; rejected: readings that were not finite, or too far from the last
+        good one.
         fault: why the device cannot be used any more; empty as long as it can. It is idle then.
     """
 
@@ -319,12 +320,13 @@ class Driver:
         """Follow the command within the limits during the tick of the last `sense`.
 
         None (zero force, or brakes) if it is not finite, of another mode, of a tick before the activation (-1: there is
-        none yet), of a tick to come, or older than the watchdog allows; or if the device has a fault.
+        none yet), of a tick to come, older than the watchdog allows, or says so; or if the device has a fault.
         """
         device, bound = self._device, self._device.bound
         since = self._tick - self._first
         bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
-        if self.fault or command.tick < self._first or not 0 <= self._tick - command.tick <= self._patience:
+        followed = command.mode != NOTHING and command.tick >= self._first
+        if self.fault or not followed or not 0 <= self._tick - command.tick <= self._patience:
             self.expired += 1
         elif command.mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
             self.refused += 1

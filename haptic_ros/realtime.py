@@ -22,14 +22,15 @@ _PR_SET_TIMERSLACK = 29
 _DELIVERS = re.compile(r"dds\.(shm|udp|tcp)\.\d")  # not `dds.shm.wdog`, which looks after shared memory once a second
 
 
-def prioritise(rank: int = 0) -> tuple[str, str]:
+def prioritise(rank: int = 0, loop: int = 0) -> tuple[str, str]:
     """Give the calling thread real-time priority, or else precise timers; returns what it got and, if less, why.
 
     The second text is empty when the thread has real-time priority; else it says the reason and the remedy.
 
-    With priority, all servo threads and deliveries of a trial share a core, the last of those that its processes may
-    use: they work one after the other, and waking a thread on another core costs more than what runs there (measured
-    at 1 kHz: a fifth to a quarter of each node's CPU time, a tenth of the round trip). As the thread with the higher
+    With priority, all servo threads and deliveries of a servo loop share a core: they work one after the other, and
+    waking a thread on another core costs more than what runs there (measured at 1 kHz: a fifth to a quarter of each
+    node's CPU time, a tenth of the round trip). `loop` 0 has the last core that the trial's processes may use, 1 (that
+    of the world behind a relay) the one before: they do not wait for each other. As the thread with the higher
     `rank` interrupts the others, a slow world does not delay the device. This process's other threads get a priority
     below, on any core: who waits for the interpreter's lock must not wait for what keeps its holder from running.
     """
@@ -38,7 +39,7 @@ def prioritise(rank: int = 0) -> tuple[str, str]:
         try:
             priority = PRIORITY + 2 * rank
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-            core = _servo_core()
+            core = _servo_core(loop)
             _move(0, core)
             _prioritise_rest(PRIORITY - 2)
             prioritise_delivery(priority + 1, core)
@@ -75,10 +76,10 @@ def prioritise_delivery(priority: int, core: int | None = None) -> None:
                 _move(int(task.name), core)
 
 
-def _servo_core() -> int | None:
-    """The core that the servo threads of a trial share; None where there is no choice."""
-    cores = os.sched_getaffinity(0)
-    return max(cores) if len(cores) > 1 else None
+def _servo_core(loop: int) -> int | None:
+    """The core that the servo threads of a loop share; None where there is no choice."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[-1 - loop] if len(cores) > 1 else None
 
 
 def _move(thread: int, core: int | None) -> None:

@@ -152,7 +152,7 @@ class ServoNode(LifecycleNode):
         """In realtime, give this thread priority; say so once if it gets none."""
         if self.realtime:
             sys.setswitchinterval(GIL_TURN)
-            self.scheduler, reason = prioritise(self.RANK)
+            self.scheduler, reason = prioritise(self.RANK, self.config.loop_of(self.member))
             if reason and self.member == "driver":
                 self.get_logger().warning(reason)
 

@@ -71,6 +71,10 @@ class TrialParameters(Parameters):
         """Whether there is a relay between driver and controller."""
         return "device_relay" in self.nodes
 
+    def loop_of(self, name: str) -> int:
+        """Which servo loop a node works in: 0, or 1 behind a relay."""
+        return int(self.relayed and name not in ("driver", "device_relay"))
+
     def arriving(self, topic: str) -> str:
         """Where a topic that crosses a relay, if there is one, arrives."""
         return f"relayed_{topic}" if self.relayed else topic

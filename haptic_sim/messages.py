@@ -29,7 +29,7 @@ _CDR_LITTLE_ENDIAN = b"\x00\x01\x00\x00"
 _NANO = 1_000_000_000
 
 FREE, COLLIDING, RESTING = 0, 1, 2  # ToolState.contact_state
-FORCE, MOTION = 0, 1  # DeviceCommand.mode
+FORCE, MOTION, NOTHING = 0, 1, 2  # DeviceCommand.mode
 
 CONSTRAINT = np.dtype(
     [

@@ -17,7 +17,7 @@ from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import ConstantParameters, SineParameters
-from haptic_sim.messages import FORCE, MOTION, DeviceCommand, DeviceState
+from haptic_sim.messages import FORCE, MOTION, NOTHING, DeviceCommand, DeviceState
 from haptic_sim.worlds.scenes import NoToolParameters, PegParameters
 
 RATE = 512.0  # [Hz]
@@ -108,6 +108,17 @@ def test_rendered_wrench_is_that_of_the_tick_before() -> None:
         assert state.command_tick == k
 
 
+def test_a_command_of_nothing_is_zero_force_and_counts_as_expired() -> None:
+    one = driver()
+    render(one, 0, [1.0, 0, 0, 0, 0, 0])
+    nothing = command(1, [1.0, 0, 0, 0, 0, 0])
+    nothing.mode = NOTHING
+    sensed(one, 1)
+    one.actuate(nothing)
+    state = sensed(one, 2)
+    assert (state.command_tick, one.expired, one.refused) == (-1, 1, 0) and not state.rendered_wrench.any()
+
+
 @pytest.mark.parametrize("direction", [0, 1, 5])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_each_direction_is_clipped_to_its_own_limit(direction: int, sign: float) -> None:
@@ -158,7 +169,7 @@ def test_commands_that_are_not_finite_are_not_rendered(bad: float, direction: in
     assert one.refused == 1
 
 
-@pytest.mark.parametrize("mode", [MOTION, 2, 255])
+@pytest.mark.parametrize("mode", [MOTION, 3, 255])
 def test_other_modes_are_not_rendered(mode: int) -> None:
     one = driver()
     np.testing.assert_array_equal(render(one, 0, np.ones(6), mode), np.zeros(6))

@@ -31,6 +31,7 @@ from haptic_bench.replay.resimulation import resimulate  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros import realtime  # noqa: E402
+from haptic_ros.trial import TrialParameters  # noqa: E402
 from haptic_sim.messages import TOPICS, DeviceState, columns  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 
@@ -107,6 +108,22 @@ def test_servo_threads_share_the_last_core_and_the_nearest_to_the_device_comes_f
     assert priorities == [50, 52, 54]
     assert deliveries == [(priority, 5 if where else None) for priority in (51, 53, 55)]
     assert moved == ([{5}] * 3 if where else [])
+
+
+@pytest.mark.parametrize(("cores", "where"), [({0, 2, 5}, " on core 2"), ({0, 1}, " on core 0"), ({3}, "")])
+def test_a_world_behind_a_relay_has_a_core_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, cores: set[int], where: str
+) -> None:
+    for name, returned in (("getaffinity", cores), ("setscheduler", None), ("setaffinity", None)):
+        monkeypatch.setattr(os, f"sched_{name}", lambda *_, returned=returned: returned)
+    monkeypatch.setattr(realtime, "_prioritise_rest", lambda _: None)
+    monkeypatch.setattr(realtime, "prioritise_delivery", lambda *_: None)
+    names = ("driver", "device_relay", "world_relay", "controller", "environment", "recorder")
+    trial = TrialParameters(rate=1000.0, last_tick=10, nodes=names)
+    assert [trial.loop_of(name) for name in names[:5]] == [0, 0, 1, 1, 1]
+    assert realtime.prioritise(1, 1)[0] == f"SCHED_FIFO 52{where}"
+    together = trial.model_copy(update={"nodes": ("driver", "controller", "environment", "recorder")})
+    assert not any(together.loop_of(name) for name in together.nodes)
 
 
 # Trials

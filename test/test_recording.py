@@ -196,6 +196,17 @@ def test_a_message_that_never_comes_is_given_up() -> None:
     assert store.recording.absent == 1
 
 
+def test_what_comes_when_it_was_given_up_is_stored_late() -> None:
+    store = Store(patience=5)
+    rows = canonical(40)
+    late = [row for row in rows if row[1] == 7 and row[0] != "device_state"]
+    for topic, tick, _ in [row for row in rows if row not in late] + late:
+        store.add(topic, tick)
+    assert store.written == as_stored([row for row in rows if row not in late] + late)
+    store.recording.close()
+    assert (len(store.written), store.recording.absent) == (len(rows), 0)
+
+
 def test_what_is_absent_from_the_last_ticks_is_counted_at_the_end() -> None:
     """Within the patience; the state after the last tick is the only message of its tick."""
     store = Store(patience=64)

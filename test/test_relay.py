@@ -14,7 +14,7 @@ from haptic_control.relay.channel import Channel
 from haptic_control.relay.ends import DeviceEnd, WorldEnd, build_port
 from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
-from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, tick_time
+from haptic_sim.messages import FORCE, NOTHING, BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.random_numbers import uniform
 from haptic_sim.spatial import advance_pose
@@ -50,6 +50,15 @@ def arrivals(parameters: RelayParameters, direction: str, ticks: int = TICKS, re
 def test_a_delay_alone_is_a_number_of_ticks(realtime: bool) -> None:
     assert arrivals(relay(0.0), "forward", 5, realtime) == [0, 1, 2, 3, 4]
     assert arrivals(relay(0.003), "forward", 7, realtime) == [-1, -1, -1, 0, 1, 2, 3]
+
+
+def test_the_jitter_of_a_clock_is_no_delay() -> None:
+    channel = Channel(relay(0.005), RATE, "forward", realtime=True)
+    late = np.random.default_rng(1).integers(-200_000, 200_000, 50)  # [ns]
+    for tick in range(50):
+        time = tick_time(tick, RATE) + int(late[tick])
+        channel.put(tick, time, bytes([tick]))
+        assert channel.take(tick, time) == (bytes([tick - 5]) if tick >= 5 else None)
 
 
 def test_jitter_delays_at_most_by_itself_and_never_turns_back() -> None:
@@ -303,3 +312,21 @@ def test_with_a_guard_the_wrench_of_the_operator_does_not_cross() -> None:
             room.step(1.5)
         assert room.told.operator_wrench[0] == (1.5 if guard == "none" else 0.0)
         assert bool(room.told.rendered_wrench.any()) == (guard == "none")
+
+
+def test_in_realtime_the_device_is_answered_at_once_and_without_force_when_the_world_is_silent() -> None:
+    end = DeviceEnd(relay(), "none", RATE, INERTIAS, realtime=True, watchdog=0.003)
+    state, packet, command, back = DeviceState(), ForwardPacket(), DeviceCommand(), BackwardPacket()
+    found = []
+    for tick in range(12):
+        state.stamp(tick, tick_time(tick, RATE))
+        end.answer(state, packet, command)
+        found.append((command.tick, command.mode, command.device_tick, command.wrench[0], packet.content_tick))
+        if tick < 5:
+            back.stamp(tick, tick_time(tick, RATE))
+            back.wrench[0] = 10.0 + tick
+            end.hear(back)
+    heard = [*range(-1, 5), *[4] * 6]
+    mode = [NOTHING if k - j > 3 else FORCE for k, j in enumerate(heard)]
+    wrench = [0.0 if j < 0 or m == NOTHING else 10.0 + j for j, m in zip(heard, mode, strict=True)]
+    assert found == list(zip(range(12), mode, heard, wrench, heard, strict=True))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from conftest import Haptics, answer
 
@@ -16,6 +18,9 @@ import graph_checks as graph  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.running.graph import node_specs  # noqa: E402
+from haptic_control.nodes import relay  # noqa: E402
+from haptic_ros.trial import ServoError  # noqa: E402
+from haptic_sim.messages import DeviceCommand, columns  # noqa: E402
 
 APART = ("relay.delay=0.01", "relay.jitter=0.006", "relay.loss=0.1", "relay.seed=5", "analysis=trial")
 
@@ -48,13 +53,15 @@ def test_a_realtime_trial_simulates_again_to_the_same_bits(haptics: Callable[...
         "realtime",
         "--duration",
         "1.0",
-        *settings(*APART),
+        *settings(*APART, "health.missed_share=1"),  # on a machine that may stall
         "--out",
         str(tmp_path / "out"),
     )
     assert run.wait() == 0, run.err
     verified = answer("replay", "--verify", str(tmp_path / "out"))
     assert verified.status == 0 and "identical, bit by bit" in verified.out
+    commands = columns(DeviceCommand(), graph.topics(tmp_path / "out")["relayed_device_command"].messages)
+    assert np.all(commands["device_tick"] < commands["tick"]), "the device waits for the world"
 
 
 @pytest.mark.parametrize("guard", ["passivity", "wave", "tank"])
@@ -101,3 +108,21 @@ def test_each_node_is_on_one_side(tmp_path: Path, composed: bool) -> None:
     assert names["device"] == ["driver", "device_relay", "recorder"]
     assert names["world"] == ["world_relay", "controller", "environment"]
     assert sorted(names[""]) == sorted(names["device"] + names["world"])
+
+
+def test_the_world_ends_when_the_device_s_host_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(relay.time, "monotonic", lambda: now[0])
+    node = object.__new__(relay.WorldRelayNode)
+    node.config = SimpleNamespace(leads_side=True, patience=10.0, recorded=True)
+    node._begun, node._heard = -1, 0.0
+    assert node.idle() is False, "the device may start later"
+    monkeypatch.setattr(relay.RelayNode, "receive", lambda *_: setattr(node, "_begun", 7))
+    node.receive("relay_forward", b"")
+    now[0] += 9.9
+    assert node.idle() is False
+    now[0] += 0.2
+    with pytest.raises(ServoError, match="the device's side was silent for 10 s, after tick 7"):
+        node.idle()
+    node.config.leads_side = False
+    assert node.idle() is True, "a driver leads here"

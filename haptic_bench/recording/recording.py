@@ -44,7 +44,8 @@ class Recording:
         write: takes (topic, time [ns], bytes) in the order in which they are to be stored.
         rate: of the servo [Hz].
         schedule: of the surveys of an asynchronous environment, None if there is none or if they come when they come.
-        patience: a message that is this many ticks behind is given up; None waits for ever.
+        patience: ticks for which a message is waited for; later ones are stored when they come. None waits for ever,
+            and what comes for a tick that is stored was sent again.
         topics: those of a tick, in their order.
         world_every: ticks from one world state to the next, 0: there are none.
 
@@ -77,6 +78,10 @@ class Recording:
         """Take a message; stores every tick that is complete with it."""
         waiting = self._waiting[topic]
         stored = self._initial_stored if tick < 0 else topic != "local_geometry" and tick < self.complete
+        if stored and tick >= 0 and self._patience is not None:
+            self.absent -= 1
+            self._write(topic, self.time_of(tick), data)
+            return
         if stored or tick in waiting:
             return
         if topic == "local_geometry" and self._schedule is None:

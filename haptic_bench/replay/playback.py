@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import importlib
 import math
 import re
@@ -71,8 +70,7 @@ Schedule = Sequence[tuple[int, int, str]]
 
 def _schedule(topics: Mapping[str, bag.BagTopic], how: Playing) -> Schedule:
     """The messages of a bag that are played."""
-    streams = [[(int(at), i, name) for i, at in enumerate(topic.log_times)] for name, topic in topics.items()]
-    whole = list(heapq.merge(*streams))
+    whole = sorted((int(at), i, name) for name, topic in topics.items() for i, at in enumerate(topic.log_times))
     if not whole:
         raise ParameterError(["nothing was recorded: there is nothing to play"])
     first, last = whole[0][0], whole[-1][0]

@@ -7,9 +7,10 @@ at a tick depend on the clock: every core gets its recorded inputs, and must giv
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.bag import message_types
@@ -55,8 +56,15 @@ class Verdict:
             )
 
 
-def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict:
-    """Simulate driver, controller and the tool's side of a recorded trial again; `messages` by topic."""
+def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: bool = False) -> Verdict:
+    """Simulate driver, controller and the tool's side of a recorded trial again.
+
+    Args:
+        trial: with its guards as they were.
+        messages: by topic.
+        whole: every message that was sent is there. Else one that is not there may have been used by an end of a relay,
+            and what differs after it is not verifiable.
+    """
     experiment = trial.experiment
     tool_state = trial.tool_sizes.tool_state
 
@@ -93,7 +101,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Verdict
             gains = Live(each.experiment.controller, topic_of(hand, "controller"), "controller", events)
             _controller(own, own[f"{arrived}device_state"], gains, tool_state(), experiment.rate, verdict)
     if experiment.relayed:
-        _relay(trial, recorded, verdict)
+        _relay(trial, recorded, whole, verdict)
     return verdict
 
 
@@ -285,61 +293,126 @@ def _controller(
             verdict.compare(device_command, command)
 
 
-class _Way(NamedTuple):
-    """One way through an end of a relay: topic and message that come in, those that go out, and what makes them."""
-
-    into: str
-    taken: Message
-    out: str
-    made: Any
-    core: Callable[[Any, Any], None]
-
-
-def _relay(trial: Trial, recorded: Recorded, verdict: Verdict) -> None:
+def _relay(trial: Trial, recorded: Recorded, whole: bool, verdict: Verdict) -> None:
     """Both ends of a relay, each from what came in, in the order in which it came."""
     experiment = trial.experiment
+    device = experiment.device
+    assert not isinstance(device, NoDeviceParameters)
     arguments = experiment.relay, experiment.relay_guard, experiment.rate
-    device = DeviceEnd(*arguments, trial.coupled_inertias, realtime=True)
-    world = WorldEnd(*arguments, trial.hand.pose, realtime=True)
-    forth = _Way("device_state", DeviceState(), "relay_forward", ForwardPacket(), device.forward)
-    back = _Way("relay_backward", BackwardPacket(), "relayed_device_command", DeviceCommand(), device.command)
-    _relay_end(forth, back, "device_tick", experiment.last_tick, recorded, verdict)
-    forth = _Way("relay_forward", ForwardPacket(), "relayed_device_state", DeviceState(), world.state)
-    back = _Way("device_command", DeviceCommand(), "relay_backward", BackwardPacket(), world.backward)
-    _relay_end(forth, back, "state_tick", experiment.last_tick, recorded, verdict)
+    of_device = DeviceEnd(*arguments, trial.coupled_inertias, realtime=True, watchdog=device.watchdog)
+    _device_end(of_device, _Steps(recorded, whole, verdict))
+    _world_end(WorldEnd(*arguments, trial.hand.pose, realtime=True), _Steps(recorded, whole, verdict))
 
 
-def _relay_end(forth: _Way, back: _Way, newest: str, last_tick: int, recorded: Recorded, verdict: Verdict) -> None:
-    """One end of a relay; `newest` of what it sends back names the last tick that it had passed on."""
+class _Steps:
+    """The steps of an end of a relay, in each of which it took a message and sent others of the same tick."""
 
-    def pass_on(way: _Way, tick: int) -> bool:
-        given, sent = recorded[way.into].get(tick), recorded[way.out].get(tick)
-        if given is None and sent is None:
-            return True  # it never came
-        if given is None or sent is None:
-            verdict.unverified.append(
-                f"{way.out} from {tick} on: {way.into if given is None else way.out} {tick} is lost"
-            )
-            return False
-        way.taken.load(given)
-        way.core(way.taken, way.made)
-        verdict.compare(way.made, sent)
-        return True
+    def __init__(self, recorded: Recorded, whole: bool, verdict: Verdict):
+        self._recorded, self._whole, self._verdict = recorded, whole, verdict
+        self._certain = True  # nothing can have been used that is not recorded
 
-    begun = 0
-    for tick in range(last_tick + 1):
-        data = recorded[back.out].get(tick)
-        if data is not None:
-            back.made.load(data)
-            until = getattr(back.made, newest)
-            while begun <= until:
-                if not pass_on(forth, begun):
-                    return
-                begun += 1
-        if not pass_on(back, tick):
-            return
-    while begun <= last_tick and pass_on(forth, begun):
-        begun += 1
+    def find(self, tick: int, taken: str, *sent: str) -> tuple[bytes, ...] | None:
+        """What was taken in a step, and what was sent; None if the message did not come.
+
+        Raises:
+            _Lost: only a part is there.
+        """
+        found = [self._recorded[topic].get(tick) for topic in (taken, *sent)]
+        if not any(found[1:]):
+            self._certain &= self._whole  # else it may have come, and the answers are lost
+            return None
+        if None in found:
+            raise _Lost(f"{sent[-1]} from {tick} on: {(taken, *sent)[found.index(None)]} {tick} is lost")
+        return tuple(data for data in found if data is not None)
+
+    def used(self, topic: str, tick: int, by: str) -> bytes:
+        """A message that a step has used.
+
+        Raises:
+            _Lost: it is not there.
+        """
+        data = self._recorded[topic].get(tick)
+        if data is None:
+            raise _Lost(f"{by} on: {topic} {tick} is lost")
+        return data
+
+    def compare(self, topic: str, again: Message, recorded: bytes) -> None:
+        """Compare what was sent.
+
+        Raises:
+            _Lost: it differs, perhaps because of something that is not recorded.
+        """
+        if not self._certain and again.to_bytes() != recorded:
+            raise _Lost(f"{topic} from {again.tick} on: what came before may be lost")
+        self._verdict.compare(again, recorded)
+
+    def ticks(self, *topics: str) -> list[int]:
+        """The ticks of which there is a message, in their order."""
+        return sorted({tick for topic in topics for tick in self._recorded[topic]})
+
+    def run(self, end: Callable[[], None]) -> None:
+        """Simulate an end again, as far as that can be done."""
+        try:
+            end()
+        except _Lost as lost:
+            self._verdict.unverified.append(str(lost))
+
+
+class _Lost(Exception):
+    """From here on an end of a relay cannot be simulated; the text says why."""
+
+
+def _device_end(core: DeviceEnd, steps: _Steps) -> None:
+    """The device's end, whose messages name the packets of the other end that it had."""
+    state, packet, command = DeviceState(), ForwardPacket(), DeviceCommand()
+    sent, answer, content = ForwardPacket(), DeviceCommand(), BackwardPacket()
+    content.tick = -1
+
+    def simulate() -> None:
+        for tick in steps.ticks("device_state", "relay_forward", "relayed_device_command"):
+            found = steps.find(tick, "device_state", "relay_forward", "relayed_device_command")
+            if found is None:
+                continue
+            for message, data in zip((state, sent, answer), found, strict=True):
+                message.load(data)
+            if sent.content_tick != content.tick:
+                content.load(steps.used("relay_backward", sent.content_tick, f"relay_forward from {tick}"))
+                core.hear(content)
+            core.heard = answer.device_tick
+            core.answer(state, packet, command)
+            steps.compare("relay_forward", packet, found[1])
+            steps.compare("relayed_device_command", command, found[2])
+
+    steps.run(simulate)
+
+
+def _world_end(core: WorldEnd, steps: _Steps) -> None:
+    """The world's end, whose backward packets name the last state that it had passed on."""
+    packet, state, command, sent = ForwardPacket(), DeviceState(), DeviceCommand(), BackwardPacket()
+    again = BackwardPacket()
+    states = steps.ticks("relay_forward", "relayed_device_state")[::-1]
+
+    def pass_on(last: float) -> None:
+        while states and states[-1] <= last:
+            found = steps.find(states.pop(), "relay_forward", "relayed_device_state")
+            if found is not None:
+                packet.load(found[0])
+                core.state(packet, state)
+                steps.compare("relayed_device_state", state, found[1])
+
+    def simulate() -> None:
+        for tick in steps.ticks("device_command", "relay_backward"):
+            found = steps.find(tick, "device_command", "relay_backward")
+            if found is None:
+                continue
+            command.load(found[0])
+            sent.load(found[1])
+            pass_on(sent.state_tick)
+            core.backward(command, again)
+            steps.compare("relay_backward", again, found[1])
+        pass_on(math.inf)
+
+    steps.run(simulate)
 
 
 def _first_difference(again: Message, recorded: bytes) -> str:

@@ -136,7 +136,7 @@ def node_specs(
     own: dict[str, dict[str, Any]] = {
         "driver": _driver(trial) | some("operator") | leader,
         "controller": _controller(trial),
-        "device_relay": relay,
+        "device_relay": relay | {"watchdog": getattr(experiment.device, "watchdog", None)},
         "world_relay": relay | {"leads_side": side == "world"},
         **{topic_of(hand, "driver"): _driver(each) | {"of_hand": hand} for hand, each in others.items()},
         **{topic_of(hand, "controller"): _controller(each) | {"of_hand": hand} for hand, each in others.items()},

@@ -3,13 +3,15 @@
     relay device|world --ros-args ...
 
 The device's end answers device_state k with relay_forward k, and relay_backward k with relayed_device_command k, which
-the driver takes. The world's end answers relay_forward k with relayed_device_state k, which the controller takes, and
-device_command k with relay_backward k. A repeated message gets the same answer.
+the driver takes; in realtime it sends both at once, with what has arrived by then. The world's end answers
+relay_forward k with relayed_device_state k, which the controller takes, and device_command k with relay_backward k. In
+lockstep a repeated message gets the same answer.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -21,7 +23,7 @@ from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import EVENTS, TrialParameters
+from haptic_ros.trial import EVENTS, ServoError, TrialParameters
 from haptic_sim.messages import BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, Message, MessageError
 from haptic_sim.parameters import quantity
 
@@ -37,8 +39,8 @@ class RelayTrialParameters(TrialParameters):
     )
 
 
-Way = tuple[Callable[[Any, Any], None], Any, Any]
-"""A function of a core, the message that it takes, and the message that it fills."""
+Way = tuple[Callable[..., None], Any, dict[str, Any]]
+"""A function of a core, the message that it takes, and the messages that it fills, by their topics."""
 
 
 class RelayNode(ServoNode):
@@ -57,6 +59,7 @@ class RelayNode(ServoNode):
         """See ServoNode."""
         self._ways = self.ways()
         self._begun = self._ended = -1  # last ticks of both ways
+        self._heard = 0.0  # when something came last
 
     def next_tick(self) -> int:
         """See ServoNode."""
@@ -71,7 +74,7 @@ class RelayNode(ServoNode):
 
     def _begin_tick(self, topic: str, data: bytes | Message) -> None:
         """Pass on what a tick begins with."""
-        core, received, answer = self._ways[0]
+        core, received, answers = self._ways[0]
         received.load(data)
         tick, last, realtime = received.tick, self._begun, self.realtime
         if tick > self.config.last_tick:
@@ -84,12 +87,12 @@ class RelayNode(ServoNode):
         if not received.is_finite():
             raise MessageError(f"{topic} {tick}: not finite")
         self._begun = tick
-        core(received, answer)
-        self.send(self.PUBLISHES[0], answer)
+        core(received, *answers.values())
+        self._send(answers)
 
     def _end_tick(self, topic: str, data: bytes | Message) -> None:
         """Pass on what a tick ends with."""
-        core, received, answer = self._ways[1]
+        core, received, answers = self._ways[1]
         received.load(data)
         tick = received.tick
         if tick <= self._ended and not self.realtime:
@@ -99,29 +102,47 @@ class RelayNode(ServoNode):
         if not received.is_finite():
             raise MessageError(f"{topic} {tick}: not finite")
         self._ended = tick
-        core(received, answer)
-        self.send(self.PUBLISHES[1], answer)
+        core(received, *answers.values())
+        self._send(answers)
 
     def _send_again(self) -> None:
-        way = 1 if self._ended == self._begun else 0
-        self.send(self.PUBLISHES[way], self._ways[way][2])
+        self._send(self._ways[1 if self._ended == self._begun else 0][2])
+
+    def _send(self, answers: dict[str, Any]) -> None:
+        for topic, answer in answers.items():
+            self.send(topic, answer)
+
+
+class DeviceRelayTrialParameters(RelayTrialParameters):
+    """What the device's end needs to know of a trial."""
+
+    watchdog: float = quantity(
+        0.02, unit="s", description="In realtime, silence of the world's end after which the force is zero", gt=0.0
+    )
 
 
 class DeviceRelayNode(RelayNode):
     """The device's end as a node."""
 
     NAME: ClassVar[str] = "device_relay"
+    Config: ClassVar[Any] = DeviceRelayTrialParameters
+    config: DeviceRelayTrialParameters
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_state", "relay_backward")
     PUBLISHES: ClassVar[tuple[str, ...]] = ("relay_forward", "relayed_device_command")
 
     def ways(self) -> tuple[Way, Way]:
         """See RelayNode."""
-        config = self.config
+        config, realtime = self.config, self.config.realtime
+        watchdog = config.watchdog if realtime else None
         rehearsed, core = (
-            DeviceEnd(config.relay, config.guard, config.rate, config.inertias, config.realtime) for _ in range(2)
+            DeviceEnd(config.relay, config.guard, config.rate, config.inertias, realtime, watchdog) for _ in range(2)
         )
         rehearsed.rehearse()
-        return (core.forward, DeviceState(), ForwardPacket()), (core.command, BackwardPacket(), DeviceCommand())
+        forth = {"relay_forward": ForwardPacket()}
+        back = {"relayed_device_command": DeviceCommand()}
+        if realtime:
+            return (core.answer, DeviceState(), forth | back), (core.hear, BackwardPacket(), {})
+        return (core.forward, DeviceState(), forth), (core.command, BackwardPacket(), back)
 
 
 class WorldRelayTrialParameters(RelayTrialParameters):
@@ -146,14 +167,27 @@ class WorldRelayNode(RelayNode):
             WorldEnd(config.relay, config.guard, config.rate, config.pose, config.realtime) for _ in range(2)
         )
         rehearsed.rehearse()
-        return (core.state, ForwardPacket(), DeviceState()), (core.backward, DeviceCommand(), BackwardPacket())
+        forth = {"relayed_device_state": DeviceState()}
+        return (core.state, ForwardPacket(), forth), (
+            core.backward,
+            DeviceCommand(),
+            {"relay_backward": BackwardPacket()},
+        )
 
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
         return (*self.SUBSCRIBES, EVENTS) if self.config.leads_side else self.SUBSCRIBES
 
+    def idle(self) -> bool:
+        """See ServoNode: who leads a side watches whether the other is still there."""
+        silent = time.monotonic() - self._heard if self._begun >= 0 else 0.0
+        if self.config.leads_side and silent > self.config.patience:
+            raise ServoError(f"the device's side was silent for {self.config.patience:g} s, after tick {self._begun}")
+        return not self.config.leads_side
+
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
+        self._heard = time.monotonic()
         if topic != EVENTS:
             super().receive(topic, data)
             return

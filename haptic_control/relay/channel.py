@@ -18,7 +18,7 @@ class Channel:
         parameters: with a delay.
         rate: of the servo [Hz].
         direction: the name of its stream of random numbers.
-        realtime: delays are times; else they are whole ticks.
+        realtime: delays are times, which end with the nearest tick; else they are whole ticks.
     """
 
     def __init__(self, parameters: RelayParameters, rate: float, direction: str, realtime: bool = False):
@@ -27,6 +27,7 @@ class Channel:
         self._unit = 1e9 if realtime else rate  # nanoseconds or ticks in a second
         self._delay, self._jitter, self._loss = parameters.delay, parameters.jitter, parameters.loss
         self._realtime = realtime
+        self._early = round(0.5e9 / rate) if realtime else 0  # the clock's jitter shall not decide between two ticks
         self._under_way: list[tuple[int, int, bytes]] = []  # when they arrive, their ticks and contents
         self._newest = -1  # tick of the newest that has arrived
 
@@ -41,7 +42,7 @@ class Channel:
 
     def take(self, tick: int, time: int) -> bytes | None:
         """The newest message that has arrived by a tick, stamped with `time` [ns]; None: none since the last call."""
-        now = time if self._realtime else tick
+        now = time + self._early if self._realtime else tick
         newest, data = self._newest, None
         for due, sent, content in self._under_way:
             if due <= now and sent > newest:

@@ -1,9 +1,10 @@
 """The two ends of a relay.
 
 In a tick the device's end sends a ForwardPacket for each DeviceState, and the world's end answers it with the
-DeviceState that the controller gets; the DeviceCommand comes back as a BackwardPacket, which the device's end answers
-with the DeviceCommand that the driver gets. All have the tick of the DeviceState, so that each tick has its answer;
-what they hold is of the newest packet that has arrived through the channel.
+DeviceState that the controller gets; the DeviceCommand comes back as a BackwardPacket. The driver gets its command from
+the device's end: in lockstep when that packet comes, in realtime at once, as the way there and back may take longer
+than a tick. All have the tick of the DeviceState, so that each tick has its answer; what they hold is of the newest
+packet that has arrived through the channel.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from haptic_control.relay import ports
 from haptic_control.relay.channel import Channel
 from haptic_control.relay.parameters import RelayParameters
 from haptic_control.stability import CoupledInertias
-from haptic_sim.messages import FORCE, BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, RelayPacket
+from haptic_sim.messages import FORCE, NOTHING, BackwardPacket, DeviceCommand, DeviceState, ForwardPacket, RelayPacket
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 
@@ -59,10 +60,12 @@ class _End:
         self._port, self._ledger = Packed(port), port.ledger
         self._guarded = guard != "none"
 
-    def _arrive(self, packet: RelayPacket, content: RelayPacket) -> None:
-        """Put a packet into the channel, and take into `content` what has arrived when it comes."""
-        tick, time = packet.tick, packet.nanoseconds
-        self._channel.put(tick, time, packet.to_bytes())
+    def hear(self, packet: RelayPacket) -> None:
+        """Put a packet of the other end into the channel."""
+        self._channel.put(packet.tick, packet.nanoseconds, packet.to_bytes())
+
+    def _take(self, tick: int, time: int, content: RelayPacket) -> None:
+        """Take into `content` what has arrived by a tick, stamped with `time` [ns]."""
         if (data := self._channel.take(tick, time)) is not None:
             content.load(data)
             ports.receive(self._port, content.paid, content.wave)
@@ -89,6 +92,10 @@ class DeviceEnd(_End):
         rate: of the servo [Hz].
         inertias: with that of the device, as far as it is known.
         realtime: whether delays are times, by the stamps of the messages, or ticks.
+        watchdog: time without a packet after which nothing is commanded [s]; None: it is waited for, however long.
+
+    Attributes:
+        heard: tick of the newest packet that has come, whether or not the channel lets it arrive yet.
     """
 
     def __init__(
@@ -98,21 +105,26 @@ class DeviceEnd(_End):
         rate: float,
         inertias: CoupledInertias | None = None,
         realtime: bool = False,
+        watchdog: float | None = None,
     ):
         super().__init__(relay, guard, rate, "backward", realtime, build_port(relay, guard, 1.0 / rate, inertias))
+        self._patience = math.inf if watchdog is None else max(1, round(watchdog * rate))
         self._content = BackwardPacket()
-        self._content.tick = self._tick = -1
+        self._content.tick = self.heard = -1
 
     def rehearse(self) -> None:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
-        packet = BackwardPacket()
         self.forward(DeviceState(), ForwardPacket())
-        self.command(packet, DeviceCommand())
+        self.command(BackwardPacket(), DeviceCommand())
+
+    def hear(self, packet: RelayPacket) -> None:
+        """See _End."""
+        super().hear(packet)
+        self.heard = packet.tick
 
     def forward(self, state: DeviceState, packet: ForwardPacket) -> None:
         """Fill what crosses of a device's state."""
         ports.settle(self._port, state.pose, state.twist, state.operator_wrench, state.rendered_wrench)
-        self._tick = state.tick
         self._write(packet, state.tick, state.nanoseconds, self._content.tick)
         packet.pose[:] = state.pose
         packet.twist[:] = state.twist
@@ -121,12 +133,27 @@ class DeviceEnd(_End):
         packet.rendered_wrench[:] = 0.0 if self._guarded else state.rendered_wrench
 
     def command(self, packet: BackwardPacket, command: DeviceCommand) -> None:
-        """Fill the device's command of the tick that a packet ends, at the device's last state."""
-        self._arrive(packet, self._content)
-        command.stamp(packet.tick, packet.nanoseconds)
-        command.device_tick = self._tick
-        command.mode = FORCE
-        ports.command_wrench(self._port, self._content.wrench, command.wrench)
+        """Fill the device's command of the tick that a packet ends."""
+        self.hear(packet)
+        self._take(packet.tick, packet.nanoseconds, self._content)
+        self._fill(packet.tick, packet.nanoseconds, command)
+
+    def answer(self, state: DeviceState, packet: ForwardPacket, command: DeviceCommand) -> None:
+        """Fill what crosses of a device's state, and at once the command of its tick, by what has arrived until then.
+
+        Where the other end has been silent for longer than the watchdog allows, nothing is commanded.
+        """
+        self._take(state.tick, state.nanoseconds, self._content)
+        self.forward(state, packet)
+        self._fill(state.tick, state.nanoseconds, command)
+
+    def _fill(self, tick: int, time: int, command: DeviceCommand) -> None:
+        command.stamp(tick, time)
+        command.device_tick = self.heard
+        command.wrench[:] = 0.0
+        command.mode = NOTHING if tick - self.heard > self._patience else FORCE
+        if command.mode == FORCE:
+            ports.command_wrench(self._port, self._content.wrench, command.wrench)
 
 
 class WorldEnd(_End):
@@ -154,14 +181,15 @@ class WorldEnd(_End):
     def state(self, packet: ForwardPacket, state: DeviceState) -> None:
         """Fill the device's state that the controller gets in the tick of a packet."""
         content = self._content
-        self._arrive(packet, content)
+        self.hear(packet)
+        self._take(packet.tick, packet.nanoseconds, content)
         self._tick = packet.tick
         ports.move(self._port, self._wrench, content.pose, content.twist, self._pose, state.twist)
         state.stamp(packet.tick, packet.nanoseconds)
         state.pose[:] = self._pose
         state.operator_wrench[:] = content.operator_wrench
         state.rendered_wrench[:] = content.rendered_wrench
-        state.command_tick = -1
+        state.command_tick, state.reading_tick = -1, content.tick
 
     def backward(self, command: DeviceCommand, packet: BackwardPacket) -> None:
         """Fill what crosses of a device's command."""
