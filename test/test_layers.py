@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "haptic_bench": set(PACKAGES),
 }
 FOLDERS = {
-    "haptic_sim": ("dynamics", "hand", "geometry", "contact", "constraints", "worlds", "tool", "simulation", "nodes"),
+    "haptic_sim": ("dynamics", "hand", "geometry", "contact", "constraints", "motions", "worlds", "tool", "simulation", "nodes"),
     "haptic_bench": (
         "set_up",
         "experiment",

@@ -20,6 +20,7 @@ from haptic_sim.dynamics.multibody import SurveyedMultibody, follow_single, refr
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
 from haptic_sim.messages import FREE, LocalGeometry, ToolCommand, ToolState, stamp_next
+from haptic_sim.motions.drives import Drives
 from haptic_sim.packed import Packed, bind
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, record, shared, value
@@ -95,6 +96,8 @@ class VirtualTool:
         self.rows = ContactRows(limits=2 * limited, halves=halves)
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
         self._rigid = method in RIGID
+        driven = bool(world.motions or world.pulls)
+        self.drives = Drives(self.body, world.motions, world.pulls, self.period) if driven else None
         self._integrator = integrator
         if integrator != SEMI_IMPLICIT and not (self.body.single and method == "penalty" and not self.others):
             what = f"environment.method = {method}" if self.body.single else "this one is not"
@@ -116,6 +119,7 @@ class VirtualTool:
         self._excess = ""  # why discrete time has added more energy than was supplied
         self.configure(contact)
         self._external = np.zeros(self.body.nv)
+        self._pull = np.zeros(6)  # wrench of the pulls on the tool
         self._sizes = world.tool_sizes()
         body = self.body
         arrays = allocate(
@@ -238,6 +242,8 @@ class VirtualTool:
         if self._halves is not None:
             count = append_halves(self._halves, count)
         rows.count = count
+        if self.drives is not None:
+            self.drives.begin(command.tick, command.wrench)
         if self.others:
             listed = self._step_together(command, state, count, geometry_tick)
         elif isinstance(self.body, ConstrainedMultibody):
@@ -247,8 +253,17 @@ class VirtualTool:
             self._begin(self._response, count, command.wrench, self.period)
             self.body.follow()
             listed = self._end(self._packed, command.packed, state.packed, geometry_tick)
+        if self.drives is not None:
+            self._end_drives(self.drives, count, state)
         rows.count = contacts
         return listed
+
+    def _end_drives(self, drives: Drives, count: int, state: ToolState) -> None:
+        """Book what motions and pulls did in the step, and let the hand feel the pulls."""
+        contact = self.contact
+        drives.end(self.rows.arrays, contact.impulses.p, count, contact.balance.values, self._pull)
+        state.wrench[:] += self._pull
+        state.impulse[:] += self.period * self._pull
 
     def _step_together(self, command: ToolCommand, state: ToolState, count: int, geometry_tick: int) -> int:
         """The same with further hands, whose states it fills, too; returns as `_fill`.

@@ -26,6 +26,10 @@ def tool_alone(world: World) -> World:
         raise ParameterError(
             [f"constraints.{world.constraints[0].name}: a local model takes none where other bodies move, too"]
         )
+    if world.pulls:
+        raise ParameterError(
+            [f"scene.pulls.{world.pulls[0].name}: acts at the servo rate; set local_model.type=none, or leave it out"]
+        )
     model, joints = world.model, held_joints(world)
     if not joints:
         raise ParameterError(["tool: is fixed: a local model moves the tool"])
@@ -44,6 +48,7 @@ def tool_alone(world: World) -> World:
         tree_size=np.array([nv], np.int64),
         free_joints=np.array([joint for joint, _ in free], np.int64),
         free_inertia=world.free_inertia[[k for _, k in free]],
+        motions=(),
         body_names=("world", *(world.body_names[joint] for joint in joints)),
         laws=tuple(
             replace(

@@ -36,10 +36,13 @@ from haptic_sim.geometry.meshes import MeshError
 from haptic_sim.geometry.shapes import MeshParameters, Solid, Vector, locate, placement, solids, uniform
 from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
+from haptic_sim.motions.motion import Motion, Pull
+from haptic_sim.motions.parameters import FileTrajectoryParameters
 from haptic_sim.parameters import ParameterError
 from haptic_sim.random_numbers import displaced
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
+from haptic_sim.worlds.motions import build_motions, build_pulls
 from haptic_sim.worlds.model_files import FileTree, ModelFileError, load_trees
 from haptic_sim.worlds.parameters import (
     WORLD,
@@ -85,6 +88,7 @@ class World:
         elsewhere: names of bodies that move and that surroundings alone simulate; their frames are on joint 0.
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
+        motions: trajectories that bodies follow; pulls: springs from the hand to bodies.
     """
 
     model: pin.Model
@@ -108,6 +112,8 @@ class World:
     elsewhere: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] | None = None
     further: tuple[int, ...] = ()
+    motions: tuple[Motion, ...] = ()
+    pulls: tuple[Pull, ...] = ()
 
     def held_at(self, frame: int) -> World:
         """The same world with one of the further hands as its first, and the first among the further ones."""
@@ -273,6 +279,14 @@ def build(
         if problem := unholdable(model.inertias[model.frames[frame].parentJoint], parameters.planar):
             raise ParameterError([f"hands[{i}].tool = {one.tool}: cannot be held: its link {problem}"])
     geometry, pairs = _add_geometry(plan, parameters)
+    held = int(model.frames[hand].parentJoint)
+    motions = build_motions(
+        model, q, v, laws, parameters.motions, files=tuple(parameters.files), tool=held, folder=folder, prefix=prefix
+    )
+    pulls = build_pulls(model, parameters.pulls, tool=held, prefix=prefix)
+    if parameters.constraints and (motions or pulls):
+        key = "motions" if motions else "pulls"
+        raise ParameterError([f"{prefix}{key}: are made for worlds without exact constraints; leave out constraints"])
     problems = list(_plane_problems(model, plan, ordered, q, parameters)) if parameters.planar else []
     problem = unholdable(model.inertias[model.frames[hand].parentJoint], parameters.planar)
     if problem:
@@ -311,6 +325,8 @@ def build(
         laws=laws,
         notes=tuple(prefix + note for note in plan.notes),
         further=further,
+        motions=motions,
+        pulls=pulls,
     )
     if any(parameters.jitter):
         world = _jittered(world, plan, parameters, seed, prefix)
@@ -436,7 +452,13 @@ def with_absolute_paths(
         )
         bodies[name] = body.model_copy(update={"shapes": shapes})
     files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in parameters.files.items()}
-    return parameters.model_copy(update={"bodies": bodies, "files": files})
+    motions = {}
+    for name, motion in parameters.motions.items():
+        path = motion.trajectory
+        if isinstance(path, FileTrajectoryParameters):
+            path = path.model_copy(update={"path": absolute(path.path)})
+        motions[name] = motion.model_copy(update={"trajectory": path})
+    return parameters.model_copy(update={"bodies": bodies, "files": files, "motions": motions})
 
 
 # Files

@@ -18,6 +18,7 @@ from haptic_sim.geometry.shapes import (
     Vector,
     impossible,
 )
+from haptic_sim.motions.parameters import MotionParameters, PullParameters
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 
 WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
@@ -312,6 +313,12 @@ class WorldParameters(Parameters):
     rank_fade: float = rank_fade_quantity()
     constraints: Annotated[dict[str, AnyWorldConstraintParameters], AfterValidator(_named)] = quantity(
         {}, description="Exact constraints of the world by name"
+    )
+    motions: Annotated[dict[str, MotionParameters], AfterValidator(_named)] = quantity(
+        {}, description="Trajectories that bodies of the world follow, by name"
+    )
+    pulls: Annotated[dict[str, PullParameters], AfterValidator(_named)] = quantity(
+        {}, description="Springs and dampers from the hand to bodies that it grabs, by name"
     )
     ignore: tuple[tuple[str, str], ...] = quantity(
         (), description="Pairs of bodies (NAME, FILE/LINK, or FILE for all of it) that do not collide"
