@@ -22,7 +22,18 @@ MAY_IMPORT = {
     "haptic_bench": set(PACKAGES),
 }
 FOLDERS = {
-    "haptic_sim": ("dynamics", "hand", "geometry", "contact", "constraints", "motions", "worlds", "tool", "simulation", "nodes"),
+    "haptic_sim": (
+        "dynamics",
+        "hand",
+        "geometry",
+        "contact",
+        "constraints",
+        "motions",
+        "worlds",
+        "tool",
+        "simulation",
+        "nodes",
+    ),
     "haptic_bench": (
         "set_up",
         "experiment",

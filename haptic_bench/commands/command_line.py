@@ -301,6 +301,15 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("directory", help="directory of a trial or a sweep")
     command.set_defaults(command="haptic_bench.commands.cli:repair")
 
+    command = commands.add_parser(
+        "trajectory", help="save the motion of a recorded trial as a trajectory, and compare it with its own"
+    )
+    command.add_argument("directory", help="directory of a trial in which bodies follow a trajectory (docs/motions.md)")
+    command.add_argument("motion", nargs="?", help="name of the motion; default: the only one")
+    command.add_argument("--out", metavar="FILE", help="file (.json) with the fields of JointTrajectory to be written")
+    command.add_argument("--rate", metavar="HZ", help="points a second in the file; default: 100")
+    command.set_defaults(command="haptic_bench.commands.trajectory:trajectory")
+
     _add_passivity(commands)
     _add_zwidth(commands)
 

@@ -31,12 +31,13 @@ import numba
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.contact_rows import RowArrays
 from haptic_sim.dynamics.energy import INJECTED
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, push_scaled
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.motions.motion import ANGLE, QUATERNION, Motion, Pull
 from haptic_sim.motions.trajectory import evaluate
-from haptic_sim.packed import Packed
+from haptic_sim.packed import Packed, bind
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix, rotation_difference
@@ -50,9 +51,14 @@ class DrivenArrays(NamedTuple):
     """What all motions and pulls of a world share, for kernels."""
 
     body: BodyArrays = value("the bodies")
+    rows: RowArrays = value("contacts of the step")
+    impulses: np.ndarray = shared("impulses of the contacts along normal and tangents", "contacts", 3, unit="N s")
+    energies: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     force: np.ndarray = array("generalised force of drives and pulls in the step", "nv", unit="N, N m")
     before: np.ndarray = array("velocity before the step", "nv", unit="m/s, rad/s")
-    touched: np.ndarray = array("whether the tool touched or pulled each tree in the last step", "trees", dtype=np.bool_)
+    touched: np.ndarray = array(
+        "whether the tool touched or pulled each tree in the last step", "trees", dtype=np.bool_
+    )
 
 
 @record
@@ -119,11 +125,13 @@ class PullArrays(NamedTuple):
 class Drives:
     """The motions and pulls of a world, within the steps of its `Multibody`.
 
-    `begin` before a step lets drives and pulls act, by the forces that the bodies' own forces hold (`bias`); `end` after
-    it books their work and notes what was touched.
+    `begin` before a step lets drives and pulls act, through the forces of the bodies (`bias`); `end` after it books their
+    work and notes what was touched.
 
     Args:
         body: the bodies, with the tool's hand.
+        rows: contacts of a step; impulses: of these (C, 3).
+        energies: values of the `EnergyBalance`.
         motions, pulls: of their world.
         period: of a step [s].
 
@@ -131,19 +139,32 @@ class Drives:
         ParameterError: a gain for which the sampled feedback is unstable.
     """
 
-    def __init__(self, body: Multibody, motions: tuple[Motion, ...], pulls: tuple[Pull, ...], period: float):
+    def __init__(
+        self,
+        body: Multibody,
+        rows: RowArrays,
+        impulses: np.ndarray,
+        energies: np.ndarray,
+        motions: tuple[Motion, ...],
+        pulls: tuple[Pull, ...],
+        period: float,
+    ):
         self.period = period
         if problems := list(unstable(body, motions, period)):
             raise ParameterError(problems)
         sizes = {"nv": body.nv, "nu": body.nu, "trees": body.trees.start.size}
-        self._shared = driven = allocate(DrivenArrays, sizes, body=body.arrays)
+        self._shared = driven = allocate(
+            DrivenArrays, sizes, body=body.arrays, rows=rows, impulses=impulses, energies=energies
+        )
         self._driven = Packed(driven)
-        self._motions, self._pulls = [], []
         self.motions = tuple(_arrays_of(one, body, driven, sizes) for one in motions)
         self.pulls = tuple(_arrays_of_pull(one, body, driven, sizes) for one in pulls)
-        self._motions = [Packed(one) for one in self.motions]
-        self._pulls = [Packed(one) for one in self.pulls]
-        self._body = body
+        nothing = np.zeros(6)
+        self._open, self._close = bind(open_step, self._driven), bind(close_step, self._driven, 0, period)
+        self._drive = [
+            (bind(drive, one, 0.0, period), bind(note, one, period), one) for one in map(Packed, self.motions)
+        ]
+        self._hold = [(bind(hold, one, 0.0, period, nothing), one) for one in map(Packed, self.pulls)]
 
     @property
     def force(self) -> np.ndarray:
@@ -158,28 +179,27 @@ class Drives:
             wrench: that acts on the tool at its hand besides [N, N m], (6,).
         """
         time = max(tick, 0) * self.period
-        open_step(self._driven)
-        for motion in self._motions:
-            drive(motion, time, self.period)
-        for pull in self._pulls:
-            hold(pull, time, self.period, wrench)
+        self._open(self._driven)
+        for act, _, motion in self._drive:
+            act(motion, time, self.period)
+        for act, pull in self._hold:
+            act(pull, time, self.period, wrench)
 
-    def end(self, rows: Any, impulses: np.ndarray, count: int, energies: np.ndarray, felt: np.ndarray) -> None:
+    def end(self, count: int, felt: np.ndarray) -> None:
         """After the step.
 
         Args:
-            rows: contacts of the step; `impulses` (C, 3) of the first `count`.
-            energies: values of the `EnergyBalance`.
+            count: contacts in it.
             felt: filled with the wrench of the pulls on the tool at its hand, (6,).
         """
-        close_step(self._driven, rows.body, rows.coordinate, impulses, count, self.period, energies)
+        self._close(self._driven, count, self.period)
         felt[:] = 0.0
         for pull in self.pulls:
             felt += pull.wrench
             if pull.held[0]:
                 self._shared.touched[pull.tree] = True
-        for motion in self._motions:
-            note(motion, self.period)
+        for _, after, motion in self._drive:
+            after(motion, self.period)
 
 
 def _arrays_of(motion: Motion, body: Multibody, driven: DrivenArrays, sizes: dict[str, int]) -> MotionArrays:
@@ -269,7 +289,7 @@ def drive(packed, time, period):
     a = packed.arrays
     _know_state(a)
     evaluate(a.times, a.coefficients, time, 0, a.place)
-    evaluate(a.times, a.coefficients, time - 0.5 * period, 1, a.rate)
+    evaluate(a.times, a.coefficients, max(time - 0.5 * period, 0.0), 1, a.rate)
     evaluate(a.times, a.coefficients, time, 2, a.bend)
     _find_errors(a)
     body, acceleration, force = a.driven.body, a.acceleration, a.driven.force
@@ -331,10 +351,10 @@ def _know_state(a):
 @numba.njit(cache=True, nogil=True)
 def _is_touched(a):
     """Whether the tool touched or pulled the bodies of a motion in the last step."""
+    touched = False
     for t in range(a.trees.shape[0]):
-        if a.driven.touched[a.trees[t]]:
-            return True
-    return False
+        touched = touched or a.driven.touched[a.trees[t]]
+    return touched
 
 
 @numba.njit(cache=True, nogil=True)
@@ -524,21 +544,21 @@ def _find_stretch(a):
 
 
 @numba.njit(cache=True, nogil=True)
-def close_step(packed, bodies, coordinate, impulses, count, period, energies):
+def close_step(packed, count, period):
     """Book the work of drives and pulls, at the mean velocity of the step, and note what the tool touched."""
     a = packed.arrays
-    body = a.body
+    body, rows = a.body, a.rows
     work = 0.0
     for j in range(a.force.shape[0]):
         work += a.force[j] * 0.5 * (a.before[j] + body.v[j])
-    energies[INJECTED] += period * work
+    a.energies[INJECTED] += period * work
     touched = a.touched
     for t in range(touched.shape[0]):
         touched[t] = False
     for i in range(count):
-        if coordinate[i] >= 0 or not impulses[i, 0] > 0.0:
+        if rows.coordinate[i] >= 0 or not a.impulses[i, 0] > 0.0:
             continue
-        first, second = body.tree_of[bodies[i, 0]], body.tree_of[bodies[i, 1]]
+        first, second = body.tree_of[rows.body[i, 0]], body.tree_of[rows.body[i, 1]]
         if first == body.hand_tree and second >= 0:
             touched[second] = True
         if second == body.hand_tree and first >= 0:

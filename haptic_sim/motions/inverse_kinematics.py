@@ -9,8 +9,8 @@ import pinocchio as pin
 
 CLOSE = 1e-10  # [m, rad] what is left of the error when it is solved
 _ROUNDS = 200
-_LEAST_DAMPING = 1e-12  # added to J J^T, and what is in proportion to the squared error
-_SHARE = 0.1
+_FIRST_DAMPING, _MOST_DAMPING = 0.1, 1e6  # added to J J^T, by the squared error
+_LEAST_DAMPING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ def reach(
 ) -> Reach:
     """Bring a frame to a goal, from q on.
 
-    Levenberg's damping in proportion to the squared error (Sugihara, IEEE T-RO 27(5), 2011) makes the steps small where
-    the goal cannot be reached. A coordinate at its limit is left out of a step that would take it further.
+    The method of Levenberg and Marquardt, with a damping in proportion to the squared error (Sugihara, IEEE T-RO 27(5),
+    2011), which is lessened after a step that brings the frame nearer. A coordinate at its limit is left out of a step
+    that would take it further.
 
     Args:
         model: and `frame` of it.
@@ -51,39 +52,50 @@ def reach(
         lower, upper: limits of the coordinates of those, infinite where there are none, (m,).
         rotation: whether the orientation counts.
     """
-    data, q = model.createData(), np.array(q, float)
-    rows = slice(0, 6 if rotation else 3)
+    data, rows = model.createData(), slice(0, 6 if rotation else 3)
     place = np.array([_place(model, int(j)) for j in columns])
-    best = Reach(q.copy(), np.inf, np.inf)
+    numbers = place >= 0
+    best, e, J = _look(model, data, frame, goal, np.array(q, float), rotation)
+    damping = _FIRST_DAMPING
     for _ in range(_ROUNDS):
-        J = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)
-        pin.updateFramePlacement(model, data, frame)
-        now = data.oMf[frame]
-        turn = pin.log3(goal.rotation @ now.rotation.T) if rotation else np.zeros(3)
-        error = np.concatenate([goal.translation - now.translation, turn])
-        found = Reach(q.copy(), float(np.linalg.norm(error[:3])), float(np.linalg.norm(turn)))
-        if found.error + found.angle < best.error + best.angle:
-            best = found
-        if best.error + best.angle < CLOSE:
+        if best.error + best.angle < CLOSE or damping > _MOST_DAMPING:
             break
-        e, J = error[rows], J.reshape(6, -1)[rows, columns]
-        free = np.ones(columns.size, bool)
-        for _ in range(columns.size + 1):
-            A = J[:, free]
-            damping = _LEAST_DAMPING + _SHARE * float(e @ e)
-            step = np.zeros(columns.size)
-            step[free] = A.T @ np.linalg.solve(A @ A.T + damping * np.eye(e.size), e)
-            at = np.where(place >= 0, q[place], 0.0)
-            blocked = free & (((at >= upper) & (step > 0.0)) | ((at <= lower) & (step < 0.0)))
-            if not blocked.any():
-                break
-            free &= ~blocked
+        at = np.where(numbers, best.q[place], 0.0)
+        step = _step(J[rows, columns], e[rows], damping * float(e @ e) + _LEAST_DAMPING, at <= lower, at >= upper)
         v = np.zeros(model.nv)
         v[columns] = step
-        q = pin.integrate(model, q, v)
-        numbers = place >= 0
-        q[place[numbers]] = np.clip(q[place[numbers]], lower[numbers], upper[numbers])
+        trial = pin.integrate(model, best.q, v)
+        trial[place[numbers]] = np.clip(trial[place[numbers]], lower[numbers], upper[numbers])
+        found, e_found, J_found = _look(model, data, frame, goal, trial, rotation)
+        if e_found @ e_found < e @ e:
+            best, e, J, damping = found, e_found, J_found, 0.2 * damping
+        else:
+            damping *= 5.0
     return best
+
+
+def _look(
+    model: pin.Model, data: pin.Data, frame: int, goal: pin.SE3, q: np.ndarray, rotation: bool
+) -> tuple[Reach, np.ndarray, np.ndarray]:
+    """Where the frame is at q, its error (6,), and its Jacobian (6, nv)."""
+    J = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)
+    now = pin.updateFramePlacement(model, data, frame)
+    turn = pin.log3(goal.rotation @ now.rotation.T) if rotation else np.zeros(3)
+    off = goal.translation - now.translation
+    reached = Reach(q, float(np.linalg.norm(off)), float(np.linalg.norm(turn)))
+    return reached, np.concatenate([off, turn]), J.reshape(6, -1)
+
+
+def _step(J: np.ndarray, e: np.ndarray, damping: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The damped step, without the coordinates at a limit that it would take further."""
+    free = np.ones(J.shape[1], bool)
+    while True:
+        A, step = J[:, free], np.zeros(J.shape[1])
+        step[free] = A.T @ np.linalg.solve(A @ A.T + damping * np.eye(e.size), e)
+        blocked = free & ((high & (step > 0.0)) | (low & (step < 0.0)))
+        if not blocked.any():
+            return step
+        free &= ~blocked
 
 
 def _place(model: pin.Model, column: int) -> int:

@@ -33,9 +33,7 @@ class Places:
     @property
     def columns(self) -> np.ndarray:
         """Velocity coordinates, in the order of the trajectory, (m,)."""
-        parts = [
-            np.arange(v, v + (3 if kind == QUATERNION else 1)) for kind, v in zip(self.kind, self.v, strict=True)
-        ]
+        parts = [np.arange(v, v + (3 if kind == QUATERNION else 1)) for kind, v in zip(self.kind, self.v, strict=True)]
         return np.concatenate(parts)
 
     def of(self, q: np.ndarray) -> np.ndarray:

@@ -25,8 +25,8 @@ class JointLineParameters(_Timed):
 
     type: Literal["joint_line"] = "joint_line"
     to: tuple[float, ...] = quantity(
-        description="Coordinates at the end, in the order of the joints: m, rad; of a free body x, y, z and a quaternion "
-        "x y z w",
+        description="Coordinates at the end, in the order of the joints: m, rad; of a free body x, y, z and a "
+        "quaternion x y z w",
         min_length=1,
     )
 
@@ -36,7 +36,9 @@ class CartesianLineParameters(_Timed):
 
     type: Literal["cartesian_line"] = "cartesian_line"
     body: str = quantity(description="Body that moves along the line: NAME, or FILE/LINK")
-    point: Vector = quantity((0.0, 0.0, 0.0), unit="m", description="Point that moves along the line, in the body's axes")
+    point: Vector = quantity(
+        (0.0, 0.0, 0.0), unit="m", description="Point that moves along the line, in the body's axes"
+    )
     to: Vector | None = quantity(None, unit="m", description="Position at the end")
     by: Vector | None = quantity(None, unit="m", description="Displacement, instead of the position at the end")
     rotation: Literal["keep", "free"] = quantity(
@@ -55,8 +57,8 @@ class SplineParameters(Parameters):
 
     type: Literal["spline"] = "spline"
     points: tuple[PointParameters, ...] = quantity(
-        description="Points of the spline: time_from_start and positions; a first point later than 0 is preceded by the "
-        "start",
+        description="Points of the spline: time_from_start and positions; a first point later than 0 is preceded by "
+        "the start",
         min_length=1,
     )
 
@@ -138,7 +140,9 @@ def _in_turn(grabs: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float
     for i, (begin, end) in enumerate(grabs):
         before = grabs[i - 1][1] if i else 0.0
         if not (begin >= before and end > begin):
-            raise ValueError(f"[{i}] = [{begin:g}, {end:g}] s: must end after it begins, and begin after the one before")
+            raise ValueError(
+                f"[{i}] = [{begin:g}, {end:g}] s: must end after it begins, and begin after the one before"
+            )
     return grabs
 
 

@@ -141,7 +141,7 @@ def through(
 
 
 def spline(names: Sequence[str], times: ArrayLike, positions: ArrayLike, *, at_rest: bool = True) -> Trajectory:
-    """The cubic spline through points, with continuous accelerations; `at_rest` at both ends, or as smooth as inside."""
+    """The cubic spline through points: accelerations are continuous; `at_rest` at both ends, or as smooth as inside."""
     t, q = np.asarray(times, float), np.asarray(positions, float)
     found: PPoly = CubicSpline(t, q, bc_type="clamped" if at_rest else "not-a-knot")
     c = np.zeros((t.size - 1, ORDER, q.shape[1]))

@@ -96,8 +96,6 @@ class VirtualTool:
         self.rows = ContactRows(limits=2 * limited, halves=halves)
         self.contact = build_response(method, self.body, contact, rendering, wrench_limit, self.rows.id.size, self.hand)
         self._rigid = method in RIGID
-        driven = bool(world.motions or world.pulls)
-        self.drives = Drives(self.body, world.motions, world.pulls, self.period) if driven else None
         self._integrator = integrator
         if integrator != SEMI_IMPLICIT and not (self.body.single and method == "penalty" and not self.others):
             what = f"environment.method = {method}" if self.body.single else "this one is not"
@@ -113,6 +111,10 @@ class VirtualTool:
         self._limits = Packed(limits) if limited else None
         self._halves = Packed(self.rows.arrays) if halves else None
         self.energy = self.contact.balance
+        self.drives: Drives | None = None
+        if world.motions or world.pulls:
+            found, flows = self.contact.impulses.p, self.energy.values
+            self.drives = Drives(self.body, self.rows.arrays, found, flows, world.motions, world.pulls, self.period)
         self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
         # whether something acts or changes that the energy balance does not know: then it judges nothing
         self.pushed = surveyed or planes > 0
@@ -260,8 +262,7 @@ class VirtualTool:
 
     def _end_drives(self, drives: Drives, count: int, state: ToolState) -> None:
         """Book what motions and pulls did in the step, and let the hand feel the pulls."""
-        contact = self.contact
-        drives.end(self.rows.arrays, contact.impulses.p, count, contact.balance.values, self._pull)
+        drives.end(count, self._pull)
         state.wrench[:] += self._pull
         state.impulse[:] += self.period * self._pull
 

@@ -42,8 +42,8 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.random_numbers import displaced
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
-from haptic_sim.worlds.motions import build_motions, build_pulls
 from haptic_sim.worlds.model_files import FileTree, ModelFileError, load_trees
+from haptic_sim.worlds.motions import build_motions, build_pulls
 from haptic_sim.worlds.parameters import (
     WORLD,
     FileParameters,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,8 +187,8 @@ def _trajectory(given: MotionParameters, places: Places, setting: _Setting) -> t
         case JointLineParameters():
             end = _coordinates(line.to, places, ".trajectory.to")
             smooth = line.profile == "smooth"
-            ends = _continuous(np.array([start, end]), places)
-            return trajectories.straight(places.names, *ends, line.duration, smooth=smooth), not smooth
+            start, end = _continuous(np.array([start, end]), places)
+            return trajectories.straight(places.names, start, end, line.duration, smooth=smooth), not smooth
         case CartesianLineParameters():
             return _cartesian(line, places, setting), line.profile == "constant"
         case SplineParameters():
@@ -286,9 +286,7 @@ def _cartesian(line: CartesianLineParameters, places: Places, setting: _Setting)
         q, rows = setting.q.copy(), []
         for share in shares:
             goal = pin.SE3(begin.rotation, begin.translation + share * way)
-            found = reach(
-                model, frame, goal, q, columns, lower=lower, upper=upper, rotation=line.rotation == "keep"
-            )
+            found = reach(model, frame, goal, q, columns, lower=lower, upper=upper, rotation=line.rotation == "keep")
             if found.error > REACHED or found.angle > REACHED:
                 raise ParameterError([_unreachable(line, goal, share, found)])
             q = found.q
@@ -304,8 +302,10 @@ def _cartesian(line: CartesianLineParameters, places: Places, setting: _Setting)
             return path
         if count > _MOST_KNOTS:
             raise ParameterError(
-                [f".trajectory: the joints leave the straight line by {bend:.3g} m between two points; is it near a "
-                 "singularity? choose another line, or rotation = free"]
+                [
+                    f".trajectory: the joints leave the straight line by {bend:.3g} m between two points; is it near a "
+                    "singularity? choose another line, or rotation = free"
+                ]
             )
         count *= 2
 
@@ -314,8 +314,8 @@ def _unreachable(line: CartesianLineParameters, goal: pin.SE3, share: float, fou
     where = ", ".join(f"{value:.4g}" for value in goal.translation)
     left = f"{found.error:.3g} m" + (f" and {found.angle:.3g} rad" if line.rotation == "keep" else "")
     return (
-        f".trajectory: the straight line cannot be followed: after {100.0 * share:.0f} % of it, at ({where}) m, the joints "
-        f"bring {line.body} no nearer than {left}, within their limits"
+        f".trajectory: the straight line cannot be followed: after {100.0 * share:.0f} % of it, at ({where}) m, the "
+        f"joints bring {line.body} no nearer than {left}, within their limits"
     )
 
 
