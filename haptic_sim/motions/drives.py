@@ -125,8 +125,8 @@ class PullArrays(NamedTuple):
 class Drives:
     """The motions and pulls of a world, within the steps of its `Multibody`.
 
-    `begin` before a step lets drives and pulls act, through the forces of the bodies (`bias`); `end` after it books their
-    work and notes what was touched.
+    `begin` before a step lets drives and pulls act, through the forces of the bodies (`bias`); `end` after it books
+    their work and notes what was touched.
 
     Args:
         body: the bodies, with the tool's hand.
