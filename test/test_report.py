@@ -238,6 +238,10 @@ def test_any_trial_has_figures(tmp_path):
     pages.write(tmp_path)
     # nothing turns the peg; its impacts give the hand some energy
     assert {file.stem for file in (tmp_path / "figures").iterdir()} == {
+        "scene_start",
+        "scene_first_contact",
+        "scene_end",
+        "scene_motion",
         "trajectory_hand_xy",
         "trajectory_tool_xy",
         "wrench_fx",

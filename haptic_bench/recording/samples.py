@@ -25,10 +25,10 @@ from haptic_sim.messages import (
 )
 from haptic_sim.rotations import matrices
 
-_POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
+POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 _TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")
 _PARTS = ("translation", "rotation")
-_WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
+WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 _ENDS = {"relay_device_": "relay_forward", "relay_world_": "relay_backward"}
 _CROSSING = ("relay_forward", "relayed_device_state", "device_command", "relay_backward", "relayed_device_command")
 _ENERGIES = ("absorbed", "delivered", "dissipated", "available")
@@ -91,7 +91,7 @@ class Samples:
 
     def pose(self, prefix: str) -> np.ndarray:
         """Poses (rows, 7) of `hand` or `tool`: position [m], quaternion x y z w."""
-        return self.group(prefix, *_POSE)
+        return self.group(prefix, *POSE)
 
     def twist(self, prefix: str) -> np.ndarray:
         """Twists (rows, 6) of `hand` or `tool` [m/s, rad/s]."""
@@ -103,7 +103,7 @@ class Samples:
         `operator` of an admittance device is what its sensor tells (`tracking.operator_wrench` says what was applied),
         its `command` is zero (motion is commanded), and `rendered` is of its drive.
         """
-        return self.group(prefix, *_WRENCH)
+        return self.group(prefix, *WRENCH)
 
     def write_csv(self, path: Path) -> None:
         """Write all columns; floats in shortest round-trip form."""
@@ -188,17 +188,17 @@ def join(
             table[f"{prefix}{suffix}"] = np.ascontiguousarray(values[:, i])
 
     if alone:
-        put("operator_", _WRENCH, command["wrench"])
+        put("operator_", WRENCH, command["wrench"])
     else:
         now = device[[at_device[k] for k in ticks]]
-        put("hand_", _POSE, now["pose"])
+        put("hand_", POSE, now["pose"])
         put("hand_", _TWIST, now["twist"])
-        put("operator_", _WRENCH, now["operator_wrench"])
-        put("command_", _WRENCH, command["wrench"])
-        put("rendered_", _WRENCH, device[[at_device[k + 1] for k in ticks]]["rendered_wrench"])
-    put("tool_", _POSE, before["pose"])
+        put("operator_", WRENCH, now["operator_wrench"])
+        put("command_", WRENCH, command["wrench"])
+        put("rendered_", WRENCH, device[[at_device[k + 1] for k in ticks]]["rendered_wrench"])
+    put("tool_", POSE, before["pose"])
     put("tool_", _TWIST, before["twist"])
-    put("env_", _WRENCH, during["wrench"])
+    put("env_", WRENCH, during["wrench"])
     table["contacts"] = during["contacts"].astype(np.int64)
     table["colliding"] = (during["contact_state"] == COLLIDING).astype(np.int64)
     table["kinetic_energy"] = np.ascontiguousarray(before["kinetic_energy"])
@@ -211,9 +211,9 @@ def join(
         put("port_dissipated_", _PARTS, now["port_dissipated"])
     if relayed:
         at = {topic: rows[list(map(_by_tick(rows).__getitem__, ticks))] for topic, rows in crossing.items()}
-        put("remote_", _POSE, at["relayed_device_state"]["pose"])
+        put("remote_", POSE, at["relayed_device_state"]["pose"])
         put("remote_", _TWIST, at["relayed_device_state"]["twist"])
-        put("remote_", _WRENCH, at["device_command"]["wrench"])
+        put("remote_", WRENCH, at["device_command"]["wrench"])
         for end, topic in _ENDS.items():
             table[f"{end}content_tick"] = at[topic]["content_tick"].astype(np.int64)
             for name in _ENERGIES:

@@ -73,6 +73,49 @@ class WorldRecord:
             table.writerows([tick, names[a], names[b], *row] for tick, a, b, row in pairs)
 
 
+def read_tables(directory: Path) -> WorldRecord | None:
+    """The record of a trial's `bodies.csv` and `contacts.csv`, without its configuration; None if there are none.
+
+    Raises:
+        ValueError: they are no such tables.
+    """
+    tables = directory / "bodies.csv", directory / "contacts.csv"
+    if not all(path.is_file() for path in tables):
+        return None
+    (bodies, values), (touching, numbers) = _read_table(tables[0], 1), _read_table(tables[1], 2)
+    names = tuple(dict.fromkeys(bodies[:, 0].tolist()))
+    count = max(len(names), 1)
+    values = values.reshape(-1, count, values.shape[1])
+    number = {name: i for i, name in enumerate(names)}
+    contacts = np.zeros(len(numbers), CONTACT)
+    for key, column in ("body_a", 0), ("body_b", 1):
+        contacts[key] = [number[name] for name in touching[:, column].tolist()]
+    for key, first in ("point", 1), ("normal", 4), ("force", 8):
+        contacts[key] = numbers[:, first : first + 3]
+    contacts["depth"] = numbers[:, 7]
+    return WorldRecord(
+        names,
+        (),
+        (),
+        values[:, 0, 0].astype(np.int64),
+        values[:, :, 1:8],
+        values[:, :, 8:14],
+        numbers[:, 0].astype(np.int64),
+        contacts,
+    )
+
+
+def _read_table(path: Path, texts: int) -> tuple[np.ndarray, np.ndarray]:
+    """Texts (N, texts) and numbers (N, M) of the rows of a table, whose texts are in its second column and on."""
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file)
+        columns_of = len(next(reader, []))
+        rows = list(reader)
+    words = np.array([row[1 : 1 + texts] for row in rows], object).reshape(len(rows), texts)
+    numbers = np.array([[row[0], *row[1 + texts :]] for row in rows], float).reshape(len(rows), columns_of - texts)
+    return words, numbers
+
+
 def read_world(messages: Sequence[bytes]) -> WorldRecord | None:
     """The record of serialised WorldState messages, in the order of their ticks; None if there are none.
 

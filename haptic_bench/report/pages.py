@@ -12,12 +12,15 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from haptic_bench.analysis import health, units
-from haptic_bench.analysis.figures import Curve, Figure, Style, port_figure, style_of
+from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import read_summary, runs_of
+from haptic_bench.recording.world_record import read_tables
 from haptic_bench.studies import Analysis, Quantity, study_of
+from haptic_bench.view import drawing
+from haptic_bench.view.recorded import SampledFrames
 from haptic_control.activation import passivity_fact
 from haptic_control.unilateral import UnilateralParameters
 from haptic_control.virtual_coupling import VirtualCouplingParameters
@@ -42,6 +45,10 @@ SOURCES = {
     "Dynamic Systems and Control Division, DSC-Vol. 64, pp. 249\N{EN DASH}256, November 1998.",
 }
 _UNKNOWN = Quantity("")
+SCENE = (
+    "Blue: the virtual tool, and its way; circle: hand of the device. Contacts with their forces: green where they "
+    "stick, orange where they slide. The command haptics view shows the trial on a page."
+)
 LABEL = 48  # characters of a run's label in figures and tables
 COLUMNS = 5  # of numbers that a table has beside each other
 DRAWN = 12  # runs in a figure
@@ -70,7 +77,7 @@ def write(directory: Path, analysis: Analysis | None = None, *, damage: str = ""
     else:
         run = _Run.read(directory, "", summary)
         measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
-        page, figures = _trial_page(run, analysis, measured, damage)
+        page, figures = _trial_page(run, directory, analysis, measured, damage)
     _write_figures(directory / "figures", figures)
     path, draft = directory / "report.html", directory / "report.html.draft"
     draft.write_text(page, encoding="utf-8")
@@ -147,17 +154,20 @@ def write_page(directory: Path, title: str, figures: Iterable[Figure]) -> Path:
 # One trial
 
 
-def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, damage: str) -> tuple[str, list[Figure]]:
+def _trial_page(
+    run: _Run, directory: Path, analysis: Analysis | None, measured: Health | None, damage: str
+) -> tuple[str, list[Figure]]:
     experiment, summary, samples = run.trial.experiment, run.summary, run.samples
     figures: list[Figure] = []
+    scene: list[Figure] = []
     expected: Mapping[str, tuple[float, str]] = {}
     complete = run.status == "done"
     if samples is not None and len(samples) > 1:
         study = study_of(experiment)
         analysis = analysis or study.analyse(run.trial, samples, compare=complete)
-        figures = shown_of(
-            [*study.figures(run.trial, samples, analysis), *_port([Curve("this run", run.trial, samples, Style())])]
-        )
+        curve = Curve("this run", run.trial, samples, Style())
+        scene = _scene(run.trial, samples, directory)
+        figures = shown_of([*study.figures(run.trial, samples, analysis), *_port([curve])])
         expected = study.expected(run.trial, analysis)
     notices = []
     if damage:
@@ -189,6 +199,7 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
     parts = [
         _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status)], facts),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
+        _figures(scene),
         _section("What was published, and what was found", _claims_table([run])),
         _section("Metrics", _metrics_table([run], expected)),
         _section("Figures", _figures(figures)),
@@ -198,7 +209,28 @@ def _trial_page(run: _Run, analysis: Analysis | None, measured: Health | None, d
         _provenance(experiment, summary),
         _footer([run]),
     ]
-    return _page(experiment.title or experiment.name, parts), figures if clock is None else [*figures, clock]
+    shown = [*scene, *figures, *([] if clock is None else [clock])]
+    return _page(experiment.title or experiment.name, parts), shown
+
+
+def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
+    """The scene at its decisive moments, and in motion; nothing for a study without time, or without its files."""
+    if study_of(trial.experiment).OFFLINE_ONLY or "contacts" not in samples.names:
+        return []
+    try:
+        frames = SampledFrames(trial, samples, read_tables(directory))
+    except (ParameterError, ValueError, OSError, KeyError):  # an older trial, or its tables are damaged
+        return []
+    last, contact = len(frames.times) - 1, frames.first_contact()
+    moments = {"start": 0, "end": last}
+    if contact is not None and 0 < contact < last:
+        moments = {"start": 0, "first_contact": contact, "end": last}
+    panels = [
+        Panel(f"scene_{name}", name.replace("_", " "), drawing.picture(frames, index, name.replace("_", " ")))
+        for name, index in moments.items()
+    ]
+    panels.append(Panel("scene_motion", "the whole trial", drawing.animation(frames)))
+    return [Figure("The scene", SCENE, panels)]
 
 
 # A sweep

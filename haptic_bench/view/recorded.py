@@ -10,10 +10,11 @@ import numpy as np
 
 from haptic_bench.experiment import Trial, read_resolved
 from haptic_bench.recording.bag import BagError, message_types
+from haptic_bench.recording.samples import POSE, WRENCH, Samples
 from haptic_bench.recording.trial_bag import EVENTS, read_messages
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_bench.view.frame import Frame, Hand, chart_values, slides
-from haptic_bench.view.scene import build_scene
+from haptic_bench.view.scene import Scene, build_scene
 from haptic_sim.messages import CONTACT, DeviceState, ToolCommand, columns, topic_of
 from haptic_sim.parameters import ParameterError
 
@@ -125,12 +126,11 @@ class RecordedFrames:
         return int(np.clip(np.searchsorted(self.times, time + 1e-9, side="right") - 1, 0, len(self) - 1))
 
     def first_contact(self) -> int | None:
-        """Index of the first frame in which the tool is in contact; None if there is none."""
-        touching = self._tools[""].rows["contacts"] > 0
-        ticks = self._tools[""].ticks[touching]
-        if not len(ticks):
-            return None
-        return min(int(np.searchsorted(self.ticks, ticks[0])), len(self) - 1)
+        """Index of the first frame in which a held body is in contact; None if there is none."""
+        if self._world is not None:
+            return _first(self._world, self.scene, self.ticks)
+        ticks = self._tools[""].ticks[self._tools[""].rows["contacts"] > 0]
+        return min(int(np.searchsorted(self.ticks, ticks[0])), len(self) - 1) if len(ticks) else None
 
     def greatest_force(self) -> float:
         """Largest force of the trial, on a hand, of an operator or on a tool [N]."""
@@ -138,6 +138,83 @@ class RecordedFrames:
         found += [table.rows[key] for table in self._devices.values() for key in ("rendered_wrench", "operator_wrench")]
         sizes = [np.linalg.norm(wrenches[:, :3], axis=1) for wrenches in found]
         return max((float(np.nanmax(size, initial=0.0)) for size in sizes), default=0.0)
+
+
+def _first(world: WorldRecord, scene: Scene, ticks: np.ndarray) -> int | None:
+    """The first frame, of those at some ticks, with a contact of a held body; None if there is none."""
+    held = [world.bodies.index(scene.bodies[i]) for i in scene.held if scene.bodies[i] in world.bodies]
+    touching = np.isin(world.contacts["body_a"], held) | np.isin(world.contacts["body_b"], held)
+    found = np.flatnonzero(np.isin(ticks, world.contact_tick[touching]))
+    return int(found[0]) if len(found) else None
+
+
+class SampledFrames:
+    """The frames of a trial from its samples, as far as reports draw them: without charts, and with what a row holds.
+
+    Args:
+        trial: resolved.
+        samples: at least one row.
+        world: bodies and contacts, None if they were not recorded.
+
+    Attributes:
+        scene: what there is to draw.
+        times: of the frames [s], (S,).
+    """
+
+    def __init__(self, trial: Trial, samples: Samples, world: WorldRecord | None):
+        self._samples, self._world, self._names = samples, world, ("", *trial.experiment.hand_names)
+        ticks = samples["tick"]
+        if world is None or not len(world.tick):
+            self._world = None
+            every = max(1, round(trial.experiment.rate / RATE))
+            self._rows = np.arange(0, len(ticks), every)
+        else:
+            found = np.isin(world.tick, ticks)
+            self._states = np.flatnonzero(found)
+            self._rows = np.searchsorted(ticks, world.tick[found])
+        self.times = samples["time"][self._rows]
+        path = samples.pose("tool")[:, :3]
+        self.scene = build_scene(trial, path[:: max(1, len(path) // 500)])
+
+    def frame(self, index: int) -> Frame:
+        """One of the frames."""
+        samples, row = self._samples, int(self._rows[index])
+        hands = tuple(self._hand(f"{name}_" if name else "", row) for name in self._names)
+        tick, time = int(samples["tick"][row]), float(self.times[index])
+        count = sum(name[0] == "q" and name[1:].isdigit() for name in samples.names)
+        q = np.array([samples[f"q{i}"][row] for i in range(count)])
+        if self._world is None:
+            return Frame(tick, time, self.scene.from_configuration(q), hands)
+        world, state = self._world, int(self._states[index])
+        first, last = np.searchsorted(world.contact_tick, (tick, tick + 1))
+        contacts = world.contacts[first:last]
+        sliding = slides(contacts, world.poses[state], world.twists[state])
+        return Frame(tick, time, self.scene.place(world.poses[state], q), hands, contacts, sliding)
+
+    def _hand(self, prefix: str, row: int) -> Hand:
+        def values(name: str, suffixes: tuple[str, ...]) -> np.ndarray | None:
+            columns_of = [f"{prefix}{name}_{suffix}" for suffix in suffixes]
+            if columns_of[0] not in self._samples.names:
+                return None
+            return np.array([self._samples[column][row] for column in columns_of])
+
+        tool, on_tool = values("tool", POSE), values("env", WRENCH)
+        assert tool is not None and on_tool is not None
+        return Hand(tool, on_tool, values("hand", POSE), values("rendered", WRENCH), values("operator", WRENCH))
+
+    def first_contact(self) -> int | None:
+        """Index of the first frame in which a held body is in contact; None if there is none."""
+        if self._world is not None:
+            return _first(self._world, self.scene, self._samples["tick"][self._rows])
+        touching = np.flatnonzero(self._samples["contacts"] > 0)
+        return min(int(np.searchsorted(self._rows, touching[0])), len(self._rows) - 1) if len(touching) else None
+
+    def greatest_force(self) -> float:
+        """Largest force of a contact that is drawn, or on a tool [N]."""
+        found = [self._samples.wrench("env")[:, :3]]
+        if self._world is not None:
+            found.append(self._world.contacts["force"])
+        return max(float(np.linalg.norm(forces, axis=1).max(initial=0.0)) for forces in found)
 
 
 class _Table:

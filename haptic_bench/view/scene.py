@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import coal
@@ -51,6 +51,7 @@ class Shape:
         convex: whether it is the convex hull of its vertices.
         smooth: whether its surface is curved.
         ground: a plane, of which only a part is drawn.
+        hollow: a ring, through which one sees.
     """
 
     body: int
@@ -59,6 +60,7 @@ class Shape:
     convex: bool = True
     smooth: bool = False
     ground: bool = False
+    hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ def _fitted(shape: Shape, pose: np.ndarray, centre: np.ndarray, size: float, pla
         vertices, faces = slab.vertices, slab.faces
     if planar:
         vertices[:, 2] = np.clip(vertices[:, 2], -FLAT * size, FLAT * size)
-    return Shape(shape.body, vertices, faces, shape.convex, shape.smooth, shape.ground)
+    return replace(shape, vertices=vertices, faces=faces)
 
 
 def at(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -317,7 +319,7 @@ def _shapes_of_world(world: World, names: tuple[str, ...], X_JB: list[pin.SE3]) 
 def _moved(shape: Shape, X: np.ndarray) -> Shape:
     """The same shape, placed by a homogeneous matrix."""
     vertices = shape.vertices @ X[:3, :3].T + X[:3, 3]
-    return Shape(shape.body, vertices, shape.faces, shape.convex, shape.smooth, shape.ground)
+    return replace(shape, vertices=vertices)
 
 
 def _shape_of_coal(body: int, geometry: Any) -> Shape:
@@ -502,7 +504,7 @@ def _constrained(trial: Trial, setup: ConstrainedSetup, travelled: np.ndarray) -
         names, moving = ("tool", "link 1", "circle"), (True, True, False)
         pivot, fixed = zero, [origin]
     else:  # a system of which only the hand is known
-        shapes = [_ball(0, (0.02,) * 3)]
+        shapes = [_ball(0, (0.05 * max(float(np.linalg.norm(start[:3])), 0.2),) * 3)]
 
     def place(given: np.ndarray, q: np.ndarray) -> np.ndarray:
         return np.array([given[0], *([] if pivot is None else [_turned(pivot, q[0])]), *fixed])
@@ -532,4 +534,4 @@ def _turned(position: np.ndarray, angle: float) -> np.ndarray:
 def _ring(body: int, radius: float, thickness: float) -> Shape:
     """A circle about z."""
     ring = trimesh.creation.torus(major_radius=radius, minor_radius=thickness, major_sections=96, minor_sections=8)
-    return Shape(body, np.array(ring.vertices), np.array(ring.faces), convex=False, smooth=True)
+    return Shape(body, np.array(ring.vertices), np.array(ring.faces), convex=False, smooth=True, hollow=True)
