@@ -23,11 +23,13 @@ from haptic_drivers.bound import (
     start_softly,
 )
 from haptic_drivers.encoder import Encoder, EncoderParameters
+from haptic_drivers.events import Events
 from haptic_drivers.inertial import ORIGIN, InertialDevice
 from haptic_drivers.noise import SensorNoise
-from haptic_drivers.operators import AnyOperatorParameters, Operator, build_operator
+from haptic_drivers.operators import AnyOperatorParameters, Operator, PointerParameters, build_operator, events_of
+from haptic_drivers.pointer import mobility_of
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import FORCE, MOTION, NOTHING, DeviceCommand, DeviceState, tick_time
+from haptic_sim.messages import FORCE, MOTION, NOTHING, DeviceCommand, DeviceState, OperatorEvent, tick_time
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.random_numbers import displaced
@@ -210,6 +212,7 @@ class Driver:
         soft_start: time over which what is rendered grows from zero after an activation [s]; None: SOFT_START, but none
             at the start of a trial.
         noise: of its sensors; encoder: of its position; None: what they tell is true.
+        events: of an operator that is a pointer.
 
     Attributes:
         saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
@@ -228,7 +231,9 @@ class Driver:
         soft_start: float | None = None,
         noise: SensorNoise | None = None,
         encoder: Encoder | None = None,
+        events: Events | None = None,
     ):
+        self.events = events
         self._noise, self._encoder = noise, encoder
         self._device, self._operator, self._port = device, operator, Packed(device.port)
         self._rate, self._period = rate, 1.0 / rate
@@ -276,6 +281,10 @@ class Driver:
             command.tick = tick
             self.sense(0, DeviceState())
             self.actuate(command)
+
+    def event(self, tick: int) -> OperatorEvent | None:
+        """The event of the pointer that took effect in the tick of the last `sense`; None if there was none."""
+        return None if self.events is None else self.events.event_of(tick, tick / self._rate)
 
     def sense(self, tick: int, state: DeviceState, time: int | None = None) -> None:
         """Fill the state at t_k, stamped with `time` [ns] (None: k T), and what the device knows of the operator's.
@@ -358,7 +367,7 @@ def build_driver(
         device, operator: what to simulate.
         tool: whose inertia a device may share.
         rate: of the servo [Hz].
-        table: rows of a `file` operator.
+        table: rows of the operator's file, if it has one.
         hand: where the device starts.
         seed: of the experiment.
         guard: of the device's port.
@@ -382,14 +391,20 @@ def build_driver(
     encoder = None
     if isinstance(device, InertialParameters) and (any(device.resolution) or device.differentiates):
         encoder = Encoder(device, simulated.pose, rate)
+    events, mobility = events_of(operator, table), None
+    if isinstance(operator, PointerParameters):
+        if operator.mass is None or operator.inertia is None:
+            raise TypeError("a pointer on a device needs the mass and the inertia that it is damped for")
+        mobility = mobility_of(operator.mass, operator.inertia, hand.planar)
     return Driver(
         simulated,
-        build_operator(operator, table, seed),
+        build_operator(operator, table, seed, events, mobility),
         rate,
         device.watchdog,
         device.soft_start,
         noise,
         encoder,
+        events,
     )
 
 

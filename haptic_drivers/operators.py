@@ -11,8 +11,11 @@ import numba
 import numpy as np
 from pydantic import AfterValidator, Field
 
+from haptic_drivers.events import EVENT_COLUMNS, Events, read_events, write_events
 from haptic_drivers.noise import Tremor
+from haptic_drivers.pointer import Pointer, SpringParameters, mobility_of
 from haptic_sim import inputs
+from haptic_sim.messages import ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativeWrench, ParameterError, Parameters, PositivePair, Wrench, quantity
 from haptic_sim.records import allocate, array, record, value
@@ -119,8 +122,31 @@ class TangentialParameters(OperatorParameters):
     )
 
 
+class PointerParameters(SpringParameters, OperatorParameters):
+    """A person who drags the hand by a pointer: a page, a keyboard, a gamepad, or a file of what they did."""
+
+    type: Literal["pointer"] = "pointer"
+    events: str | None = quantity(
+        None,
+        description="CSV file of the pointer's events, with the header "
+        + ",".join(EVENT_COLUMNS)
+        + "; null: they come on the topic operator_events_in",
+    )
+    mass: float | None = quantity(
+        None,
+        unit="kg",
+        description="Mass that the spring is damped for; null: that of the device and of the tool at the hand, without "
+        "a device the one that the hand has in each tick",
+        gt=0.0,
+        le=1e3,
+    )
+    inertia: float | None = quantity(
+        None, unit="kg m^2", description="Inertia that the spring is damped for; null: as the mass", gt=0.0, le=1e3
+    )
+
+
 AnyOperatorParameters = Annotated[
-    ConstantParameters | SineParameters | FileParameters | ArmParameters | TangentialParameters,
+    ConstantParameters | SineParameters | FileParameters | ArmParameters | TangentialParameters | PointerParameters,
     Field(discriminator="type"),
 ]
 
@@ -319,8 +345,21 @@ class Released:
             out[:] = 0.0
 
 
-def build_operator(parameters: AnyOperatorParameters, table: np.ndarray | None = None, seed: int = 0) -> Operator:
-    """The operator of some parameters; `table` holds the rows of a `file` operator, `seed` is that of its tremor."""
+def build_operator(
+    parameters: AnyOperatorParameters,
+    table: np.ndarray | None = None,
+    seed: int = 0,
+    events: Events | None = None,
+    mobility: np.ndarray | None = None,
+) -> Operator:
+    """The operator of some parameters.
+
+    Args:
+        parameters: of any type.
+        table: rows of a `file` operator.
+        seed: of its tremor.
+        events: of a `pointer`; mobility: of what the hand moves, as of `Pointer`.
+    """
     operator: Operator
     match parameters:
         case ConstantParameters():
@@ -335,9 +374,57 @@ def build_operator(parameters: AnyOperatorParameters, table: np.ndarray | None =
             operator = Recorded(table)
         case TangentialParameters():
             operator = Tangential(parameters)
+        case PointerParameters():
+            if events is None or mobility is None:
+                raise TypeError("a pointer needs its events and the mobility of what it moves")
+            operator = Pointer(parameters, events, mobility)
     if any(parameters.tremor):
         operator = Trembling(operator, Tremor(parameters.tremor, parameters.tremor_band, seed))
     return operator if parameters.release is None else Released(operator, parameters.release)
+
+
+def file_key(parameters: AnyOperatorParameters) -> str:
+    """The key that names the operator's file; empty if it has none."""
+    match parameters:
+        case FileParameters():
+            return "path"
+        case PointerParameters(events=str()):
+            return "events"
+    return ""
+
+
+def read_file(parameters: AnyOperatorParameters, lines: Iterable[str], name: str) -> np.ndarray:
+    """The rows of an operator's file, see `read_table` and `read_events`.
+
+    Raises:
+        ParameterError: a line is not as it must be.
+    """
+    return read_events(lines, name) if isinstance(parameters, PointerParameters) else read_table(lines, name)
+
+
+def write_file(parameters: AnyOperatorParameters, table: np.ndarray) -> str:
+    """The text of an operator's file, which `read_file` reads to the same bits."""
+    if isinstance(parameters, PointerParameters):
+        return write_events(table)
+    rows = [",".join(repr(float(value)) for value in row) for row in table]
+    return "\n".join([",".join(COLUMNS), *rows]) + "\n"
+
+
+def events_of(parameters: AnyOperatorParameters, table: np.ndarray | None = None) -> Events | None:
+    """The events of a pointer, offered or from the rows of its file; None for other operators."""
+    return Events(table) if isinstance(parameters, PointerParameters) else None
+
+
+def dragged(parameters: AnyOperatorParameters, state: ToolState, *, planar: bool) -> np.ndarray | None:
+    """Mobility (6, 6) of what a pointer drags without a device: that of the tool, as `state` has it in each tick.
+
+    None for other operators; the inertia of the parameters, if they have one.
+    """
+    if not isinstance(parameters, PointerParameters):
+        return None
+    if parameters.mass is not None and parameters.inertia is not None:
+        return mobility_of(parameters.mass, parameters.inertia, planar)
+    return state.inverse_inertia.reshape(6, 6)
 
 
 def read_table(lines: Iterable[str], name: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from rclpy.guard_condition import GuardCondition
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 
 from haptic_ros.sender import Taker
-from haptic_ros.trial import EVENTS
+from haptic_ros.trial import EVENTS, OPERATOR
 
 ASK_AGAIN = 0.05  # [s] between two looks whether a publisher has become known
 MOST_WAITING = 1000  # messages
@@ -103,7 +103,7 @@ class Inbox:
                 ours = self._is_ours(topic, handle, gid)
                 if ours:
                     yield topic, data
-                    if deep and topic != EVENTS:
+                    if deep and topic not in (EVENTS, OPERATOR):
                         self._count(topic, number)
                 elif ours is None and len(self._waiting) < MOST_WAITING:
                     self._waiting.append((topic, data, gid))
@@ -141,7 +141,7 @@ class Inbox:
         """Whether a message is of the trial; None if it is not known yet."""
         if self._accept is not None and topic in self._told_apart:
             return self._accept(topic, gid)
-        return topic == EVENTS or bool(handle.get_publisher_count() <= 1)
+        return topic in (EVENTS, OPERATOR) or bool(handle.get_publisher_count() <= 1)
 
     def _count(self, topic: str, number: int | None) -> None:
         """Count the messages that are missing before the one that came."""

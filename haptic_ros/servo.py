@@ -33,15 +33,16 @@ from haptic_ros.composition import Composition
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.realtime import prioritise, without_collector
 from haptic_ros.ros_parameters import declare, read
-from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, POLL, ServoError, TrialParameters
+from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, OPERATOR, POLL, ServoError, TrialParameters
 from haptic_sim import kernel_cache
 from haptic_sim.dynamics.energy import UnstableError
-from haptic_sim.messages import TOPICS, Message, MessageError, split_topic, tick_time, topic_of
+from haptic_sim.messages import INPUTS, TOPICS, Message, MessageError, split_topic, tick_time, topic_of
 from haptic_sim.parameters import ParameterError
 
 GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
 _WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 """Reaches whoever looks on, whatever they ask for; deeper than the leader is ahead of the recorder in lockstep."""
+_RELIABLE = ("world_state", "operator_events", OPERATOR)
 UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"  # of a publisher whose node the graph does not know, or not yet
 _EVENT_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
@@ -281,7 +282,7 @@ class ServoNode(LifecycleNode):
         missing += [
             topic
             for topic, subscription in self.subscriptions_of.items()
-            if topic != EVENTS and subscription.get_publisher_count() < 1
+            if topic not in (EVENTS, OPERATOR) and subscription.get_publisher_count() < 1
         ]
         return missing
 
@@ -372,7 +373,7 @@ class ServoNode(LifecycleNode):
         """Make the publishers and subscriptions of the servo topics, and what takes the messages."""
         servo_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic in self.published():
-            qos = _WORLD_QOS if topic == "world_state" else servo_qos
+            qos = _WORLD_QOS if topic in _RELIABLE else servo_qos
             publisher = self._publishers_of[topic] = self.create_publisher(_type(topic), self.place(topic), qos)
             self._publish[topic] = publisher.handle.publish_raw
         group = ServoGroup()
@@ -385,7 +386,7 @@ class ServoNode(LifecycleNode):
                 _type(topic),
                 self.place(topic),
                 _taken_elsewhere,
-                {EVENTS: _EVENT_QOS, "world_state": _WORLD_QOS}.get(topic, listen_qos),
+                {EVENTS: _EVENT_QOS, **dict.fromkeys(_RELIABLE, _WORLD_QOS)}.get(topic, listen_qos),
                 callback_group=group,
                 raw=True,
             )
@@ -505,7 +506,9 @@ class ServoNode(LifecycleNode):
 
 
 def _type(topic: str) -> Any:
-    return msg.TrialEvent if topic == EVENTS else getattr(msg, TOPICS[split_topic(topic)[1]].TYPE.rpartition("/")[2])
+    if topic == EVENTS:
+        return msg.TrialEvent
+    return getattr(msg, (TOPICS | INPUTS)[split_topic(topic)[1]].TYPE.rpartition("/")[2])
 
 
 def _taken_elsewhere(message: Any) -> None:

@@ -8,6 +8,7 @@ from haptic_sim.messages import OF_HAND, TOPICS, split_topic, topic_of
 from haptic_sim.parameters import Parameters, quantity
 
 EVENTS = "trial_events"
+OPERATOR = "operator_events_in"  # anybody may publish it, or nobody
 DEACTIVATED = "deactivated"  # the event that a node says when it is deactivated in the course of a trial
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
 COMPILING = "compiling"  # the event that a node says before and after each kernel that it compiles
@@ -20,6 +21,7 @@ SUBSCRIBERS: dict[str, tuple[str, ...]] = {
     "device_command": ("driver", "recorder"),
     "local_geometry": ("local_model", "recorder"),
     "world_state": ("recorder",),
+    "operator_events": ("recorder",),
 }
 """Who of a trial listens to a topic; `tool` is the local model if there is one, else the environment.
 
@@ -114,6 +116,7 @@ class TrialParameters(Parameters):
         hand, kind = split_topic(self.in_trial(topic))
         commands = topic_of(hand, "controller") if "driver" in names else "environment"
         one = {
+            "operator_events": topic_of(hand, "driver") if "driver" in names else "environment",
             "device_state": topic_of(hand, "driver"),
             "tool_command": commands,
             "tool_state": tool,

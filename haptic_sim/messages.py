@@ -30,6 +30,7 @@ _NANO = 1_000_000_000
 
 FREE, COLLIDING, RESTING = 0, 1, 2  # ToolState.contact_state
 FORCE, MOTION, NOTHING = 0, 1, 2  # DeviceCommand.mode
+GRAB, MOVE, RELEASE = 0, 1, 2  # OperatorEvent.phase
 
 CONSTRAINT = np.dtype(
     [
@@ -742,7 +743,31 @@ class BackwardPacket(RelayPacket):
     wrench: np.ndarray
 
 
+class OperatorEvent(Message):
+    """What a person does with a pointer; a page, a keyboard or a gamepad to the node that has the operator."""
+
+    TYPE = "haptics/msg/OperatorEvent"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("source", "<u4"),
+        Field("sequence", "<u4"),
+        Field("phase", "u1"),
+        Field("oriented", "u1"),
+        Field("body", "<i4"),
+        Field("point", "<f8", 3),
+        Field("pose", "<f8", 7),
+    )
+    source: int
+    sequence: int
+    phase: int
+    oriented: int
+    body: int
+    point: np.ndarray
+    pose: np.ndarray
+
+
 TOPICS: dict[str, type[Message]] = {
+    "operator_events": OperatorEvent,
     "device_state": DeviceState,
     "relay_forward": ForwardPacket,
     "relayed_device_state": DeviceState,
@@ -755,6 +780,9 @@ TOPICS: dict[str, type[Message]] = {
     "world_state": WorldState,
 }
 """Topics that are recorded, in the order of the tick."""
+
+INPUTS: dict[str, type[Message]] = {"operator_events_in": OperatorEvent}
+"""Topics that anybody may publish."""
 
 OF_HAND = ("device_state", "tool_command", "tool_state", "device_command")
 """Those that each hand has, in the order of the tick; the first hand's have these names."""

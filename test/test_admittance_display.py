@@ -102,7 +102,7 @@ def test_a_disk_is_tracked_and_its_sensor_noisy() -> None:
     assert np.abs(position).max() < 2e-5 and np.abs(rotation).max() < 2e-4
     applied = tracking.operator_wrench(trial, samples)
     assert applied is not None
-    expected = np.array([trial.wrenches[:, 1 + i][np.searchsorted(trial.wrenches[:, 0], 0.5)] for i in range(6)])
+    expected = np.array([trial.table[:, 1 + i][np.searchsorted(trial.table[:, 0], 0.5)] for i in range(6)])
     np.testing.assert_allclose(applied[500], expected, rtol=0, atol=5e-3)
     noise = samples.wrench("operator") - applied
     np.testing.assert_allclose(noise.std(axis=0), [0.02] * 3 + [5e-4] * 3, rtol=0.1)

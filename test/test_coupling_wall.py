@@ -97,11 +97,11 @@ def test_the_worst_hand_is_the_worst(measured: dict[str, tuple[np.ndarray, float
 def test_the_hand_of_the_file_is_the_worst_one_just_inside() -> None:
     device: Any = OWN.experiment.device
     assert device.damping[0] == pytest.approx(SIDES["inside"] * required_damping(OWN.experiment, "integrator 3"))
-    assert OWN.wrenches is not None
+    assert OWN.table is not None
     table, _ = worst_hand(OWN.experiment, device.damping[0], "integrator 3")
-    forces = table[:, 1] * np.sign(table[:, 1] @ OWN.wrenches[:, 1])  # an eigenvector has two signs
-    np.testing.assert_allclose(OWN.wrenches[:, 1], forces, rtol=0, atol=1e-3 * FORCE)
-    np.testing.assert_allclose(OWN.wrenches[:, 0], table[:, 0], rtol=0, atol=1e-12)
+    forces = table[:, 1] * np.sign(table[:, 1] @ OWN.table[:, 1])  # an eigenvector has two signs
+    np.testing.assert_allclose(OWN.table[:, 1], forces, rtol=0, atol=1e-3 * FORCE)
+    np.testing.assert_allclose(OWN.table[:, 0], table[:, 0], rtol=0, atol=1e-12)
 
 
 def test_a_run_that_is_wrong_fails(measured: dict[str, tuple[np.ndarray, float]]) -> None:

@@ -43,7 +43,7 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         ("operator.wrench=[1, 2, .nan, 0, 0, 0]", "operator.wrench[2] = nan N, N m: must be finite"),
         (
             "operator.type=robot",
-            "operator.type = robot: must be one of 'constant', 'sine', 'file', 'arm', 'tangential'",
+            "operator.type = robot: must be one of 'constant', 'sine', 'file', 'arm', 'tangential', 'pointer'",
         ),
         (
             "operator.type=file",
@@ -308,8 +308,8 @@ def test_a_resolved_trial_reads_back_the_same(tmp_path: Path) -> None:
     experiment.write_resolved(trial, target)
     csv.unlink()
     again = experiment.read_resolved(target / "experiment.yaml")
-    assert trial.wrenches is not None and again.wrenches is not None
-    np.testing.assert_array_equal(again.wrenches, trial.wrenches)
+    assert trial.table is not None and again.table is not None
+    np.testing.assert_array_equal(again.table, trial.table)
     update = {"operator": trial.experiment.operator.model_copy(update={"path": "operator.csv"})}
     assert again.experiment == trial.experiment.model_copy(update=update)
 

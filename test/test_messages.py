@@ -28,6 +28,7 @@ from haptic_sim.messages import (
     LocalGeometry,
     Message,
     MessageError,
+    OperatorEvent,
     ToolCommand,
     ToolState,
     WorldState,
@@ -48,6 +49,7 @@ TYPES.register(
 
 CLASSES = list(dict.fromkeys(TOPICS.values()))
 LENGTHS: dict[type[Message], dict[str, Any]] = {  # of the sequences; of the last one its capacity
+    OperatorEvent: {},
     DeviceState: {"buttons": 5},
     DeviceCommand: {},
     ToolCommand: {},
@@ -227,6 +229,7 @@ def test_constants_are_those_of_the_definitions() -> None:
 
 def test_topics_are_in_the_order_of_the_tick() -> None:
     assert list(TOPICS.items()) == [
+        ("operator_events", OperatorEvent),
         ("device_state", DeviceState),
         ("relay_forward", ForwardPacket),
         ("relayed_device_state", DeviceState),
@@ -426,6 +429,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
                 checked += 1
     assert message.is_finite()
     floats = {
+        OperatorEvent: 10,
         DeviceState: 29,
         DeviceCommand: 25,
         ToolCommand: 6,

@@ -116,7 +116,7 @@ def tool_of(trial: Trial) -> ConstrainedTool:
 
 def largest_residual(trial: Trial, duration: float) -> float:
     """Of the holonomic constraints under the operator, without a device: norm after any tick [m, rad]."""
-    tool, operator = tool_of(trial), build_operator(trial.experiment.operator, trial.wrenches)
+    tool, operator = tool_of(trial), build_operator(trial.experiment.operator, trial.table)
     command, state = ToolCommand(), tool.tool_state()
     largest = 0.0
     for k in range(round(duration * tool.rate)):
@@ -186,7 +186,7 @@ def _as_published(name: str) -> Trial:
 
 
 def _tool_contestant(trial: Trial) -> Contestant:
-    tool, operator = tool_of(trial), build_operator(trial.experiment.operator, trial.wrenches)
+    tool, operator = tool_of(trial), build_operator(trial.experiment.operator, trial.table)
     command, state = ToolCommand(), tool.tool_state()
 
     def step() -> None:

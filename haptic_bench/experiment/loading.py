@@ -18,11 +18,13 @@ from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
 from haptic_bench.experiment.settings import variants
-from haptic_drivers.operators import FileParameters, read_table
+from haptic_drivers.operators import PointerParameters, file_key, read_file, write_file
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.worlds.building import with_absolute_paths
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
+
+OPERATOR_FILE = "operator.csv"  # beside experiment.yaml
 
 
 def find(name: str) -> Path:
@@ -145,6 +147,8 @@ def _validate(
         experiment = Experiment.model_validate(document)
     except ValidationError as error:
         raise ParameterError(explain(error, Experiment)) from error
+    if isinstance(experiment.operator, PointerParameters) and not studies.find(experiment.analysis).TAKES_POINTER:
+        experiment = experiment.model_copy(update={"analysis": "trial"})  # a person does not do what the study expects
     problems = broken_rules(experiment)
     if problems:
         raise ParameterError(problems)
@@ -155,17 +159,17 @@ def _validate(
     problems = studies.find(experiment.analysis).check(experiment)
     if problems:
         raise ParameterError(problems)
-    wrenches = None
-    if isinstance(experiment.operator, FileParameters):
-        file = Path(experiment.operator.path)
+    table, key = None, file_key(experiment.operator)
+    if key:
+        file = Path(getattr(experiment.operator, key))
         # Relative to where the user is, else to the experiment's file; a resolved one has it beside itself.
         if not file.is_absolute() and (resolved or not os.path.exists(file)):
             file = path.parent / file
         try:
-            wrenches = read_table(inputs.read_text(file, inputs.DATA).splitlines(), str(file))
+            table = read_file(experiment.operator, inputs.read_text(file, inputs.DATA).splitlines(), str(file))
         except inputs.InputError as error:
-            raise ParameterError([f"operator.path = {inputs.shown(str(file))}: {error}"]) from error
-    return Trial(experiment, wrenches, varied, start)
+            raise ParameterError([f"operator.{key} = {inputs.shown(str(file))}: {error}"]) from error
+    return Trial(experiment, table, varied, start)
 
 
 def read_resolved(path: Path) -> Trial:
@@ -174,29 +178,29 @@ def read_resolved(path: Path) -> Trial:
 
 
 def resolved(trial: Trial) -> dict[str, str]:
-    """Content of the files that say what a trial is, by name: `experiment.yaml`, and the operator's wrenches."""
+    """Content of the files that say what a trial is, by name: `experiment.yaml`, and the operator's file."""
     experiment, files = trial.experiment, {}
-    if trial.wrenches is not None:
-        rows = [",".join(repr(float(value)) for value in row) for row in trial.wrenches]
-        files["operator.csv"] = "\n".join(["time,fx,fy,fz,tx,ty,tz", *rows]) + "\n"
+    if trial.table is not None:
+        files[OPERATOR_FILE] = write_file(experiment.operator, trial.table)
         experiment = _with_operator_beside(experiment)
     document = experiment.model_dump(mode="json")
     return files | {"experiment.yaml": yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)}
 
 
 def _with_operator_beside(experiment: Experiment) -> Experiment:
-    operator = experiment.operator.model_copy(update={"path": "operator.csv"})
+    operator = experiment.operator
+    operator = operator.model_copy(update={file_key(operator): OPERATOR_FILE})
     return experiment.model_copy(update={"operator": operator})
 
 
 def write_resolved(trial: Trial, directory: Path) -> Trial:
-    """Write `experiment.yaml`, and the operator's wrenches beside it, so that the directory stands alone.
+    """Write `experiment.yaml`, and the operator's file beside it, so that the directory stands alone.
 
     Returns:
         The trial as it is read back.
     """
     for name, text in resolved(trial).items():
         (directory / name).write_text(text, encoding="utf-8")
-    if trial.wrenches is None:
+    if trial.table is None:
         return trial
     return replace(trial, experiment=_with_operator_beside(trial.experiment), built=trial.start)

@@ -21,6 +21,7 @@ from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.driver import HandParameters, InertialParameters, NoDeviceParameters
+from haptic_drivers.operators import PointerParameters
 from haptic_sim import inputs
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
 from haptic_sim.messages import ToolSizes
@@ -52,7 +53,8 @@ class Trial:
 
     Attributes:
         experiment: all its keys; those of operator, controller and device say what is built at each run.
-        wrenches: rows of a `file` operator (see `read_table`).
+        table: rows of the operator's file (see `operators.read_file`); of a pointer without one, where a recorded
+            trial is simulated again, its recorded events.
         varied: keys and values, as texts, by which a trial of a sweep differs.
         start: the virtual world, or the tool under exact constraints, at its start; `built`, where that is given.
 
@@ -61,7 +63,7 @@ class Trial:
     """
 
     experiment: Experiment
-    wrenches: np.ndarray | None = None
+    table: np.ndarray | None = None
     varied: tuple[tuple[str, str], ...] = ()
     built: InitVar[Start | None] = None
     start: Start = field(init=False, repr=False, compare=False)
@@ -71,7 +73,7 @@ class Trial:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process builds the world itself."""
-        return Trial, (self.experiment, self.wrenches, self.varied)
+        return Trial, (self.experiment, self.table, self.varied)
 
     @property
     def world(self) -> World:
@@ -181,6 +183,7 @@ def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Ex
     """The same experiment, with device and controller of its first hand filled in and checked."""
     experiment = _with_limits_of_device(experiment, start)
     experiment = _with_inertias(experiment, start)
+    experiment = _with_dragged_inertia(experiment, start)
     if not again:
         check_controller(experiment, start)
     return experiment
@@ -234,6 +237,29 @@ def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
             linear, angular = simulated.damping
             update["device_damping"] = (linear, linear, linear, angular, angular, angular)
     return experiment.model_copy(update={"controller": controller.model_copy(update=update)}) if update else experiment
+
+
+def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
+    """The same experiment, whose pointer knows the inertia that it drags: of the device, and of the tool coupled to it.
+
+    Where the tool has none in some direction, it is taken to have that of the device; and where the controller lets
+    the hand feel less, the spring is damped more than critically.
+    """
+    operator, device = experiment.operator, experiment.device
+    if not isinstance(operator, PointerParameters) or isinstance(device, NoDeviceParameters):
+        return experiment
+    if isinstance(device, AdmittanceDeviceParameters):
+        own = device.apparent_inertia
+    else:
+        assert device.mass is not None and device.inertia is not None
+        own = device.mass, device.inertia
+    try:
+        tool = hand_inertia(start)
+    except ParameterError:
+        tool = own
+    found = {"mass": min(own[0] + tool[0], 1e3), "inertia": min(own[1] + tool[1], 1e3)}
+    update = {name: value for name, value in found.items() if getattr(operator, name) is None}
+    return experiment.model_copy(update={"operator": operator.model_copy(update=update)})
 
 
 def _with_limits_of_device(experiment: Experiment, start: Start) -> Experiment:

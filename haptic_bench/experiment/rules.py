@@ -9,7 +9,7 @@ from haptic_control.admittance import AdmittanceParameters
 from haptic_control.matrices import matrix_of
 from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.operators import FileParameters
+from haptic_drivers.operators import FileParameters, PointerParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
 from haptic_sim.contact.response import LIMITED, DeviceLimits
 from haptic_sim.messages import TOPICS
@@ -147,8 +147,9 @@ def _hand_rules(experiment: Experiment) -> list[str]:
             problems.append(f"hands[{i}].device.type = none: a further hand needs a device, as inertial")
         elif hand.controller.type == "none":
             problems.append(f"hands[{i}].controller.type = none: a device needs one")
-        if isinstance(hand.operator, FileParameters):
-            problems.append(f"hands[{i}].operator.type = file: only the first hand's operator can be of that type")
+        if isinstance(hand.operator, FileParameters | PointerParameters):
+            own = hand.operator.type
+            problems.append(f"hands[{i}].operator.type = {own}: only the first hand's operator can be of that type")
         problems += [f"hands[{i}].{problem}" for problem in (*_admittance_rules(hand), *_rendering_rules(hand))]
     if experiment.alone:
         problems.append("device.type = none: beside further hands the first needs a device, too, as inertial")

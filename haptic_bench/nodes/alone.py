@@ -6,16 +6,22 @@ import time
 from functools import partial
 from typing import Any, ClassVar
 
-from haptic_drivers.nodes.driver import table_of
-from haptic_drivers.operators import AnyOperatorParameters, build_operator
+from haptic_drivers.nodes.driver import is_live, table_of
+from haptic_drivers.operators import (
+    AnyOperatorParameters,
+    PointerParameters,
+    build_operator,
+    dragged,
+    events_of,
+)
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
-from haptic_ros.trial import EVENTS
+from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.contact.response import UNLIMITED
-from haptic_sim.messages import Message, ToolCommand
+from haptic_sim.messages import Message, OperatorEvent, ToolCommand
 from haptic_sim.nodes.tool import WorldTrialParameters
 from haptic_sim.parameters import quantity
-from haptic_sim.tool.tool_side import build_tool_side
+from haptic_sim.tool.tool_side import build_start, build_tool_side
 from haptic_sim.tool.world_state import WorldStates
 
 
@@ -30,22 +36,29 @@ class AloneNode(LeaderNode):
 
     NAME: ClassVar[str] = "environment"
     Config: ClassVar[Any] = AloneTrialParameters
-    SUBSCRIBES: ClassVar[tuple[str, ...]] = (EVENTS,)
     config: AloneTrialParameters
+
+    def subscribed(self) -> tuple[str, ...]:
+        """See ServoNode."""
+        return (EVENTS, OPERATOR) if is_live(self.config.operator) else (EVENTS,)
 
     def published(self) -> tuple[str, ...]:
         """See ServoNode."""
         shown = ("world_state",) if self.config.environment.publish is not None else ()
-        return ("tool_command", "tool_state", *shown)
+        pointed = ("operator_events",) if isinstance(self.config.operator, PointerParameters) else ()
+        return (*pointed, "tool_command", "tool_state", *shown)
 
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        table = table_of(config.operator)
-        self._operator = build_operator(config.operator, table, config.seed)
-        build_tool_side(config, UNLIMITED, config.rate).rehearse()
-        self._core = build_tool_side(config, UNLIMITED, config.rate)
+        start = build_start(config)
+        build_tool_side(config, UNLIMITED, config.rate, start=start).rehearse()
+        self._core = build_tool_side(config, UNLIMITED, config.rate, start=start)
         self._command, self._state = ToolCommand(), self._core.tool_state()
+        table = table_of(config.operator)
+        self._events, self._event = events_of(config.operator, table), OperatorEvent()
+        mobility = dragged(config.operator, self._state, planar=start.planar)
+        self._operator = build_operator(config.operator, table, config.seed, self._events, mobility)
         self._begun = -1
         every = config.environment.publish_every(config.rate)
         self._worlds = WorldStates(self._core.observer, every, config.rate, partial(self.send, "world_state"))
@@ -62,7 +75,12 @@ class AloneNode(LeaderNode):
 
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
-        self.receive_event(data)
+        if topic == OPERATOR:
+            assert self._events is not None
+            self._event.load(data)
+            self._events.offer(self._event)
+        else:
+            self.receive_event(data)
 
     def idle(self) -> bool:
         """Repeat the initial state until the first tick."""
@@ -74,11 +92,16 @@ class AloneNode(LeaderNode):
     def begin(self, tick: int) -> int:
         """See LeaderNode."""
         self.apply_changes()
+        if self._events is not None and self._events.live:
+            self.listen(0.0)
         rate, command = self.config.rate, self._command
         started = time.monotonic_ns()
         command.stamp(tick, self.time_of(tick))
         command.tool_tick = tick - 1
         self._operator.wrench(tick / rate, self._state.pose, self._state.twist, command.wrench)
+        if self._events is not None and (event := self._events.event_of(tick, tick / rate)) is not None:
+            event.stamp(tick, command.nanoseconds)
+            self.send("operator_events", event)
         self.send("tool_command", command)
         self._core.step(command, self._state)
         self._begun = tick

@@ -36,6 +36,7 @@ class RecorderTrialParameters(TrialParameters):
     name: str = quantity(description="Name of the experiment")
     directory: str = quantity(description="Directory of the trial: holds experiment.yaml, receives bag/")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
+    pointed: bool = quantity(False, description="Whether the operator is a pointer, whose events are recorded")
 
 
 class RecorderNode(ServoNode):
@@ -51,7 +52,9 @@ class RecorderNode(ServoNode):
         """See ServoNode."""
         asynchronous = "local_model" in self.config.nodes
         row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed)
-        topics = [*row, *(["local_geometry"] if asynchronous else [])]
+        # Events come first, as their ticks are stored as soon as the rest of them is there.
+        topics = [*(["operator_events"] if self.config.pointed else []), *row]
+        topics += ["local_geometry"] if asynchronous else []
         return (*topics, *(["world_state"] if self.config.environment.publish is not None else []), EVENTS)
 
     @property
@@ -81,6 +84,7 @@ class RecorderNode(ServoNode):
                 relayed=config.relayed,
                 world_every=config.environment.publish_every(config.rate),
                 hands=self._hands,
+                pointed=config.pointed,
             )
         except OSError as error:
             raise ParameterError([cannot_record(error, directory)]) from error

@@ -69,6 +69,7 @@ class Recording:
         self._waiting: defaultdict[str, dict[int, bytes]] = defaultdict(dict)
         self._initial = [topic for topic in topics if split_topic(topic)[1] == "tool_state"]  # are there before tick 0
         self._initial_stored = False
+        self._events: set[int] = set()  # ticks of the operator's events
         self._surveyed = -1  # tick of the last survey that came without a schedule
         self._early: list[bytes] = []  # such surveys from before the first tick, which are stored with it
         self._begun = 0, 0  # the last tick of which something was stored, and when it began [ns]
@@ -77,6 +78,9 @@ class Recording:
     def add(self, topic: str, tick: int, data: bytes) -> None:
         """Take a message; stores every tick that is complete with it."""
         waiting = self._waiting[topic]
+        if topic == "operator_events":
+            self._add_event(topic, tick, data)
+            return
         stored = self._initial_stored if tick < 0 else topic != "local_geometry" and tick < self.complete
         if stored and tick >= 0 and self._patience is not None:
             self.absent -= 1
@@ -99,6 +103,16 @@ class Recording:
         if self._patience is not None and tick > self.complete + self._patience:
             self._store()
 
+    def _add_event(self, topic: str, tick: int, data: bytes) -> None:
+        """Take an event of the operator, of which a tick has one or none: it is stored before the rest of its tick."""
+        if tick in self._events:
+            return
+        self._events.add(tick)
+        if tick < self.complete:
+            self._write(topic, self.time_of(tick), data)
+        else:
+            self._waiting[topic][tick] = data
+
     def missing(self) -> str:
         """Which messages the first incomplete tick still lacks."""
         return ", ".join(f"{topic} {tick}" for topic, tick in self._row() if tick not in self._waiting[topic])
@@ -114,11 +128,13 @@ class Recording:
 
     def close(self) -> None:
         """Store what is there of incomplete ticks."""
-        ticks = sorted({tick for topic in (*self._topics, "world_state") for tick in self._waiting[topic]})
+        topics = ("operator_events", *self._topics, "world_state")
+        ticks = sorted({tick for topic in topics for tick in self._waiting[topic]})
         for tick in ticks:
             self._begin(tick)
             time = self.time_of(max(tick, 0))
             self._store_early(time)
+            self._store_event(tick, time)
             used = tick in self._waiting["tool_state"]  # else the tick was not executed
             surveyed = self._schedule.due(tick) if self._schedule is not None and used else None
             data = self._waiting["local_geometry"].pop(surveyed, None) if surveyed is not None else None
@@ -137,6 +153,7 @@ class Recording:
         self._begin(self.complete)
         time = self.time_of(self.complete)
         self._store_early(time)
+        self._store_event(self.complete, time)
         for topic, tick in self._row():
             data = self._waiting[topic].pop(tick, None)
             if data is None:
@@ -151,6 +168,12 @@ class Recording:
         for data in self._early:
             self._write("local_geometry", max(time, stamp_of(data)), data)
         self._early.clear()
+
+    def _store_event(self, tick: int, time: int) -> None:
+        """Store the operator's event of a tick, which began at `time` [ns], if there is one."""
+        data = self._waiting["operator_events"].pop(tick, None)
+        if data is not None:
+            self._write("operator_events", time, data)
 
     def _begin(self, tick: int) -> None:
         """Note when a tick began, by its first message; the state of the tool is stamped with the end of its tick."""

@@ -50,6 +50,7 @@ class TrialBag:
         relayed: there is a relay.
         world_every: ticks from one world state to the next, 0: there are none.
         hands: names of further hands, whose topics are in namespaces of their own.
+        pointed: the operator is a pointer, which has events.
     """
 
     def __init__(
@@ -64,9 +65,14 @@ class TrialBag:
         relayed: bool = False,
         world_every: int = 0,
         hands: Sequence[str] = (),
+        pointed: bool = False,
     ):
         of_tick = row_of(hands, alone=alone, relayed=relayed)
-        more = {"local_geometry": schedule is not None, "world_state": world_every > 0}
+        more = {
+            "operator_events": pointed,
+            "local_geometry": schedule is not None,
+            "world_state": world_every > 0,
+        }
         topics = [topic for topic in TOPICS if topic in of_tick or more.get(topic)]
         topics += [topic for topic in of_tick if topic not in TOPICS]
         self._index = {topic: i for i, topic in enumerate([*topics, EVENTS])}

@@ -165,7 +165,7 @@ def _driver(
         experiment.operator,
         experiment.tool,
         experiment.rate,
-        trial.wrenches,
+        trial.table,
         trial.hand,
         experiment.seed,
         experiment.guard,

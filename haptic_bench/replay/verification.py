@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from haptic_bench.replay.resimulation import resimulate
 from haptic_bench.running.runner import Outcome
 from haptic_bench.studies import study_of
 from haptic_bench.trials.trial import MODES, conclude
+from haptic_drivers.events import recorded_events
+from haptic_drivers.operators import PointerParameters
 from haptic_sim.parameters import ParameterError
 
 REPLACED = ("samples.csv", "bodies.csv", "contacts.csv", "summary.json")  # beside the bag, by a repair
@@ -80,6 +82,7 @@ def verify(directory: Path) -> Verification:
     problem, messages, recorded = _read(directory, summary, trial)
     if problem:
         return Verification(problem)
+    trial = with_recorded_events(trial, messages)
     if recorded is None or not len(recorded):
         return Verification("nothing was recorded")
     note = "" if has_digest(summary) else "summary.json has no digest of the bag: it is older than digests"
@@ -93,6 +96,14 @@ def verify(directory: Path) -> Verification:
         return Verification(f"the bag is damaged: its messages cannot be followed: {error}")
     problem = verdict.difference or ("" if verdict.compared else "nothing could be compared")
     return Verification(problem, verdict.unverified, note)
+
+
+def with_recorded_events(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Trial:
+    """The trial with what its pointer did, from the messages of its bag; itself without a pointer."""
+    if not isinstance(trial.experiment.operator, PointerParameters):
+        return trial
+    table = recorded_events(messages.get("operator_events", ()), trial.experiment.rate)
+    return replace(trial, table=table, built=trial.start)
 
 
 def _compare_samples(recorded: Samples, trial: Trial) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Trial
+from haptic_drivers.operators import PointerParameters, file_key
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import split_topic, topic_of
 from haptic_sim.worlds.parameters import HoldParameters
@@ -118,8 +119,8 @@ def node_specs(
             "relay",
         )
     }
-    if sections["operator"]["type"] == "file":
-        sections["operator"]["path"] = str(directory / sections["operator"]["path"])
+    if key := file_key(experiment.operator):
+        sections["operator"][key] = str(directory / sections["operator"][key])
     limits = {name: encode(experiment.limits)[name] for name in DeviceLimits.model_fields}
 
     def some(*keys: str) -> dict[str, Any]:
@@ -146,7 +147,9 @@ def node_specs(
         | leader
         if experiment.alone
         else tool_side,
-        "recorder": some("environment") | {"name": namespace or experiment.namespace, "directory": str(directory)},
+        "recorder": some("environment")
+        | {"name": namespace or experiment.namespace, "directory": str(directory)}
+        | {"pointed": isinstance(experiment.operator, PointerParameters)},
     }
     parameters = {name: common | own[name] for name in names}
     if experiment.alone:

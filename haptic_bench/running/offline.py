@@ -12,7 +12,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.driver import DeviceError, NoDeviceParameters, build_driver
-from haptic_drivers.operators import build_operator
+from haptic_drivers.operators import build_operator, dragged, events_of
 from haptic_sim.messages import (
     BackwardPacket,
     DeviceCommand,
@@ -104,7 +104,7 @@ class _Hand:
             experiment.operator,
             experiment.tool,
             experiment.rate,
-            trial.wrenches,
+            trial.table,
             trial.hand,
             experiment.seed,
             experiment.guard,
@@ -120,6 +120,9 @@ class _Hand:
     def sense(self, tick: int) -> None:
         """The device at the beginning of a tick."""
         self._driver.sense(tick, self._device_state)
+        if (event := self._driver.event(tick)) is not None:
+            event.stamp(tick, self._device_state.nanoseconds)
+            self.put("operator_events", tick, event)
         self.put("device_state", tick, self._device_state)
 
     def ask(self, tick: int) -> None:
@@ -145,15 +148,20 @@ def _simulate_alone(
     """Without a device: the operator's wrench acts on the tool."""
     experiment = trial.experiment
     rate = experiment.rate
-    operator = build_operator(experiment.operator, trial.wrenches, experiment.seed)
     environment = trial.tool_side()
     command, state = ToolCommand(), environment.tool_state()
+    events = events_of(experiment.operator, trial.table)
+    mobility = dragged(experiment.operator, state, planar=trial.hand.planar)
+    operator = build_operator(experiment.operator, trial.table, experiment.seed, events, mobility)
     worlds = _world_states(environment, experiment, sink)
     sink("tool_state", -1, state.to_bytes())
     for k in range(experiment.last_tick + 1):
         command.stamp(k, tick_time(k, rate))
         command.tool_tick = k - 1
         operator.wrench(k / rate, state.pose, state.twist, command.wrench)
+        if events is not None and (event := events.event_of(k, k / rate)) is not None:
+            event.stamp(k, command.nanoseconds)
+            sink("operator_events", k, event.to_bytes())
         sink("tool_command", k, command.to_bytes())
         environment.step(command, state)
         sink("tool_state", k, state.to_bytes())

@@ -124,7 +124,7 @@ def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
     experiment, rate = trial.experiment, trial.experiment.rate
     tool, scene, _ = setup(experiment)
     last = max(min(experiment.last_tick, round(min(duration, HORIZON) * rate)), 1)
-    operator, wrench = build_operator(experiment.operator, trial.wrenches), np.zeros(6)
+    operator, wrench = build_operator(experiment.operator, trial.table), np.zeros(6)
 
     def planar_wrench(time: float) -> list[float]:
         wrench_at_rest(operator, time, wrench)
@@ -139,7 +139,7 @@ def rigid(trial: Trial, duration: float = HORIZON) -> Samples:
         experiment.contact.restitution,
         breakpoints=[
             *([] if release is None else [release]),
-            *([] if trial.wrenches is None else trial.wrenches[:, 0]),
+            *([] if trial.table is None else trial.table[:, 0]),
         ],
     )
     impacts = np.array([impact.time for impact in motion.impacts])

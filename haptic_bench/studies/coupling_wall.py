@@ -111,7 +111,7 @@ def variant(trial: Trial, damping: float, world: str, table: np.ndarray) -> Tria
     else:
         integrator = int(world[-1])
     update["environment"] = experiment.environment.model_copy(update={"integrator": integrator})
-    return replace(trial, experiment=experiment.model_copy(update=update), wrenches=table)
+    return replace(trial, experiment=experiment.model_copy(update=update), table=table)
 
 
 def gained(trial: Trial, samples: Samples, damping: float | None = None) -> np.ndarray:

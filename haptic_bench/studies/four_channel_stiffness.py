@@ -260,7 +260,7 @@ class FourChannelStiffness(LocalModelStudy):
         duration = SETTLING + 1.0 / BASE
         update = {"operator": FileParameters(path="sum_of_sines.csv"), "duration": duration}
         table = sum_of_sines(np.array(_wrench(trial.experiment)), experiment.rate, duration)
-        return self.run_unrecorded(replace(trial, experiment=experiment.model_copy(update=update), wrenches=table))
+        return self.run_unrecorded(replace(trial, experiment=experiment.model_copy(update=update), table=table))
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study: the transmitted impedance over the world's, and the trial."""

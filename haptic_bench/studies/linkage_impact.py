@@ -171,7 +171,7 @@ class LinkageImpact(Study):
         """One step of the environment for each coefficient of restitution, always from the start."""
         experiment = trial.experiment
         rate = experiment.rate
-        operator = build_operator(experiment.operator, trial.wrenches)
+        operator = build_operator(experiment.operator, trial.table)
         command = ToolCommand()
         command.tool_tick = -1
         wrench_at_rest(operator, 0.0, command.wrench)

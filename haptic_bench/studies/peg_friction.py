@@ -295,7 +295,7 @@ def under_static_load(trial: Trial) -> Trial:
     rows[1:, 1] = LOAD
     operator = FileParameters(path="static load")
     experiment = trial.experiment.model_copy(update={"operator": operator, "duration": DRIFT_TO})
-    return replace(trial, experiment=experiment, wrenches=rows)
+    return replace(trial, experiment=experiment, table=rows)
 
 
 def under_experiment_force(trial: Trial, name: str) -> Trial:
@@ -309,7 +309,7 @@ def under_experiment_force(trial: Trial, name: str) -> Trial:
         "duration": EXPERIMENT_DURATION,
         "scene": scene.model_copy(update={"normal_force": EXPERIMENT_NORMAL_FORCE}),
     }
-    pressed = replace(trial, experiment=experiment.model_copy(update=settings), wrenches=None)
+    pressed = replace(trial, experiment=experiment.model_copy(update=settings), table=None)
     damping = VARIANTS[name].damping * math.sqrt(EXPERIMENT_NORMAL_FORCE / scene.normal_force)  # of 2 (m mu N / z0)^1/2
     return _with_friction(_as_variant(pressed, name), damping=damping)
 
@@ -909,7 +909,7 @@ class PegFriction(Study):
         if slot is None or not experiment.alone:
             return {}
         known = {}
-        slip = _first_time(build_operator(experiment.operator, trial.wrenches), slot.static, experiment)
+        slip = _first_time(build_operator(experiment.operator, trial.table), slot.static, experiment)
         if slip is not None:
             known["first_slip_time"] = (slip, "slow force: reaches the static friction")
         if slot.static > LOAD:

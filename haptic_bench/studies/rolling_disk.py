@@ -119,7 +119,7 @@ class RollingDisk(ConstrainedStudy):
         diameter = 2.0 * _scene(trial).radius
         parked = {"sideways [m]": sideways, "forward [m]": along, "heading [rad]": turned}
         measured = {f"{CALLED[felt]}, {name}": value for name, value in parked.items()} | {"diameter [m]": diameter}
-        ended = trial.wrenches is not None and float(samples["time"][-1]) >= trial.wrenches[-1, 0]
+        ended = trial.table is not None and float(samples["time"][-1]) >= trial.table[-1, 0]
         parks = abs(sideways) > diameter and abs(along) < diameter and abs(turned) < PARKED
         return [
             HEIGHT_AND_TILT.judged(exact, heights[felt] < near and tilts[felt] < upright),

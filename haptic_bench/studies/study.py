@@ -40,6 +40,8 @@ class Study:
     METRICS: ClassVar[Mapping[str, Quantity]] = {}
     CLAIMS: ClassVar[Sequence[Statement]] = ()
     OFFLINE_ONLY: ClassVar[bool] = False
+    TAKES_POINTER: ClassVar[bool] = False
+    """Whether its claims are about what a pointer does; else a trial with one is analysed as any trial."""
     SCENES: ClassVar[tuple[str, ...]] = ()
     """Types of the scenes that it is about; empty: any."""
     METHODS: ClassVar[tuple[Method, ...]] = ()

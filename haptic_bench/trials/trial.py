@@ -33,6 +33,8 @@ from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.studies import Analysis, study_of
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import DeviceError, NoDeviceParameters
+from haptic_drivers.events import recorded_events, write_events
+from haptic_drivers.operators import PointerParameters
 from haptic_sim import inputs
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
@@ -105,6 +107,14 @@ def run_trial(
     directory, trial = directory.resolve(), trial.in_mode(mode)
     if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
         raise ParameterError([f"--mode {mode}: {trial.experiment.name} has no ticks; it runs offline only"])
+    operator = trial.experiment.operator
+    if mode == "offline" and isinstance(operator, PointerParameters) and trial.table is None:
+        raise ParameterError(
+            [
+                "operator.events = null: the events of a pointer come from a person, who needs --mode realtime; "
+                "offline they come from a file, as operator.events=DIR/events.csv of a recorded trial"
+            ]
+        )
     try:
         if mode == "offline":
             outcome = run_offline(trial, directory, interruption, show, namespace=namespace)
@@ -178,6 +188,7 @@ def run_offline(
         relayed=experiment.relayed,
         world_every=study.world_every(experiment),
         hands=experiment.hand_names,
+        pointed=isinstance(experiment.operator, PointerParameters),
     )
     started = time.monotonic()
     finished, reason = False, ""
@@ -313,6 +324,7 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
     with np.errstate(all=overflow):
         try:
             _write_results(directory, samples, summary, analysis)
+            _write_events(trial, directory)
         except OSError as error:
             summary |= {"status": "failed", "reason": reason or cannot_record(error, directory)}
             _write_elsewhere(trial, directory, samples, summary, analysis)
@@ -344,6 +356,15 @@ def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], a
             path.replace(directory / path.name)
     write_summary(directory, summary)
     pages.write(directory, analysis)
+
+
+def _write_events(trial: Trial, directory: Path) -> None:
+    """Write what the trial's pointer did, as a file from which the same operator runs again."""
+    if isinstance(trial.experiment.operator, PointerParameters):
+        with contextlib.suppress(bag.BagError):  # which has no messages then
+            messages = read_messages(directory).get("operator_events", ())
+            text = write_events(recorded_events(messages, trial.experiment.rate))
+            (directory / "events.csv").write_text(text, encoding="utf-8")
 
 
 def _write_elsewhere(

@@ -13,13 +13,13 @@ import numpy as np
 
 from haptic_control.guard import GuardParameters
 from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, build_driver
-from haptic_drivers.operators import AnyOperatorParameters, FileParameters, read_table
+from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, file_key, read_file
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
-from haptic_ros.trial import EVENTS
+from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim import inputs
-from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError
+from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, OperatorEvent
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.worlds.scenes import AnyToolParameters
 
@@ -55,13 +55,21 @@ class DriverNode(LeaderNode):
         self._core = build_driver(*arguments, config.guard, realtime=self.realtime)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
+        self._event = OperatorEvent()  # as it was received
         self._leading, self._led = DeviceState(), -1  # the first driver's state, and its tick
         self._resumes = True  # whether the next tick is the first of an activation
         self.open_trial()
 
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
-        return (self.config.arriving("device_command"), LEADING if self.config.of_hand else EVENTS)
+        topics = (self.config.arriving("device_command"), LEADING if self.config.of_hand else EVENTS)
+        return (*topics, OPERATOR) if is_live(self.config.operator) else topics
+
+    def published(self) -> tuple[str, ...]:
+        """See ServoNode; a composition asks before this node is configured, and none of its nodes takes events."""
+        config = getattr(self, "config", None)
+        pointed = config is not None and isinstance(config.operator, PointerParameters)
+        return ("operator_events", *self.PUBLISHES) if pointed else self.PUBLISHES
 
     def serve(self) -> None:
         """See ServoNode; whatever ends it, the device is left passive."""
@@ -91,6 +99,10 @@ class DriverNode(LeaderNode):
             if again and not self.realtime and self._sensed >= 0:
                 self.again()  # in case it was lost, or what answers it
             self._keep_up()
+        elif topic == OPERATOR:
+            assert self._core.events is not None
+            self._event.load(data)
+            self._core.events.offer(self._event)
         else:
             self._take_command(data)
             if self.config.of_hand and not self.realtime:
@@ -134,7 +146,11 @@ class DriverNode(LeaderNode):
 
     def begin(self, tick: int) -> int:
         """See LeaderNode."""
-        self._core.sense(tick, self._state, self.time_of(tick))
+        time_of_tick = self.time_of(tick)
+        self._core.sense(tick, self._state, time_of_tick)
+        if (event := self._core.event(tick)) is not None:
+            event.stamp(tick, time_of_tick)
+            self.send("operator_events", event)
         self._broken = self._broken or self._core.fault
         self._sensed = tick
         sent = time.monotonic_ns()
@@ -189,17 +205,24 @@ class DriverNode(LeaderNode):
 
 
 def table_of(operator: AnyOperatorParameters) -> np.ndarray | None:
-    """The rows of a `file` operator's file, None for the others.
+    """The rows of the operator's file, None for those without one.
 
     Raises:
-        ParameterError: the file cannot be read, or as `read_table`.
+        ParameterError: the file cannot be read, or as `read_file`.
     """
-    if not isinstance(operator, FileParameters):
+    key = file_key(operator)
+    if not key:
         return None
+    path = getattr(operator, key)
     try:
-        return read_table(inputs.read_text(operator.path, inputs.DATA).splitlines(), operator.path)
+        return read_file(operator, inputs.read_text(path, inputs.DATA).splitlines(), path)
     except inputs.InputError as error:
-        raise ParameterError([f"operator.path = {inputs.shown(operator.path)}: {error}"]) from error
+        raise ParameterError([f"operator.{key} = {inputs.shown(path)}: {error}"]) from error
+
+
+def is_live(operator: AnyOperatorParameters) -> bool:
+    """Whether the operator is a person, whose events come on a topic."""
+    return isinstance(operator, PointerParameters) and not file_key(operator)
 
 
 def main() -> None:

@@ -1,0 +1,211 @@
+"""What a person does with a pointer, event by event: checked where it comes in, and given out once a tick.
+
+A table of events has a row for each: time [s], phase, whether it is oriented, body, point (3,) and pose (7,), as of
+`OperatorEvent`. It is read from a file, or taken from a recorded trial, which then runs again as it did.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from haptic_sim import inputs
+from haptic_sim.messages import GRAB, MOVE, RELEASE, MessageError, OperatorEvent
+from haptic_sim.parameters import ParameterError
+
+PHASES = {"grab": GRAB, "move": MOVE, "release": RELEASE}
+EVENT_COLUMNS = ("time", "phase", "oriented", "body", "px", "py", "pz", "x", "y", "z", "qx", "qy", "qz", "qw")
+LARGEST = 1e3  # [m]; no pointer is further from where it took hold
+MOST_WAITING = 64  # events; more than ever come in a tick of any rate
+HAND = -1  # OperatorEvent.body
+
+
+def event_problem(event: OperatorEvent) -> str:
+    """Why an event cannot be followed; empty if it can."""
+    if event.phase not in PHASES.values():
+        return f"phase = {event.phase}: must be {GRAB}, {MOVE} or {RELEASE}"
+    if not event.is_finite():
+        return "is not finite"
+    if max(np.abs(event.point).max(), np.abs(event.pose[:3]).max()) > LARGEST:
+        return f"is more than {LARGEST:g} m away"
+    if event.body != HAND:
+        return f"body = {event.body}: is not there; {HAND} is the hand"
+    if not 0.5 < math.sqrt(float(event.pose[3:] @ event.pose[3:])) < 2.0:
+        return f"orientation {event.pose[3:].tolist()}: must be a unit quaternion x y z w"
+    return ""
+
+
+class Events:
+    """The events of a pointer, of a table or as they are offered; at most one acts in a tick.
+
+    Of those that are offered, one that repeats or comes late is left out, and so is what another source sends while one
+    holds. What cannot be followed lets go.
+
+    Args:
+        table: rows in the order of time; None: they are offered.
+
+    Attributes:
+        taken: the last one that took effect, and `taken_at`: when [s], NaN before the first.
+        held: whether the pointer holds something, as its operator says.
+        ignored: how many were left out.
+    """
+
+    def __init__(self, table: np.ndarray | None = None):
+        self._table = None if table is None else np.ascontiguousarray(table, float)
+        self._row = 0
+        self._waiting: deque[np.ndarray] = deque()
+        self._source, self._sequence, self._holds = -1, -1, False  # of the last event that was not left out
+        self.taken, self.taken_at = OperatorEvent(), math.nan
+        self.held, self.ignored = False, 0
+
+    @property
+    def live(self) -> bool:
+        """Whether events are offered."""
+        return self._table is None
+
+    def offer(self, event: OperatorEvent) -> None:
+        """Take an event that came in; it acts in one of the next ticks.
+
+        Raises:
+            MessageError: it cannot be followed; whatever the pointer held, it lets go.
+        """
+        others = event.source != self._source
+        if (others and self._holds) or (not others and event.sequence <= self._sequence):
+            self.ignored += 1
+            return
+        problem = event_problem(event)
+        if problem or len(self._waiting) >= MOST_WAITING:
+            event.phase = RELEASE
+            event.point[:] = event.pose[:] = 0.0
+            event.body, event.oriented, event.pose[6] = HAND, 0, 1.0
+            self._waiting.clear()
+        elif not self._holds and event.phase != GRAB:
+            self.ignored += 1
+            return
+        self._source, self._sequence = event.source, event.sequence
+        self._holds = event.phase != RELEASE
+        row = row_of(event, 0.0)
+        if event.phase == MOVE and self._waiting and self._waiting[-1][1] == MOVE:
+            self._waiting[-1] = row  # only where the pointer is now counts
+        else:
+            self._waiting.append(row)
+        if problem:
+            raise MessageError(f"operator_events_in: {problem}")
+
+    def next(self, time: float) -> OperatorEvent | None:
+        """The event that acts in the tick that begins at `time` [s]; None if there is none."""
+        if self._table is None:
+            if not self._waiting:
+                return None
+            row = self._waiting.popleft()
+        else:
+            if self._row >= len(self._table) or self._table[self._row, 0] > time:
+                return None
+            row = self._table[self._row]
+            self._row += 1
+        event = self.taken
+        event.source, event.sequence = max(self._source, 0), max(self._sequence, 0)
+        event.phase, event.oriented, event.body = (int(value) for value in row[1:4])
+        event.point[:], event.pose[:] = row[4:7], row[7:]
+        self.taken_at = time
+        return event
+
+    def event_of(self, tick: int, time: float) -> OperatorEvent | None:
+        """The event that took effect in a tick, which begins at `time` [s], with that tick; None if there was none."""
+        if time != self.taken_at:
+            return None
+        self.taken.tick = tick
+        return self.taken
+
+    def lose(self) -> None:
+        """Nobody holds any more: no sign of it came for too long, or it cannot be held."""
+        self._holds = False
+        self._waiting.clear()
+
+
+def row_of(event: OperatorEvent, time: float) -> np.ndarray:
+    """The row of an event in a table."""
+    return np.array([time, event.phase, event.oriented, event.body, *event.point, *event.pose])
+
+
+def recorded_events(messages: Iterable[bytes], rate: float) -> np.ndarray:
+    """The table of the events that took effect in a trial, from its serialised OperatorEvents."""
+    event, rows = OperatorEvent(), []
+    for data in messages:
+        event.load(data)
+        rows.append(row_of(event, event.tick / rate))
+    return np.array(sorted(rows, key=lambda row: float(row[0]))).reshape(-1, len(EVENT_COLUMNS))
+
+
+def read_events(lines: Iterable[str], name: str) -> np.ndarray:
+    """Rows of a file of events, (n, 14), see the module.
+
+    Raises:
+        ParameterError: a line that is no event that can be followed, or is before the line before; names the line.
+    """
+    rows: list[np.ndarray] = []
+    event = OperatorEvent()
+    for number, line in enumerate(lines, start=1):
+        cells = [cell.strip() for cell in line.split(",")]
+        where = f"{name}, line {number}"
+        if number == 1:
+            if tuple(cells) != EVENT_COLUMNS:
+                found = inputs.shown(line.strip())
+                raise ParameterError([f"{where}: {found!r}: must be the header {','.join(EVENT_COLUMNS)}"])
+            continue
+        if not line.strip():
+            continue
+        row = _read_row(cells)
+        if row is None:
+            raise ParameterError(
+                [
+                    f"{where}: {inputs.shown(line.strip())!r}: must be a time >= 0, grab, move or release, 0 or 1, "
+                    f"{HAND} for the hand, and ten finite numbers"
+                ]
+            )
+        event.phase, event.oriented, event.body = (int(value) for value in row[1:4])
+        event.point[:], event.pose[:] = row[4:7], row[7:]
+        if problem := event_problem(event):
+            raise ParameterError([f"{where}: {problem}"])
+        if rows and row[0] < rows[-1][0]:
+            raise ParameterError(
+                [f"{where}: time = {row[0]:g} s: must not be before the line before ({rows[-1][0]:g} s)"]
+            )
+        rows.append(row)
+    if not rows:
+        raise ParameterError([f"{name}: no rows: must have the header {','.join(EVENT_COLUMNS)} and at least one row"])
+    return np.array(rows)
+
+
+def _read_row(cells: Sequence[str]) -> np.ndarray | None:
+    """The values of a line, None if it is none."""
+    if len(cells) != len(EVENT_COLUMNS) or cells[1] not in PHASES or cells[2] not in ("0", "1"):
+        return None
+    try:
+        time, body = inputs.number(cells[0]), inputs.whole_number(cells[3])
+        rest = [inputs.number(cell) for cell in cells[4:]]
+    except inputs.InputError:
+        return None
+    if time < 0.0 or not -(2**31) <= body < 2**31:
+        return None
+    return np.array([time, PHASES[cells[1]], int(cells[2]), body, *rest])
+
+
+def write_events(table: np.ndarray) -> str:
+    """The file of a table, which `read_events` reads to the same bits."""
+    names = {value: name for name, value in PHASES.items()}
+    lines = [",".join(EVENT_COLUMNS)]
+    for row in table.tolist():
+        time, phase, oriented, body, *rest = row
+        numbers = ",".join(_text(value) for value in rest)
+        lines.append(f"{_text(time)},{names[int(phase)]},{int(oriented)},{int(body)},{numbers}")
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: float) -> str:
+    """A number as it is read again; one below what is read is none."""
+    return repr(0.0 if abs(value) < sys.float_info.min else value)

@@ -1,0 +1,63 @@
+"""What sends the events of a pointer: it numbers them, and repeats the last as long as somebody is there to hold."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from haptic_drivers.events import HAND
+from haptic_sim.messages import GRAB, MOVE, RELEASE, OperatorEvent
+
+REPEATED = 0.1  # [s] between two signs of a pointer that rests
+AT_REST = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+
+
+class Sender:
+    """Sends the events of one person; may be called from any thread.
+
+    Args:
+        publish: takes a serialised OperatorEvent, for the topic operator_events_in.
+    """
+
+    def __init__(self, publish: Callable[[bytes], object]):
+        self._publish, self._lock = publish, threading.Lock()
+        self._event = OperatorEvent()
+        self._event.tick = -1
+        self._event.source = int.from_bytes(os.urandom(4), "little")
+        self.holds = False
+
+    def grab(self, point: Sequence[float] = (0.0, 0.0, 0.0), *, oriented: bool = True, body: int = HAND) -> None:
+        """Take hold of a point in the axes of a body [m]; `oriented`: of the body's orientation, too."""
+        with self._lock:
+            event = self._event
+            event.point[:], event.oriented, event.body = point, oriented, body
+            self.holds = True
+            self._send(GRAB, AT_REST)
+
+    def move(self, pose: Sequence[float] | np.ndarray) -> None:
+        """The pointer has moved by this since it took hold: displacement [m] and quaternion x y z w (7,)."""
+        with self._lock:
+            if self.holds:
+                self._send(MOVE, pose)
+
+    def repeat(self) -> None:
+        """A sign that the pointer is still there; to be called every REPEATED seconds."""
+        with self._lock:
+            if self.holds:
+                self._send(MOVE, self._event.pose)
+
+    def release(self) -> None:
+        """Let go."""
+        with self._lock:
+            if self.holds:
+                self.holds = False
+                self._send(RELEASE, AT_REST)
+
+    def _send(self, phase: int, pose: Sequence[float] | np.ndarray) -> None:
+        event = self._event
+        event.phase, event.pose[:] = phase, pose
+        event.sequence = (event.sequence + 1) % 2**32
+        self._publish(event.to_bytes())
