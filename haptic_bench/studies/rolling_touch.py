@@ -199,7 +199,9 @@ class RollingTouch(Study):
                 "felt_force",
                 "(a) force that the device renders",
                 [
-                    Line(*thin(time[:-1], np.where(pushed, expected, np.nan)), "closed form", Style(BLACK, (5, 1.8), 2.4)),
+                    Line(
+                        *thin(time[:-1], np.where(pushed, expected, np.nan)), "closed form", Style(BLACK, (5, 1.8), 2.4)
+                    ),
                     Line(*thin(time[:-1], felt), "felt", Style(VERMILION)),
                 ],
                 "time [s]",
@@ -216,7 +218,7 @@ class RollingTouch(Study):
                 Axis("[m/s]", least=0.01),
             ),
         ]
-        text = "The ball rolls where its speed is that of its surface. The closed form follows from the hand's acceleration."
+        text = "The ball rolls where its speed is that of its surface. The closed form takes the hand's acceleration."
         return [Figure("Pushed ball", text, panels), *super().figures(trial, samples, analysis)]
 
 
