@@ -60,6 +60,11 @@ class GuardParameters(Parameters):
         "has given is changed (time-domain passivity control); wave, tank: wave variables, or energy tanks, at the "
         "ends of a relay; null: passivity in realtime, none in lockstep and offline",
     )
+    at_device: bool | None = quantity(
+        None,
+        description="Whether passivity control acts at the device's port, with a relay apart from the guard of the "
+        "relay's ports; null: with type passivity, and in realtime where type is null",
+    )
     allowed_energy: NotNegativePair = quantity(
         (0.0, 0.0), unit="J", description="Energy that the display may give to the hand beyond what it has received"
     )
@@ -89,9 +94,10 @@ class GuardParameters(Parameters):
         "T/M of a device with the known inertia M",
     )
 
-    def acts(self, realtime: bool) -> bool:
-        """Whether it changes commands, in realtime or in another mode."""
-        return self.type == "passivity" or (self.type is None and realtime)
+    @property
+    def acts(self) -> bool:
+        """Whether it changes commands of the device; not as long as that is left to the mode."""
+        return self.type == "passivity" if self.at_device is None else self.at_device
 
 
 @record

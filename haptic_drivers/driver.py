@@ -358,8 +358,6 @@ def build_driver(
     hand: HandParameters | None = None,
     seed: int = 0,
     guard: GuardParameters | None = None,
-    *,
-    realtime: bool = False,
 ) -> Driver:
     """The driver of a simulated device.
 
@@ -371,18 +369,16 @@ def build_driver(
         hand: where the device starts.
         seed: of the experiment.
         guard: of the device's port.
-        realtime: whether the driver is on the wall clock, which decides where the guard leaves it open.
     """
     hand, guard, period = hand or HandParameters(), guard or GuardParameters(), 1.0 / rate
-    acts = guard.acts(realtime)
     simulated: Device
     if isinstance(device, AdmittanceDeviceParameters):
-        port = Port.of(guard, MOTION, period, device.apparent_inertia, acts=acts)
+        port = Port.of(guard, MOTION, period, device.apparent_inertia, acts=guard.acts)
         start = displaced(np.array(hand.pose), device.jitter, seed, hand.planar)
         simulated = AdmittanceDevice(device, start, seed, port)
     else:
         inertias = _inertias(device, tool)
-        port = Port.of(guard, FORCE, period, inertias, acts=acts)
+        port = Port.of(guard, FORCE, period, inertias, acts=guard.acts)
         simulated = _inertial(device, inertias, hand, seed, port)
     # the wrench of an admittance device is noisy where its sensor is
     wrench = device.noise if isinstance(device, InertialParameters) else (0.0, 0.0)

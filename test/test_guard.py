@@ -280,14 +280,3 @@ def test_both_parts_together_do_at_most_the_work_that_is_there(
         for work, found, most in zip((push, turn), after, takes, strict=True):
             share = missing * most / sum(takes) if moving else 0.0
             assert found == pytest.approx(min(work, max(min(0.0, work) - share, -most)), abs=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "realtime", "acts"), [(None, True, True), (None, False, False)])
-def test_the_default_is_by_mode(kind: str | None, realtime: bool, acts: bool) -> None:
-    assert GuardParameters.model_validate({"type": kind}).acts(realtime) is acts
-
-
-@pytest.mark.parametrize("realtime", [True, False])
-def test_a_given_type_holds_in_every_mode(realtime: bool) -> None:
-    assert GuardParameters(type="passivity").acts(realtime)
-    assert not GuardParameters(type="none").acts(realtime)

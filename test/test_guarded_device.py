@@ -17,6 +17,7 @@ from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
 from haptic_drivers.operators import ConstantParameters, SineParameters
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
+from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import NoToolParameters
 
 RATE = 1000.0  # [Hz]
@@ -193,6 +194,41 @@ def test_an_active_run_is_changed() -> None:
     energy = samples.group("port_energy", "translation", "rotation").sum(axis=1)
     assert energy.min() >= LEAST
     assert samples["port_dissipated_translation"][-1] > 0.0
+
+
+RELAY = ("relay.delay=0.01", "controller.type=virtual_coupling")
+
+
+@pytest.mark.parametrize(
+    ("keys", "mode", "written", "acts"),
+    [
+        ((), "realtime", ("passivity", None), True),
+        ((), "lockstep", ("none", None), False),
+        (("guard.type=none",), "realtime", ("none", None), False),
+        (("guard.type=passivity",), "offline", ("passivity", None), True),
+        (RELAY, "realtime", ("none", True), True),
+        (RELAY, "offline", ("none", False), False),
+        ((*RELAY, "guard.type=none"), "realtime", ("none", False), False),
+        ((*RELAY, "guard.type=tank"), "realtime", ("tank", False), False),
+        ((*RELAY, "guard.type=passivity"), "lockstep", ("passivity", True), True),
+        ((*RELAY, "guard.type=tank", "guard.at_device=true"), "offline", ("tank", True), True),
+        ((*RELAY, "guard.at_device=false"), "realtime", ("none", False), False),
+    ],
+)
+def test_the_mode_decides_which_guards_act_and_writes_both_down(
+    keys: tuple[str, ...], mode: str, written: tuple[str, bool | None], acts: bool
+) -> None:
+    (trial,) = experiment.load("corner_peg", keys)
+    decided = trial.in_mode(mode)
+    guard = decided.experiment.guard
+    assert ((guard.type, guard.at_device), guard.acts) == (written, acts)
+    assert decided.in_mode("realtime" if mode == "offline" else "offline").experiment.guard == guard, "for good"
+    assert decided.driver().guard_acts is acts
+
+
+def test_without_a_relay_there_is_one_guard() -> None:
+    with pytest.raises(ParameterError, match=r"guard\.at_device = true: without a relay guard.type says that"):
+        experiment.load("corner_peg", ["guard.at_device=true"])
 
 
 # Readings

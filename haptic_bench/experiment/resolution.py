@@ -20,7 +20,7 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.driver import HandParameters, InertialParameters, NoDeviceParameters
+from haptic_drivers.driver import Driver, HandParameters, InertialParameters, NoDeviceParameters, build_driver
 from haptic_drivers.operators import PointerParameters
 from haptic_sim import inputs
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
@@ -122,13 +122,24 @@ class Trial:
 
     def in_mode(self, mode: str) -> Trial:
         """The same trial, with what it leaves to the mode (offline, lockstep, realtime) decided."""
-        guard = self.experiment.guard
-        # with a relay an open guard is that of the device's port alone, and stays open
-        if guard.type is not None or self.experiment.relayed:
-            return self
-        acts = guard.acts(mode == "realtime") and not self.experiment.alone
-        guard = guard.model_copy(update={"type": "passivity" if acts else "none"})
-        return replace(self, experiment=self.experiment.model_copy(update={"guard": guard}), built=self.start)
+        experiment, guard = self.experiment, self.experiment.guard
+        acts = guard.acts or (mode == "realtime" and guard.type is None and guard.at_device is None)
+        update: dict[str, Any] = {}
+        if experiment.relayed:
+            update = {"type": experiment.relay_guard, "at_device": acts}
+        elif guard.type is None:
+            update = {"type": "passivity" if acts and not experiment.alone else "none"}
+        guard = guard.model_copy(update=update)
+        return replace(self, experiment=experiment.model_copy(update={"guard": guard}), built=self.start)
+
+    def driver(self) -> Driver:
+        """The driver of the first hand, with its device."""
+        experiment, device = self.experiment, self.experiment.device
+        assert not isinstance(device, NoDeviceParameters)
+        hand, seed = self.hand, experiment.seed
+        return build_driver(
+            device, experiment.operator, experiment.tool, experiment.rate, self.table, hand, seed, experiment.guard
+        )
 
     def tool_side(self) -> ToolSide:
         """The tool's side, which answers the controller; without a device it has no limits of one."""

@@ -66,6 +66,9 @@ def broken_rules(experiment: Experiment) -> list[str]:
         problems += _admittance_rules(experiment)
     if experiment.guard.type in ("wave", "tank") and not experiment.relayed:
         problems.append(f"guard.type = {experiment.guard.type}: is of a relay; give relay.delay, or leave it out")
+    if experiment.guard.at_device is not None and not experiment.relayed:
+        shown = str(experiment.guard.at_device).lower()
+        problems.append(f"guard.at_device = {shown}: without a relay guard.type says that; leave it out")
     problems += _relay_rules(experiment)
     problems += _hand_rules(experiment)
     problems += _constraint_rules(experiment)

@@ -16,7 +16,7 @@ from haptic_bench.experiment import Trial
 from haptic_bench.recording.bag import message_types
 from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
-from haptic_drivers.driver import NoDeviceParameters, SimulatedParameters, build_driver
+from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import (
     TOPICS,
@@ -93,7 +93,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
     arrived = "relayed_" if experiment.relayed else ""
     for each, own in of_hands.values():
         if not isinstance(each.experiment.device, NoDeviceParameters):
-            _driver(each, each.experiment.device, own["device_state"], own[f"{arrived}device_command"], verdict)
+            _driver(each, own["device_state"], own[f"{arrived}device_command"], verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
     _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
@@ -153,24 +153,12 @@ def _local_geometry(trial: Trial) -> LocalGeometry:
 
 def _driver(
     trial: Trial,
-    device: SimulatedParameters,
     states: Mapping[int, bytes],
     commands: Mapping[int, bytes],
     verdict: Verdict,
 ) -> None:
     """The device from its commands."""
-    experiment = trial.experiment
-    driver = build_driver(
-        device,
-        experiment.operator,
-        experiment.tool,
-        experiment.rate,
-        trial.table,
-        trial.hand,
-        experiment.seed,
-        experiment.guard,
-        realtime=True,
-    )
+    driver = trial.driver()
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):
         driver.sense(tick, state, stamp_of(states[tick]))  # in realtime a clock's

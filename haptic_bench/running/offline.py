@@ -11,7 +11,7 @@ from typing import Any
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
-from haptic_drivers.driver import DeviceError, NoDeviceParameters, build_driver
+from haptic_drivers.driver import DeviceError
 from haptic_drivers.operators import build_operator, dragged, events_of
 from haptic_sim.messages import (
     BackwardPacket,
@@ -96,19 +96,8 @@ class _Hand:
 
     def __init__(self, name: str, trial: Trial, sink: Sink):
         experiment = trial.experiment
-        device = experiment.device
-        assert not isinstance(device, NoDeviceParameters)
         self._name, self._sink = name, sink
-        self._driver = build_driver(
-            device,
-            experiment.operator,
-            experiment.tool,
-            experiment.rate,
-            trial.table,
-            trial.hand,
-            experiment.seed,
-            experiment.guard,
-        )
+        self._driver = trial.driver()
         self._controller: Any = build_controller(experiment.controller, experiment.rate)
         self._device_state, self._device_command = DeviceState(), DeviceCommand()
         self._relay = _Relay(trial, sink) if experiment.relayed else None

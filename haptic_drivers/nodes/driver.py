@@ -51,8 +51,8 @@ class DriverNode(LeaderNode):
         config = self.config
         table = table_of(config.operator)
         arguments = (config.device, config.operator, config.tool, config.rate, table, config.hand, config.seed)
-        build_driver(*arguments, config.guard, realtime=self.realtime).rehearse()
-        self._core = build_driver(*arguments, config.guard, realtime=self.realtime)
+        build_driver(*arguments, config.guard).rehearse()
+        self._core = build_driver(*arguments, config.guard)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
         self._event = OperatorEvent()  # as it was received
