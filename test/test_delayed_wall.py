@@ -103,7 +103,7 @@ def test_jitter_and_losses_keep_guarded_relays_passive(guard: str) -> None:
         (["relay.delay=null", "guard.type=none", "relay.jitter=0.01"], "relay.jitter = 0.01: there is no relay"),
         (["relay.delay=null", "guard.type=none"], "needs a relay"),
         (["relay.delay=-0.1"], "relay.delay = -0.1 s: must be >= 0 s"),
-        (["relay.loss=1.5"], "relay.loss = 1.5: must be <= 1"),
+        (["relay.loss=1"], "relay.loss = 1: must be < 1"),
         (["controller.type=direct", "guard.type=none"], "needs controller.type = virtual_coupling, not direct"),
     ],
 )

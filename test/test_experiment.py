@@ -204,7 +204,7 @@ def test_entries_of_lists_and_of_mappings_are_set_and_swept(
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("scene.bodies.box.shapes[1].size", "[1] is not in the list, which has 1 entries from [0] on"),
+        ("scene.bodies.box.shapes[1].size", "[1] is not in the list, which has [0] alone"),
         ("scene.bodies.box.shapes.size", "shapes is a list; say which, as in shapes[0]"),
         ("scene.bodies.box.mass[0]", "mass is no list in the experiment; set it as a whole"),
         ("scene.bodies.box[0]", "box is no list in the experiment; set it as a whole"),
@@ -377,6 +377,51 @@ def test_three_limits_of_a_device_in_space_bound_all_directions() -> None:
     assert device.bound.rate == (1, 2, 1, 3, 3, 3)
     (trial,) = load("corner_peg", changes)
     assert trial.experiment.device.wrench_limit == (4, 3, 0.5), "in the plane they are x, y and rotation about z"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("corner_peg", ["local_model.epsilon=0.01"], "local_model.epsilon: not used, as local_model.type = none"),
+        ("corner_peg", ["local_model.type=full", "environment.rate=60", "local_model.epsilon=0.01"], ""),
+        (
+            "dynamic_contact",
+            ["environment.method=penalty", "local_model.transient.decay=3"],
+            "local_model.transient.decay: not used, as environment.method = penalty has no impacts",
+        ),
+        ("dynamic_contact", ["local_model.transient.decay=3"], ""),
+        ("delayed_wall", [], ""),
+        ("delayed_wall", ["guard.type=tank"], "relay.wave.impedance: not used, as guard.type = tank"),
+        ("delayed_wall", ["relay.correction=3"], "relay.correction: not used, as guard.type = wave"),
+        (
+            "corner_peg",
+            ["relay.tank.share=0.5", "guard.type=passivity"],
+            "relay.tank.share: not used, as relay.delay = null: there is no relay",
+        ),
+        (
+            "corner_peg",
+            ["guard.largest_mobility=[1,1]", "guard.largest_damping=[1,1]"],
+            "guard.largest_mobility: not used, as device.type = inertial takes forces",
+        ),
+        (
+            "corner_peg",
+            [
+                "device.type=admittance",
+                "controller.type=admittance",
+                "guard.largest_mobility=[1,1]",
+                "guard.largest_damping=[1,1]",
+            ],
+            "guard.largest_damping: not used, as device.type = admittance takes motion",
+        ),
+        (
+            "corner_peg",
+            ["guard.type=none", "guard.allowed_energy=[1,1]"],
+            "guard.allowed_energy: not used, as guard.type = none does not act at the device's port",
+        ),
+    ],
+)
+def test_keys_without_effect_are_said(name: str, changes: list[str], said: str) -> None:
+    assert load(name, changes)[0].notes == ((said,) if said else ())
 
 
 def test_coefficients_of_friction_without_a_model_are_said_to_be_unused() -> None:

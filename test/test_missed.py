@@ -45,6 +45,7 @@ def test_what_was_missed_decides_about_the_trial(missed: int, samples: int, fail
     assert found is not None
     assert (found.too_many, found.undecides) == (failed, undecided)
     assert Missed.of(HealthParameters(), {}, samples) is None
+    assert found.notice(claims=True) == f"{found.notice(claims=False)}, so its claims are undecided"
 
 
 def test_a_trial_whose_controller_stood_still_has_failed(haptics: Callable[..., Haptics], tmp_path: Path) -> None:

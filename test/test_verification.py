@@ -19,6 +19,7 @@ from haptic_bench.recording.summary import read_summary, write_summary
 from haptic_bench.replay import verification
 from haptic_bench.report import pages
 from haptic_bench.running.runner import Interruption
+from haptic_bench.studies.study import Study
 from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
 
@@ -137,6 +138,18 @@ def test_a_trial_that_was_killed_is_concluded(copy: Path) -> None:
     summary = read_summary(copy)
     assert (summary["status"], summary["mode"], summary["ticks"]) == ("interrupted", "offline", ticks(copy))
     assert verification.verify(copy) == verification.Verification()
+
+
+def test_of_an_interrupted_trial_what_was_recorded_is_simulated_again(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_a_trial_that_was_killed_is_concluded(copy)
+    simulated = []
+    run = Study.run_unrecorded
+    monkeypatch.setattr(Study, "run_unrecorded", lambda self, trial: simulated.append(trial) or run(self, trial))
+    assert verification.verify(copy) == verification.Verification()
+    assert [trial.experiment.last_tick + 1 for trial in simulated] == [ticks(copy)]
+    assert ticks(copy) < experiment.read_resolved(copy / "experiment.yaml").experiment.last_tick
 
 
 def test_messages_that_are_not_of_the_experiment_are_damage(copy: Path) -> None:

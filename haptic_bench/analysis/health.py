@@ -162,13 +162,12 @@ class Missed:
         """Whether so many ticks are missed that all claims are undecided."""
         return self.share > self.health.undecided_share
 
-    @property
-    def notice(self) -> str:
-        """What was missed, and that no claim is judged on it."""
+    def notice(self, claims: bool) -> str:
+        """What was missed, and that no claim is judged on it, where the trial has `claims`."""
         return (
             f"{self.ticks} of {self.executed} ticks had no answer in time or were not recorded: more than "
-            f"health.undecided_share = {self.health.undecided_share:g} of them, so its claims are undecided"
-        )
+            f"health.undecided_share = {self.health.undecided_share:g} of them"
+        ) + (", so its claims are undecided" if claims else "")
 
     @property
     def reason(self) -> str:

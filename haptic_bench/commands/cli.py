@@ -54,7 +54,7 @@ def validate(options: argparse.Namespace) -> int:
 
 
 def _say_notes(trials: Sequence[experiment.Trial]) -> None:
-    """Say what was given and is not simulated."""
+    """Say what is not simulated, or without effect, and warnings."""
     for note in dict.fromkeys(note for one in trials for note in one.notes):
         print(f"haptics: {note}", file=sys.stderr)
 

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from haptic_bench.experiment.model import Experiment
+from haptic_bench.experiment.unused import unused_keys
 from haptic_control.activation import passivity_problem
 from haptic_control.controllers import stability_problem
 from haptic_control.device_model import DeviceModelParameters
@@ -26,6 +27,7 @@ from haptic_sim import inputs
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
 from haptic_sim.messages import ToolSizes
 from haptic_sim.parameters import ParameterError, explain
+from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
 from haptic_sim.tool.tool_side import (
     Start,
     ToolSide,
@@ -86,13 +88,13 @@ class Trial:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Content of files and keys that is not simulated, which is listed at the start."""
-        of_files = self.start.notes if isinstance(self.start, World) else ()
-        unused = [f"contact.friction.{name}" for name in self.experiment.contact.friction.unused]
-        if not unused:
-            return of_files
-        why = "not used, as contact.friction.model = none; name a model for friction"
-        return (*of_files, f"{', '.join(unused)}: {why}")
+        """What is listed at the start: content of files that is not simulated, keys without effect, warnings."""
+        experiment, start = self.experiment, self.start
+        unused = tuple(unused_keys(experiment))
+        if not isinstance(start, World):
+            return unused
+        sprung = warn_of_sprung_objects(start, experiment.local_model, experiment.environment, experiment.rate)
+        return (*start.notes, *unused, *sprung)
 
     @property
     def tool_sizes(self) -> ToolSizes:
@@ -131,6 +133,12 @@ class Trial:
             update = {"type": "passivity" if acts and not experiment.alone else "none"}
         guard = guard.model_copy(update=update)
         return replace(self, experiment=experiment.model_copy(update={"guard": guard}), built=self.start)
+
+    def lasting(self, ticks: int) -> Trial:
+        """The same trial of so many ticks."""
+        experiment = self.experiment
+        shorter = experiment.model_copy(update={"duration": max(ticks - 1, 0.25) / experiment.rate})
+        return replace(self, experiment=shorter, built=self.start)
 
     def driver(self) -> Driver:
         """The driver of the first hand, with its device."""

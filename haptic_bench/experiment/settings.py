@@ -207,7 +207,8 @@ def _place(target: Any, name: str, key: str) -> Any:
     if not isinstance(target, list):
         return name
     if not name.isdigit() or int(name) >= len(target):
-        raise ParameterError([f"--set {key}: [{name}] is not in the list, which has {len(target)} entries from [0] on"])
+        entries = {0: "is empty", 1: "has [0] alone"}.get(len(target), f"has [0] to [{len(target) - 1}]")
+        raise ParameterError([f"--set {key}: [{name}] is not in the list, which {entries}"])
     return int(name)
 
 

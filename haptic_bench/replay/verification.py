@@ -107,7 +107,10 @@ def with_recorded_events(trial: Trial, messages: Mapping[str, Sequence[bytes]]) 
 
 
 def _compare_samples(recorded: Samples, trial: Trial) -> str:
-    again = study_of(trial.experiment).run_unrecorded(trial)  # an unstable one ends as when it was recorded
+    study = study_of(trial.experiment)
+    if not study.OFFLINE_ONLY and len(recorded) < trial.experiment.last_tick:  # it was interrupted
+        trial = trial.lasting(len(recorded))
+    again = study.run_unrecorded(trial)  # an unstable one ends as when it was recorded
     if len(recorded) > len(again):
         return f"{len(recorded)} ticks recorded, {len(again)} simulated"
     for name in recorded.names:

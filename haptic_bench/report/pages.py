@@ -204,7 +204,7 @@ def _trial_page(
         _section("Metrics", _metrics_table([run], expected)),
         _section("Figures", _figures(figures)),
         "" if measured is None else _health(measured, clock),
-        _section("What was given and is not simulated", _list(_texts(summary, "notes"))),
+        _section("Said at the start", _list(_texts(summary, "notes"))),
         _section("Timing", _timing_table({name: timing[name] for name in timing if _is_other(name, measured)})),
         _provenance(experiment, summary),
         _footer([run]),

@@ -21,7 +21,7 @@ from haptic_sim.worlds.alone import other_bodies
 
 DEPTH = "max_depth"
 METRICS = {
-    "max_force": Quantity("Largest force of contacts on the tool", "N"),
+    "max_force": Quantity("Largest force of contacts on the tool, not known where another hand holds it, too", "N"),
     "rms_force": Quantity("Root mean square of the force of contacts on the tool", "N"),
     "max_torque": Quantity("Largest torque of contacts on the tool, about the hand point", "N m"),
     "rms_torque": Quantity("Root mean square of the torque of contacts on the tool, about the hand point", "N m"),
@@ -63,8 +63,9 @@ def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None
     experiment = trial.experiment
     period = 1.0 / experiment.rate
     force, torque = (np.linalg.norm(part, axis=1) for part in np.split(samples.wrench("env"), 2, axis=1))
-    yield from _size("force", force)
-    yield from _size("torque", torque)
+    shared = bool(experiment.hands) and trial.world.hands_of_tree > 1  # then they contain what the other hand does
+    yield from _size("force", None if shared else force)
+    yield from _size("torque", None if shared else torque)
     if not experiment.alone:
         yield from _size("rendered_force", np.linalg.norm(samples.wrench("rendered")[:, :3], axis=1))
     touching, sliding = samples["contacts"] > 0, samples["sliding_contacts"] > 0
@@ -79,9 +80,9 @@ def _measure(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None
         yield "max_hand_tool_distance", float(np.linalg.norm(distance, axis=1).max())
 
 
-def _size(name: str, values: np.ndarray) -> Iterator[tuple[str, float]]:
-    yield f"max_{name}", float(values.max())
-    yield f"rms_{name}", float(np.sqrt(np.mean(values**2)))
+def _size(name: str, values: np.ndarray | None) -> Iterator[tuple[str, float | None]]:
+    yield f"max_{name}", None if values is None else float(values.max())
+    yield f"rms_{name}", None if values is None else float(np.sqrt(np.mean(values**2)))
 
 
 def _has_friction(trial: Trial) -> bool:

@@ -252,7 +252,8 @@ def close(trial: Trial, mode: str, directory: Path, outcome: Outcome) -> dict[st
     missed = Missed.of(trial.experiment.health, timing, ticks)
     if missed is not None and status == "done" and missed.too_many:
         status, reason = "failed", reason or missed.reason
-    notices = [*([missed.notice] if missed is not None and missed.undecides else []), *_foreign(timing)]
+    claims = bool(study_of(trial.experiment).CLAIMS)
+    notices = [*([missed.notice(claims)] if missed is not None and missed.undecides else []), *_foreign(timing)]
     summary: dict[str, Any] = {
         "experiment": trial.experiment.name,
         "mode": mode,

@@ -62,7 +62,7 @@ class RelayParameters(Parameters):
         ge=0.0,
         le=10.0,
     )
-    loss: float = quantity(0.0, description="Part of the messages that are lost, each independently", ge=0.0, le=1.0)
+    loss: float = quantity(0.0, description="Part of the messages that are lost, each independently", ge=0.0, lt=1.0)
     seed: int = quantity(0, description="Seed of jitter and loss", ge=0)
     correction: float = quantity(
         20.0,

@@ -142,14 +142,6 @@ class FrictionParameters(Parameters):
         return self
 
     @property
-    def unused(self) -> tuple[str, ...]:
-        """Names of keys that were given, not as they are by default, and that a world without friction does not use."""
-        if self.model != "none":
-            return ()
-        given = {name: field for name, field in type(self).model_fields.items() if name in self.model_fields_set}
-        return tuple(name for name, field in given.items() if getattr(self, name) != field.default)
-
-    @property
     def code(self) -> int:
         """The model as kernels know it."""
         return MODEL_CODES[self.model]
