@@ -131,3 +131,12 @@ def test_study_needs_its_parts():
         load("push_arm", "analysis=pull_arm")
     with pytest.raises(ValueError, match=r"needs bodies named obstacle and wall"):
         load("two_hands", "analysis=push_arm")
+
+
+def test_gains_that_are_unstable_are_refused_before_the_start(capsys):
+    setting = "scene.motions.line.tracking={type: computed_torque, damping: 5000}"
+    assert main(["validate", "push_arm", "--set", setting]) == BAD_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "haptics: scene.motions.line.tracking: stiffness and damping are too large for the rate of 1000"
+    )

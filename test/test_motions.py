@@ -522,6 +522,18 @@ def test_spring_and_damper_at_the_joints_lag_as_they_must():
     assert 50.0 * (np.array([0.3, 0.2, 0.4]) - q[:3]) == pytest.approx(weight, abs=1e-2)
 
 
+def test_computed_torque_takes_damping_and_friction_of_the_joints_and_springs_and_dampers_do_not():
+    bodies = chain()
+    for body in bodies.values():
+        body |= {"friction": 5.0, "damping": 2.0}
+    assert error_after(world(bodies, line(0.1, 0.3, 0.5, duration=0.2)), 250) < 1e-5
+    weak = {"type": "pd", "stiffness": [20.0], "damping": [1.0]}
+    held = world(bodies, line(0.1, 0.3, 0.5, duration=0.2, tracking=weak))
+    for _ in range(500):
+        held.step()
+    assert held.coordinates["link0"] == pytest.approx(0.0, abs=1e-9)  # 20 N m/rad 0.1 rad are less than 5 N m
+
+
 # Bad input
 
 

@@ -26,6 +26,7 @@ from haptic_drivers.operators import PointerParameters
 from haptic_sim import inputs
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
 from haptic_sim.messages import ToolSizes
+from haptic_sim.motions.drives import unstable
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.tool.local_model.sprung import warn_of_sprung_objects
 from haptic_sim.tool.tool_side import (
@@ -388,3 +389,6 @@ def _check_start(experiment: Experiment, start: Start) -> None:
         raise ParameterError([f"device.offset[2] = {device.offset[2]:g} m: must be 0 in the plane of x and y"])
     if experiment.asynchronous:
         tool_alone(start)
+    period = 1.0 / experiment.rate
+    if problems := list(unstable(start.bodies(period), start.motions, period)) if start.motions else []:
+        raise ParameterError(problems)

@@ -190,7 +190,7 @@ class RollingTouch(Study):
         """See Study."""
         ball, time = ball_of(trial, samples), samples["time"]
         felt, bend = -samples["rendered_fx"][:-1], trial.experiment.rate * np.diff(samples["hand_vx"])
-        pushed = felt > FELT
+        pushed = _settled(felt > FELT)
         expected = np.where(
             np.abs(ball.slip[:-1]) < SLIDES, 1.4 * ball.mass * bend, ball.mass * bend + ball.friction * ball.weight
         )

@@ -25,7 +25,8 @@ with the mobility A of the two points against each other, their velocity v, and 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -246,7 +247,7 @@ def _arrays_of_pull(pull: Pull, body: Multibody, driven: DrivenArrays, sizes: di
     )
 
 
-def unstable(body: Multibody, motions: tuple[Motion, ...], period: float) -> Any:
+def unstable(body: Multibody, motions: tuple[Motion, ...], period: float) -> Iterator[str]:
     """A sentence for each motion whose feedback, held over a step, is unstable at the start.
 
     Semi-implicit Euler with e'' = -a e - b e' is stable where T b + T^2 a / 2 < 2; of springs and dampers at the joints

@@ -30,7 +30,7 @@ from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
 
 ORDER = 6  # coefficients of a polynomial
-_PER_SEGMENT = 24  # instants at which limits are checked
+_PER_SEGMENT, _INSTANTS = 24, 100_000  # at which limits are checked, of a segment and of all at most
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,14 @@ class Trajectory:
         """Coordinates, or a derivative of them, at times [s] (k,): (k, n)."""
         instants = np.atleast_1d(np.asarray(times, float))
         out = np.zeros((instants.size, len(self.names)))
-        for row, time in zip(out, instants.tolist(), strict=True):
-            evaluate(self.times, self.coefficients, time, derivative, row)
+        _evaluate_all(self.times, self.coefficients, instants, derivative, out)
         return out
 
     def instants(self) -> np.ndarray:
         """Times that are dense enough to look for extremes [s], (k,)."""
-        parts = [
-            np.linspace(a, b, _PER_SEGMENT, endpoint=False) for a, b in zip(self.times, self.times[1:], strict=False)
-        ]
-        return np.concatenate([*parts, self.times[-1:]])
+        count = max(2, min(_PER_SEGMENT, _INSTANTS // (self.times.size - 1)))
+        parts = self.times[:-1, None] + np.diff(self.times)[:, None] * np.arange(count) / count
+        return np.concatenate([parts.ravel(), self.times[-1:]])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -87,6 +85,13 @@ def evaluate(times, coefficients, time, derivative, out):
             high = middle - 1
     for k in range(out.shape[0]):
         out[k] = _value(coefficients[low], k, time - times[low], derivative)
+
+
+@numba.njit(cache=True, nogil=True)
+def _evaluate_all(times, coefficients, instants, derivative, out):
+    """As `evaluate`, at several times."""
+    for i in range(instants.shape[0]):
+        evaluate(times, coefficients, instants[i], derivative, out[i])
 
 
 @numba.njit(cache=True, nogil=True)

@@ -43,7 +43,7 @@ from haptic_sim.random_numbers import displaced
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
 from haptic_sim.worlds.model_files import FileTree, ModelFileError, load_trees
-from haptic_sim.worlds.motions import build_motions, build_pulls
+from haptic_sim.worlds.motions import build_motions, build_pulls, without_friction
 from haptic_sim.worlds.parameters import (
     WORLD,
     FileParameters,
@@ -283,6 +283,7 @@ def build(
     motions = build_motions(
         model, q, v, laws, parameters.motions, files=tuple(parameters.files), tool=held, folder=folder, prefix=prefix
     )
+    laws = without_friction(laws, motions)
     pulls = build_pulls(model, parameters.pulls, tool=held, prefix=prefix)
     if parameters.constraints and (motions or pulls):
         key = "motions" if motions else "pulls"

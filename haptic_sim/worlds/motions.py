@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -378,6 +378,15 @@ def _beyond_limits(path: Trajectory, places: Places, setting: _Setting) -> str:
                     f"most {law.speed:g}/s"
                 )
     return ""
+
+
+def without_friction(laws: Sequence[JointLaw], motions: Sequence[Motion]) -> tuple[JointLaw, ...]:
+    """The laws of joints; computed torque, which knows all of the dynamics, takes dry friction from those it drives.
+
+    (Damping and springs are among the terms of inverse dynamics; dry friction is found with the contacts.)
+    """
+    driven = {int(column) for motion in motions if motion.torque for column in motion.places.columns}
+    return tuple(replace(law, friction=0.0) if law.velocity in driven else law for law in laws)
 
 
 # Pulls
