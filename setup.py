@@ -55,6 +55,7 @@ setup(
         "dask": ["distributed>=2024.8"],
         "mujoco": ["mujoco>=3.5"],  # worlds that MuJoCo simulates
         "pandas": ["pandas>=2.0"],  # samples as a DataFrame
+        "spacemouse": ["pyspacemouse>=2.0"],  # `haptics point spacemouse`; needs the system's hidapi
         "test": [
             "example-robot-data>=4",
             "hypothesis>=6.90",

@@ -278,6 +278,16 @@ def _add_commands(commands: Any) -> None:
     _add_page(command)
     command.set_defaults(command="haptic_bench.commands.view:view")
 
+    command = commands.add_parser(
+        "point", help="move the hand of a running trial whose operator is a pointer (docs/pointer.md)"
+    )
+    command.add_argument(
+        "source", metavar="keyboard|gamepad|spacemouse|FILE", help="what it is moved with, or a file of events"
+    )
+    command.add_argument("--namespace", metavar="NAME", required=True, help="namespace of the trial's topics")
+    command.add_argument("--device", metavar="PATH", help="event file of a gamepad; default: the first that there is")
+    command.set_defaults(command="haptic_bench.commands.point:point")
+
     command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
     command.add_argument("directory", help="directory of a trial")
     command.add_argument(

@@ -119,6 +119,15 @@ class Trial:
         return HandParameters(pose=tuple(hand_pose(self.start).tolist()), planar=self.start.planar)
 
     @property
+    def moves_freely(self) -> bool:
+        """Whether the tool moves in all directions of its world at the start."""
+        try:
+            hand_inertia(self.start)
+        except ParameterError:
+            return False
+        return True
+
+    @property
     def coupled_inertias(self) -> CoupledInertias:
         """Inertias that the controller couples, at the start."""
         return coupled_inertias(self.experiment, self.start)

@@ -34,10 +34,13 @@ from haptic_bench.view.controls import FRAMES, Course, describe
 from haptic_bench.view.gains import Gain, gains_of
 from haptic_bench.view.live import LiveFrames
 from haptic_bench.view.page import Page
+from haptic_bench.view.pointer import Pointer
 from haptic_bench.view.scene import build_scene
+from haptic_drivers.nodes.driver import is_live
+from haptic_drivers.pointing import Sender
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.process import die_with_parent
-from haptic_ros.trial import EVENTS
+from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.messages import TOPICS, MessageError, split_topic
 
 ANSWER = 2.0  # [s] for a node to answer a change of a parameter
@@ -73,6 +76,11 @@ class ViewerNode(Node):
             record=(lambda keep: _tell(f"record {'yes' if keep else 'no'}")) if controlled else None,
             paused=paused,
         )
+        self._pointer: Pointer | None = None
+        if is_live(trial.experiment.operator):
+            reliable = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+            sender = Sender(self.create_publisher(msg.OperatorEvent, OPERATOR, reliable).publish)
+            self._pointer = Pointer(self.page, sender, oriented=trial.moves_freely)
         group, latest = ServoGroup(), QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         events = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
         subscriptions = {
@@ -90,6 +98,8 @@ class ViewerNode(Node):
 
     def draw(self) -> None:
         """Take the latest messages and draw them."""
+        if self._pointer is not None:
+            self._pointer.repeat()
         for topic, data in self._inbox.wait(0.0):
             if topic == EVENTS:
                 self._hear(deserialize_message(data, msg.TrialEvent))

@@ -100,6 +100,7 @@ class Page:
     Attributes:
         server: viser's.
         bodies: viser's handle of the axes of each body of the scene, by its name; `/bodies/NAME` in viser's scene.
+        meshes: of each shape, by its name in viser's scene.
         tools, devices: of the virtual tool and of the device's hand, by the name of the hand; `/hands/NAME/tool`.
         trial, view: the tabs for what controls the trial, and for what is shown.
     """
@@ -130,6 +131,7 @@ class Page:
         viewed.configure_default_lights(cast_shadow=not scene.planar)
         self._look()
         self.bodies: dict[str, Any] = {}
+        self.meshes: dict[str, Any] = {}
         palette = iter(MOVING * (1 + len(scene.bodies) // len(MOVING)))
         colours = []
         for i, (name, moves) in enumerate(zip(scene.bodies, scene.moving, strict=True)):
@@ -185,7 +187,7 @@ class Page:
 
     def _add_shape(self, name: str, shape: Shape, colour: Colour, opacity: float | None = None) -> None:
         if len(shape.faces):
-            self.server.scene.add_mesh_simple(
+            self.meshes[name] = self.server.scene.add_mesh_simple(
                 name,
                 shape.vertices,
                 shape.faces,

@@ -1,0 +1,137 @@
+"""Pointing node: a person moves the hand of a running trial by keyboard, gamepad or SpaceMouse, or a file does.
+
+It is no part of the trial. What it sends are the events of the operator `pointer`; when it ends, or is killed, the hand
+is let go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import rclpy
+from haptics import msg
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+
+from haptic_drivers.pointing import REPEATED, Sender
+from haptic_drivers.sticks import (
+    GAMEPAD_HELP,
+    KEYS_HELP,
+    SPACEMOUSE_HELP,
+    Gamepad,
+    Keyboard,
+    Source,
+    SourceError,
+    SpaceMouse,
+    find_gamepad,
+    raw_terminal,
+)
+from haptic_ros.trial import OPERATOR
+from haptic_sim.messages import GRAB, RELEASE
+from haptic_sim.spatial import advance_pose
+
+PERIOD = 0.02  # [s] between two readings
+SOURCES = ("keyboard", "gamepad", "spacemouse")
+FOUND = 10.0  # [s] for the trial to be found
+
+
+def point(source: str, device: str, namespace: str, stop: threading.Event) -> None:
+    """Send what a person does with a source until they leave, or `stop` is set.
+
+    Args:
+        source: one of SOURCES.
+        device: path of a gamepad; empty: the first.
+        namespace: of the trial's topics, with the slash in front.
+        stop: ends it.
+
+    Raises:
+        SourceError: there is no such source, it is gone, or nobody takes its events.
+    """
+    with _opened(source, device) as (reading, text), _sender(namespace, stop) as sender:
+        print(text, file=sys.stderr, flush=True)
+        follow(reading, sender, stop)
+
+
+def play_events(table: np.ndarray, namespace: str, stop: threading.Event) -> None:
+    """Send the events of a table at its times, as somebody would who does them; arguments as of `point`."""
+    with _sender(namespace, stop) as sender:
+        begun = time.monotonic()
+        for row in table:
+            while (left := begun + row[0] - time.monotonic()) > 0.0 and not stop.wait(min(left, REPEATED)):
+                sender.repeat()
+            if stop.is_set():
+                break
+            if row[1] == GRAB:
+                sender.grab(row[4:7], oriented=bool(row[2]), body=int(row[3]))
+            elif row[1] == RELEASE:
+                sender.release()
+            else:
+                sender.move(row[7:])
+
+
+def follow(source: Source, sender: Sender, stop: threading.Event) -> None:
+    """Send the motion of a source as events: the first motion takes hold."""
+    pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
+    before = sent = time.monotonic()
+    while not stop.wait(PERIOD):
+        now = time.monotonic()
+        motion = source.read(now - before)
+        before = now
+        if motion.leaves:
+            return
+        if motion.lets_go:
+            sender.release()
+        elif motion.way.any():
+            if not sender.holds:
+                pose[:] = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0
+                sender.grab()
+            advance_pose(motion.way, 1.0, pose)
+            sender.move(pose)
+            sent = now
+        elif now > sent + REPEATED:
+            sender.repeat()
+            sent = now
+
+
+@contextlib.contextmanager
+def _opened(source: str, device: str) -> Iterator[tuple[Source, str]]:
+    """A source, and how it is used."""
+    if source == "keyboard":
+        with raw_terminal(sys.stdin.fileno()):
+            yield Keyboard(sys.stdin.fileno()), KEYS_HELP
+    elif source == "gamepad":
+        yield Gamepad(find_gamepad(device)), GAMEPAD_HELP
+    else:
+        yield SpaceMouse(), SPACEMOUSE_HELP
+
+
+@contextlib.contextmanager
+def _sender(namespace: str, stop: threading.Event) -> Iterator[Sender]:
+    """A sender whose trial is there; it lets go at the end."""
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        node = Node("pointing", namespace=namespace)
+        qos = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+        publisher = node.create_publisher(msg.OperatorEvent, OPERATOR, qos)
+        until = time.monotonic() + FOUND
+        while not publisher.get_subscription_count() and not stop.wait(0.05):
+            if time.monotonic() > until:
+                raise SourceError(
+                    f"{namespace}/{OPERATOR}: nobody takes events; start a trial with operator.type = pointer, or name "
+                    "that of another with --namespace"
+                )
+        sender = Sender(publisher.publish)
+        try:
+            yield sender
+        finally:
+            sender.release()
+            time.sleep(0.05)  # for the middleware to send it
+        node.destroy_node()
+    finally:
+        rclpy.try_shutdown()

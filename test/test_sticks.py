@@ -1,0 +1,201 @@
+"""What people move a pointer with beside a page: a terminal's keys, a gamepad, a SpaceMouse, a file."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import math
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import answer
+
+from haptic_drivers.pointing import Sender
+from haptic_drivers.sticks import (
+    DEAD,
+    RATE,
+    SPEED,
+    STEP,
+    TURN,
+    Gamepad,
+    Keyboard,
+    Motion,
+    SourceError,
+    SpaceMouse,
+    find_gamepad,
+    raw_terminal,
+)
+from haptic_sim.messages import GRAB, MOVE, RELEASE, OperatorEvent
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """Two ends: of a source that does not block, and of who writes."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    yield reading, writing
+    for end in (reading, writing):
+        with contextlib.suppress(OSError):  # closed by the test
+            os.close(end)
+
+
+@pytest.mark.parametrize(
+    "keys, way",
+    [
+        ("d", (STEP, 0, 0, 0, 0, 0)),
+        ("ddw", (2 * STEP, STEP, 0, 0, 0, 0)),
+        ("\x1b[C\x1b[A", (STEP, STEP, 0, 0, 0, 0)),
+        ("\x1b[5~f", (0, 0, 0, 0, 0, 0)),
+        ("A", (0, 0, 0, 0, 0, TURN)),
+        ("xé", (0, 0, 0, 0, 0, 0)),
+    ],
+)
+def test_each_key_is_a_step(pipe: tuple[int, int], keys: str, way: Any) -> None:
+    keyboard = Keyboard(pipe[0])
+    os.write(pipe[1], keys.encode())
+    motion = keyboard.read(0.02)
+    np.testing.assert_allclose(motion.way, way, atol=1e-15)
+    assert (motion.lets_go, motion.leaves) == (False, False)
+    assert not keyboard.read(0.02).way.any()
+
+
+def test_keys_let_go_and_leave_and_arrows_come_in_parts(pipe: tuple[int, int]) -> None:
+    keyboard = Keyboard(pipe[0])
+    for keys, lets_go, leaves in ((" ", True, False), ("\x1b", True, False), ("q", False, True), ("\x03", False, True)):
+        os.write(pipe[1], keys.encode())
+        motion = keyboard.read(0.02)
+        assert (motion.lets_go, motion.leaves, motion.way.any()) == (lets_go, leaves, False)
+    os.write(pipe[1], b"\x1b[")
+    assert not keyboard.read(0.02).lets_go
+    os.write(pipe[1], b"C")
+    assert keyboard.read(0.02).way[0] == STEP
+    os.close(pipe[1])
+    with pytest.raises(SourceError, match="the terminal is closed"):
+        keyboard.read(0.02)
+
+
+def test_terminal_is_left_as_it_was() -> None:
+    import pty
+    import termios
+
+    master, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    with raw_terminal(terminal):
+        assert not termios.tcgetattr(terminal)[3] & termios.ECHO
+        os.write(master, b"w")
+        os.set_blocking(terminal, True)  # the byte is on its way
+        assert Keyboard(terminal).read(0.02).way[1] == STEP
+    assert termios.tcgetattr(terminal) == before and os.get_blocking(terminal)
+    os.close(master)
+    os.close(terminal)
+    reading, writing = os.pipe()
+    with pytest.raises(SourceError, match="keyboard: the standard input is no terminal"), raw_terminal(reading):
+        pass
+    os.close(reading)
+    os.close(writing)
+
+
+def stick(code: int, value: int, kind: int = 3) -> bytes:
+    return struct.pack("@llHHi", 0, 0, kind, code, value)
+
+
+def test_sticks_move_with_a_speed_and_rest_in_their_middle(pipe: tuple[int, int]) -> None:
+    gamepad = Gamepad(pipe[0])
+    assert not gamepad.read(0.02).way.any()
+    os.write(pipe[1], stick(0, 32767) + stick(1, -32768) + stick(5, 255))  # ABS_X, ABS_Y (away), ABS_RZ
+    way = gamepad.read(0.02).way
+    np.testing.assert_allclose(way, 0.02 * SPEED * np.array([1, 1, 1, 0, 0, 0]), rtol=1e-4)
+    np.testing.assert_allclose(gamepad.read(0.04).way, 2.0 * way)  # as long as they are held
+    half = round(32767 * (DEAD + 0.5 * (1.0 - DEAD)))
+    os.write(pipe[1], stick(0, half) + stick(1, 1000) + stick(5, 10) + stick(3, 32767) + stick(4, 32767))
+    way = gamepad.read(0.02).way
+    np.testing.assert_allclose(way, 0.02 * np.array([0.5 * SPEED, 0, 0, RATE, 0, -RATE]), rtol=1e-3, atol=1e-9)
+    event = stick(305, 1, kind=1)
+    os.write(pipe[1], event[:10])
+    assert not gamepad.read(0.02).lets_go
+    os.write(pipe[1], event[10:])
+    assert gamepad.read(0.02).lets_go and not gamepad.read(0.02).lets_go
+    os.close(pipe[1])
+    with pytest.raises(SourceError, match="the gamepad is gone"):
+        gamepad.read(0.02)
+
+
+def test_gamepad_that_is_not_there_is_said() -> None:
+    with pytest.raises(SourceError, match="gamepad /nowhere: No such file or directory"):
+        find_gamepad("/nowhere")
+
+
+def test_spacemouse_is_read_by_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = SimpleNamespace(x=1.0, y=-1.0, z=math.nan, roll=0.05, pitch=-1.0, yaw=1.0, buttons=[0, 0])
+    mouse = SpaceMouse(SimpleNamespace(read=lambda: state))
+    motion = mouse.read(0.02)
+    np.testing.assert_allclose(motion.way, 0.02 * np.array([SPEED, -SPEED, 0, -RATE, 0, -RATE]))
+    assert not motion.lets_go
+    state.buttons = [0, 1]
+    assert mouse.read(0.02).lets_go
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name == "pyspacemouse":
+            raise ImportError("No module named 'pyspacemouse'")
+        return imported(name, *rest)
+
+    imported = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(SourceError, match="needs pyspacemouse and hidapi: python3 -m pip install"):
+        SpaceMouse()
+
+
+def test_motion_becomes_events_that_end_with_it() -> None:
+    pytest.importorskip("rclpy", reason="needs ROS 2")
+    pytest.importorskip("haptics.msg", reason="needs the built messages")
+    from haptic_bench.nodes.pointing import follow
+
+    motions = iter(
+        [
+            Motion(np.zeros(6)),
+            Motion(np.array([0.01, 0, 0, 0, 0, 0])),
+            Motion(np.array([0.01, 0, 0, 0, 0, 0.2])),
+            *(12 * [Motion(np.zeros(6))]),  # rests: signs
+            Motion(np.zeros(6), lets_go=True),
+            Motion(np.array([0, 0.02, 0, 0, 0, 0])),
+            Motion(np.zeros(6), leaves=True),
+        ]
+    )
+    sent: list[OperatorEvent] = []
+
+    def take(data: bytes) -> None:
+        event = OperatorEvent()
+        event.load(data)
+        sent.append(event)
+
+    sender = Sender(take)
+    follow(SimpleNamespace(read=lambda elapsed: next(motions)), sender, threading.Event())
+    sender.release()
+    phases = [event.phase for event in sent]
+    assert phases[:3] == [GRAB, MOVE, MOVE] and phases[-4:] == [RELEASE, GRAB, MOVE, RELEASE]
+    signs = sent[3:-4]
+    assert signs and all(event.phase == MOVE for event in signs)
+    np.testing.assert_allclose(signs[-1].pose, (0.02, 0, 0, 0, 0, math.sin(0.1), math.cos(0.1)))
+    np.testing.assert_allclose(sent[-2].pose, (0, 0.02, 0, 0, 0, 0, 1))
+    assert [event.sequence for event in sent] == list(range(1, len(sent) + 1))
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("joystick",), "joystick: must be one of keyboard, gamepad, spacemouse, or a file of events"),
+        (("keyboard", "--device", "/dev/x"), "--device /dev/x: is for a gamepad"),
+        (("gamepad", "--device", "/nowhere"), "gamepad /nowhere: No such file"),
+    ],
+)
+def test_source_that_is_none_is_said_in_a_sentence(arguments: tuple[str, ...], said: str) -> None:
+    pytest.importorskip("rclpy", reason="needs ROS 2")
+    pytest.importorskip("haptics.msg", reason="needs the built messages")
+    refused = answer("point", *arguments, "--namespace", "nothing")
+    assert refused.status == 2 and said in refused.err, refused.err
