@@ -115,6 +115,16 @@ def _sufficient_damping(
     return None
 
 
+def not_analysed(parameters: Parameters, inertias: CoupledInertias) -> str:
+    """Which terms of a controller the analysis of its device leaves out, a line; empty if it has none of them."""
+    if inertias.device is None or inertias.damping is None:
+        return ""
+    terms = ["controller.integral"] if any(getattr(parameters, "integral", ())) else []
+    if getattr(parameters, "operator_wrench", "") == "observed":
+        terms.append("controller.operator_wrench = observed")
+    return f"{', '.join(terms)}: left out where the device is analysed for passivity at the hand" if terms else ""
+
+
 def passivity_fact(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
     """Text about the passivity of a device at the hand, for a report; empty where nothing is known of it."""
     if not isinstance(parameters, ControllerParameters) or inertias.device is None:

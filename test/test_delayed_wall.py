@@ -52,6 +52,19 @@ def gives(joules: float) -> Callable[[Samples], Samples]:
     return lambda samples: changed(samples, relay_device_delivered_translation=joules)
 
 
+def test_waves_that_are_held_do_not_feel_jitter() -> None:
+    """Bit by bit what a constant delay gives; without the buffer the wall is softer."""
+    jittery = ("relay.delay=0.015", "relay.jitter=0.01", "relay.seed=3")
+    held, constant, free = (
+        STUDY.run_unrecorded(load("delayed_wall", "duration=1.2", *settings))
+        for settings in ((*jittery, "relay.wave.play_out=0.025"), ("relay.delay=0.025",), jittery)
+    )
+    for name in held.names:
+        assert np.array_equal(held[name], constant[name]), name
+    assert not np.array_equal(free["hand_px"], constant["hand_px"])
+    assert free["hand_px"].max() > constant["hand_px"].max() + 1e-3
+
+
 @pytest.mark.parametrize(
     ("claim", "run", "wrong"),
     [
@@ -103,6 +116,7 @@ def test_jitter_and_losses_keep_guarded_relays_passive(guard: str) -> None:
         (["relay.delay=null", "guard.type=none", "relay.jitter=0.01"], "relay.jitter = 0.01: there is no relay"),
         (["relay.delay=null", "guard.type=none"], "needs a relay"),
         (["relay.delay=-0.1"], "relay.delay = -0.1 s: must be >= 0 s"),
+        (["relay.wave.play_out=0.01"], "relay.wave.play_out = 0.01 s: must be at least relay.delay = 0.025 s"),
         (["relay.loss=1"], "relay.loss = 1: must be < 1"),
         (["controller.type=direct", "guard.type=none"], "needs controller.type = virtual_coupling, not direct"),
     ],

@@ -379,6 +379,9 @@ def test_three_limits_of_a_device_in_space_bound_all_directions() -> None:
     assert trial.experiment.device.wrench_limit == (4, 3, 0.5), "in the plane they are x, y and rotation about z"
 
 
+INTEGRAL = "controller={type: four_channel, integral: [1, 1, 0], integral_limit: [1, 1, 0]}"
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
@@ -412,6 +415,13 @@ def test_three_limits_of_a_device_in_space_bound_all_directions() -> None:
                 "guard.largest_damping=[1,1]",
             ],
             "guard.largest_damping: not used, as device.type = admittance takes motion",
+        ),
+        ("corner_peg", [INTEGRAL], ""),
+        (
+            "corner_peg",
+            ["device.damping=[30, 0.1]", INTEGRAL, "controller.operator_wrench=observed"],
+            "controller.integral, controller.operator_wrench = observed: left out where the device is analysed for "
+            "passivity at the hand",
         ),
         (
             "corner_peg",

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.unused import unused_keys
-from haptic_control.activation import passivity_problem
+from haptic_control.activation import not_analysed, passivity_problem
 from haptic_control.controllers import stability_problem
 from haptic_control.device_model import DeviceModelParameters
 from haptic_control.four_channel import FourChannelParameters
@@ -92,6 +92,8 @@ class Trial:
         """What is listed at the start: content of files that is not simulated, keys without effect, warnings."""
         experiment, start = self.experiment, self.start
         unused = tuple(unused_keys(experiment))
+        if left_out := not_analysed(experiment.controller, self.coupled_inertias):
+            unused += (left_out,)
         if not isinstance(start, World):
             return unused
         sprung = warn_of_sprung_objects(start, experiment.local_model, experiment.environment, experiment.rate)

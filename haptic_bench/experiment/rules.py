@@ -120,6 +120,12 @@ def _relay_rules(experiment: Experiment) -> list[str]:
 def _wave_rules(experiment: Experiment, controller: VirtualCouplingParameters) -> list[str]:
     """The world's end answers a wave with the wrench of the tick before: a loop with the gain (B + K T / 2) / b."""
     problems = []
+    relay = experiment.relay
+    if relay.wave.play_out is not None and relay.delay is not None and relay.wave.play_out < relay.delay:
+        problems.append(
+            f"relay.wave.play_out = {relay.wave.play_out:g} s: must be at least relay.delay = {relay.delay:g} s; "
+            f"{relay.delay + relay.jitter:g} s takes all jitter"
+        )
     stiffness, damping = matrix_of(controller.stiffness), matrix_of(controller.damping)
     for i, (name, unit) in enumerate((("translation", "N s/m"), ("rotation", "N m s/rad"))):
         part = slice(3 * i, 3 * i + 3)

@@ -18,14 +18,18 @@ class Channel:
         parameters: with a delay.
         rate: of the servo [Hz].
         direction: the name of its stream of random numbers.
+        held: time until which a message is held that arrives earlier [s].
         realtime: delays are times, which end with the nearest tick; else they are whole ticks.
     """
 
-    def __init__(self, parameters: RelayParameters, rate: float, direction: str, realtime: bool = False):
+    def __init__(
+        self, parameters: RelayParameters, rate: float, direction: str, realtime: bool = False, held: float = 0.0
+    ):
         assert parameters.delay is not None
         self._seed = np.uint64(stream(parameters.seed, f"relay.{direction}"))
         self._unit = 1e9 if realtime else rate  # nanoseconds or ticks in a second
         self._delay, self._jitter, self._loss = parameters.delay, parameters.jitter, parameters.loss
+        self._held = held
         self._realtime = realtime
         self._early = round(0.5e9 / rate) if realtime else 0  # the clock's jitter shall not decide between two ticks
         self._under_way: list[tuple[int, int, bytes]] = []  # when they arrive, their ticks and contents
@@ -38,6 +42,7 @@ class Channel:
         delay = self._delay
         if self._jitter > 0.0:
             delay += self._jitter * uniform(self._seed, 2 * tick + 1)
+        delay = max(delay, self._held)
         self._under_way.append(((time if self._realtime else tick) + round(delay * self._unit), tick, data))
 
     def take(self, tick: int, time: int) -> bytes | None:

@@ -56,7 +56,8 @@ class _End:
     def __init__(
         self, relay: RelayParameters, guard: Guard, rate: float, direction: str, realtime: bool, port: ports.Port
     ):
-        self._channel = Channel(relay, rate, direction, realtime)
+        held = relay.wave.play_out if guard == "wave" else None
+        self._channel = Channel(relay, rate, direction, realtime, held or 0.0)
         self._port, self._ledger = Packed(port), port.ledger
         self._guarded = guard != "none"
 

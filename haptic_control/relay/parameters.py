@@ -18,6 +18,14 @@ class WaveParameters(Parameters):
         "sampled coupling, which a tick makes late, is reflected with a gain near half the rate",
         gt=0.0,
     )
+    play_out: float | None = quantity(
+        None,
+        unit="s",
+        description="Delay until which packets are held, so that smaller jitter leaves no gaps in the waves, which "
+        "would be felt as a softer wall; null: a packet is used when it arrives",
+        ge=0.0,
+        le=10.0,
+    )
     correction: float = quantity(
         0.5,
         unit="1/s",
