@@ -236,7 +236,7 @@ class Message:
         try:
             if data[:2] != _CDR_LITTLE_ENDIAN[:2]:
                 raise ValueError
-            frame, at = _read_text(data, 12)
+            frame, at = read_text(data, 12)
             lengths: dict[str, int | Sequence[str]] = {}
             for field in cls.FIELDS:
                 if field is cls.FIELDS[-1] and field.sequence:
@@ -252,7 +252,7 @@ class Message:
                         raise ValueError
                     strings = []
                     for _ in range(count):
-                        string, at = _read_text(data, at)
+                        string, at = read_text(data, at)
                         strings.append(string)
                     lengths[field.name] = strings
                     continue
@@ -382,7 +382,7 @@ def _serialise(strings: Sequence[str]) -> bytes:
     return bytes(data)
 
 
-def _read_text(data: bytes, at: int) -> tuple[str, int]:
+def read_text(data: bytes, at: int) -> tuple[str, int]:
     """The string whose length is in `data` at the next multiple of four, and where it ends."""
     at += -at % 4
     (length,) = struct.unpack_from("<I", data, at)

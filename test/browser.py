@@ -22,23 +22,18 @@ window.__scenes = [];
 window.__THREE_DEVTOOLS__.addEventListener('observe', event => {
   if (event.detail.isScene) window.__scenes.push(event.detail);
 });
-window.found = name => {
-  for (const scene of window.__scenes) {
-    const object = scene.getObjectByName(name);
-    if (object) return object;
-  }
-  return null;
-};
-window.place = name => {
-  const object = window.found(name);
-  if (!object) return null;
-  object.updateWorldMatrix(true, false);
-  return [...object.matrixWorld.elements.slice(12, 15)];
-};
-window.names = () => {
-  const names = [];
-  for (const scene of window.__scenes) scene.traverse(object => { if (object.name) names.push(object.name); });
-  return names;
+// the meshes of the page's scene with as many vertices: where they are in the axes of the world
+window.meshes = count => {
+  const found = [];
+  for (const scene of window.__scenes) scene.traverse(object => {
+    if (!object.isMesh || object.geometry.attributes.position?.count !== count || object.isInstancedMesh) return;
+    let top = object;
+    while (top.parent && !top.parent.isScene) top = top.parent;
+    object.updateWorldMatrix(true, false);
+    const place = object.matrixWorld.clone().premultiply(top.matrixWorld.clone().invert());
+    found.push([...place.elements.slice(12, 15)]);
+  });
+  return found;
 };
 window.button = text => [...document.querySelectorAll('button')].find(one => one.innerText.trim() === text);
 """

@@ -21,6 +21,7 @@ from haptic_bench.benchmarks import control as benchmark_control
 from haptic_bench.benchmarks import graph as benchmark_graph
 from haptic_bench.benchmarks import local_model as benchmark_local_model
 from haptic_bench.benchmarks import rates as benchmark_rates
+from haptic_bench.benchmarks import view as benchmark_view
 from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
@@ -152,6 +153,11 @@ def rates(out: Path = RATES_FOLDER) -> list[Result]:
     ]
 
 
+def view() -> list[Result]:
+    """Frames a second and CPU of a view, opening of a recorded trial, and missed ticks with a view and without."""
+    return benchmark_view.measure(_row)
+
+
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "offline": offline,
     "lockstep": lockstep,
@@ -162,6 +168,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "local_model": local_model,
     "control": control,
     "start": start,
+    "view": view,
 }
 
 

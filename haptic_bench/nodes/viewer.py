@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,7 @@ class ViewerNode(Node):
         self._asking: set[tuple[tuple[str, ...], str]] = set()
         self._clients_of: dict[str, Any] = {}
         self._paused, self._begun, self._last = paused, False, -1
+        self._drawn: deque[tuple[float, float]] = deque(maxlen=3000)  # when, and CPU time of this process [s]
         self.page = Page(scene, host, port)
         self.course = Course(
             self.page,
@@ -115,8 +117,18 @@ class ViewerNode(Node):
         if frame.tick >= 0 and not self._begun:
             self._begun = True
             self.course.show_paused(self._paused, True)
+        self._drawn.append((time.monotonic(), time.process_time()))
         self.page.show(frame)
         self.page.show_state(describe(frame))
+
+    def pace(self) -> str:
+        """How many frames a second were drawn, and what that took, in words."""
+        if len(self._drawn) < 2:
+            return "drawn nothing"
+        (begun, before), (ended, after) = self._drawn[0], self._drawn[-1]
+        seconds = max(ended - begun, 1e-9)
+        share = 100.0 * (after - before) / seconds
+        return f"drawn {(len(self._drawn) - 1) / seconds:.1f} frames/s, {share:.1f} % of a core"
 
     def restart(self, paused: bool) -> None:
         """Another trial begins."""
@@ -259,6 +271,7 @@ def main() -> None:
         node.draw()
         due = max(due + 1.0 / FRAMES, time.monotonic())
         time.sleep(due - time.monotonic() if due > time.monotonic() else 0.0)
+    _tell(node.pace())
     node.close()
     sys.stdout.flush()
     os._exit(0)  # viser's threads and the middleware's destructors have nothing left to do

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +23,7 @@ from haptic_bench.recording.bag import (
     read_numbers,
 )
 from haptic_bench.recording.recording import RELAYED, Recording, row_of
-from haptic_sim.messages import TOPICS, split_topic, tick_place
+from haptic_sim.messages import TOPICS, MessageError, read_text, split_topic, tick_place
 from haptic_sim.tool.environment import SurveySchedule
 
 EVENTS = "trial_events"
@@ -156,6 +157,23 @@ def read_messages(directory: Path) -> Mapping[str, list[bytes]]:
     topics = read(directory / "bag")
     root = namespace_of(topics)
     return {name.removeprefix(root): topic.messages for name, topic in topics.items()}
+
+
+def read_event(data: bytes) -> tuple[int, str, str, str]:
+    """Tick, node, name and detail of a serialised TrialEvent; quicker than the types of all messages are made.
+
+    Raises:
+        MessageError: they are no such bytes.
+    """
+    try:
+        frame, at = read_text(data, 12)
+        at = tick_place(frame)
+        node, after = read_text(data, at + 8)
+        name, after = read_text(data, after)
+        detail, _ = read_text(data, after)
+        return int.from_bytes(data[at : at + 8], "little", signed=True), node, name, detail
+    except (ValueError, struct.error) as error:
+        raise MessageError(f"haptics/msg/TrialEvent: {len(data)} bytes: are no such message") from error
 
 
 def namespace_of(names: Iterable[str]) -> str:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from haptic_bench.experiment import Trial, read_resolved
-from haptic_bench.recording.bag import BagError, message_types
+from haptic_bench.recording.bag import BagError
 from haptic_bench.recording.samples import POSE, WRENCH, Samples
-from haptic_bench.recording.trial_bag import EVENTS, read_messages
+from haptic_bench.recording.trial_bag import EVENTS, read_event, read_messages
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_bench.view.frame import Frame, Hand, chart_values, slides
 from haptic_bench.view.scene import Scene, build_scene
@@ -221,8 +221,11 @@ class _Table:
     """Rows of messages, found by their tick."""
 
     def __init__(self, rows: np.ndarray):
-        ticks, first = np.unique(rows["tick"], return_index=True)
-        self.ticks, self.rows = ticks.astype(np.int64), rows[first]
+        ticks = rows["tick"].astype(np.int64)
+        if np.any(np.diff(ticks) <= 0):  # of a bag from elsewhere
+            ticks, first = np.unique(ticks, return_index=True)
+            rows = rows[first]
+        self.ticks, self.rows = ticks, rows
 
     def at(self, tick: int) -> Any:
         """The row of a tick; None if there is none."""
@@ -234,9 +237,8 @@ def _marks(events: Sequence[bytes], rate: float) -> tuple[Mark, ...]:
     """What the bag says of a trial's course: marks, changed parameters, and its end."""
     found = []
     for data in events:
-        event: Any = message_types().deserialize_cdr(data, "haptics/msg/TrialEvent")
-        text = event.detail if event.name == "changed" else f"{event.name} {event.detail}".strip()
-        found.append(Mark(event.tick / rate, text))
+        tick, _, name, detail = read_event(data)
+        found.append(Mark(tick / rate, detail if name == "changed" else f"{name} {detail}".strip()))
     return tuple(sorted(found))
 
 

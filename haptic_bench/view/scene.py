@@ -189,7 +189,7 @@ def _scene(
     named: tuple[str, ...] | None = None,
 ) -> Scene:
     """A scene, its planes cut to its size and its planar shapes made flat."""
-    points = _points(shapes, poses, moving, travelled)
+    points = _points(shapes, poses, moving, travelled, hands[0].body)
     low, high = points.min(axis=0), points.max(axis=0)
     if planar:
         low[2] = high[2] = 0.0
@@ -213,10 +213,16 @@ def _scene(
     )
 
 
-def _points(shapes: list[Shape], poses: np.ndarray, moving: tuple[bool, ...], travelled: np.ndarray) -> np.ndarray:
+def _points(
+    shapes: list[Shape], poses: np.ndarray, moving: tuple[bool, ...], travelled: np.ndarray, held: int
+) -> np.ndarray:
     """What a scene has to show, in the world: what moves, and of what does not move the part that is near."""
     here = [at(poses[shape.body], shape.vertices) for shape in shapes]
     origins = poses[[i for i, one in enumerate(moving) if one], :3]
+    for shape, vertices in zip(shapes, here, strict=True):
+        if shape.body == held and len(travelled):  # as large as it is, wherever it goes
+            offset = vertices - poses[held, :3]
+            travelled = np.concatenate([travelled, travelled + offset.min(axis=0), travelled + offset.max(axis=0)])
     of_moving = [origins, travelled, *(v for v, shape in zip(here, shapes, strict=True) if moving[shape.body])]
     found = np.concatenate(of_moving) if sum(map(len, of_moving)) else poses[:1, :3]
     middle = 0.5 * (found.min(axis=0) + found.max(axis=0))
