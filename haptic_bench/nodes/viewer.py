@@ -44,6 +44,7 @@ from haptic_ros.process import die_with_parent
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.messages import TOPICS, MessageError, split_topic
 
+BEFORE = -2  # a tick before that of the initial state
 ANSWER = 2.0  # [s] for a node to answer a change of a parameter
 
 
@@ -65,7 +66,7 @@ class ViewerNode(Node):
         self._changes: dict[tuple[tuple[str, ...], str], Any] = {}  # values that wait for the answer to the last one
         self._asking: set[tuple[tuple[str, ...], str]] = set()
         self._clients_of: dict[str, Any] = {}
-        self._paused, self._begun, self._last = paused, False, -1
+        self._paused, self._begun, self._last = paused, False, BEFORE
         self._drawn: deque[tuple[float, float]] = deque(maxlen=3000)  # when, and CPU time of this process [s]
         self.page = Page(scene, host, port)
         self.course = Course(
@@ -132,7 +133,7 @@ class ViewerNode(Node):
 
     def restart(self, paused: bool) -> None:
         """Another trial begins."""
-        self._paused, self._begun, self._last = paused, False, -2
+        self._paused, self._begun, self._last = paused, False, BEFORE
         self._frames.reset()
         self.page.restart()
         self.course.show_paused(paused, False)

@@ -33,7 +33,7 @@ class Player:
         first, last = float(frames.times[0]), float(frames.times[-1])
         with self._page.trial:
             self._head = gui.add_slider("time [s]", first, max(last, first + 1e-3), 1e-3, first)
-            self._buttons = gui.add_button_group("play head", ("⏮", "◀", "⏯", "▶", "⏭"))
+            self._buttons = gui.add_button_group("play head", ("|<", "<", "play", ">", ">|"))
             speed = gui.add_dropdown("speed", tuple(f"{one:g}" for one in SPEEDS), initial_value="1")
             self._loop = gui.add_checkbox("again from the start", True)
             jumps = {"start": first, "end": last}
@@ -64,13 +64,13 @@ class Player:
 
     def _press(self, button: str) -> None:
         times = self._frames.times
-        if button == "⏯":
+        if button == "play":
             self._playing = not self._playing
-        elif button in "⏮⏭":
-            self._moved = float(times[0 if button == "⏮" else -1])
+        elif button in ("|<", ">|"):
+            self._moved = float(times[0 if button == "|<" else -1])
         else:
             self._playing = False
-            step = 1 if button == "▶" else -1
+            step = 1 if button == ">" else -1
             self._moved = float(times[min(max(self._index + step, 0), len(times) - 1)])
 
     def run(self, stop: threading.Event) -> None:
@@ -226,6 +226,8 @@ class Course:
 
 def describe(frame: Frame) -> str:
     """A frame in a line."""
+    if frame.tick < 0:
+        return "**at the start**"
     words = [f"**{frame.time:.3f} s**", f"tick {frame.tick}"]
     if len(frame.contacts):
         sliding = int(frame.slides.sum())

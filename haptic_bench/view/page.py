@@ -28,6 +28,7 @@ REDRAWN = 0.2  # [s] between two drawings of the charts, or of the trails
 TRAIL = 400  # points
 NEAR, FAR = 0.02, 200.0  # of the camera, per size of the scene
 ARROW = 0.7  # length of the greatest force so far, per size of the scene
+GHOST = 1.02  # size of the device's hand, as that of the tool, which it would else hide in parts
 SMALL = 1e-9  # of a force, of which no arrow is drawn [N]
 
 Colour = tuple[int, int, int]
@@ -152,7 +153,7 @@ class Page:
                 )
             for number, shape in enumerate(scene.shapes):
                 if shape.body == hand.body:
-                    vertices = shape.vertices @ hand.X_HB[:3, :3].T + hand.X_HB[:3, 3]
+                    vertices = GHOST * (shape.vertices @ hand.X_HB[:3, :3].T + hand.X_HB[:3, 3])
                     ghost = Shape(shape.body, vertices, shape.faces, smooth=shape.smooth)
                     self._add_shape(f"{place}/device/{number}", ghost, SKY, opacity=0.3)
         nothing = np.zeros((1, 2, 3))
@@ -201,7 +202,7 @@ class Page:
     def _look(self) -> None:
         """The camera at the start: a planar scene is seen from above."""
         scene, camera = self.scene, self.server.initial_camera
-        distance = 2.6 * scene.size
+        distance = 3.0 * scene.size
         away = np.array([0.0, 0.0, 1.6]) if scene.planar else np.array([0.55, -0.75, 0.45])
         camera.position = tuple(scene.centre + distance * away)
         camera.look_at = tuple(scene.centre)
@@ -253,7 +254,7 @@ class Page:
                     ({"label": "s"}, *curves),
                     title=f"{chart.title} [{chart.unit}]",
                     scales={"x": {"time": False}},
-                    height=165,
+                    height=125,
                 )
         charts.dock_left()
         charts.set_width(330)

@@ -1,0 +1,357 @@
+"""The view: scenes and frames as data, the page in a browser, and that a trial does not notice who looks on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Browser, require
+from conftest import ROOT
+
+from haptic_bench import experiment
+from haptic_bench.catalogue import catalogue
+from haptic_bench.commands import command_line
+from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.studies import study_of
+from haptic_bench.view.frame import CHARTS, SLIDING, slides
+from haptic_bench.view.gains import gains_of
+from haptic_bench.view.live import LiveFrames
+from haptic_bench.view.page import PageError, free_port
+from haptic_bench.view.recorded import RecordedFrames, read_frames
+from haptic_bench.view.scene import at, build_scene, matrix_of
+from haptic_sim.messages import CONTACT, MessageError, ToolState, tick_place
+
+PLACE = tick_place()
+
+
+def load(name: str, *settings: str) -> experiment.Trial:
+    (trial,) = experiment.load(name, list(settings))
+    return trial
+
+
+def messages_of(trial: experiment.Trial) -> dict[str, list[bytes]]:
+    """All messages of an offline run in memory."""
+    store = MessageStore()
+    study_of(trial.experiment).simulate(trial, store)
+    return store.messages
+
+
+# Scenes
+
+
+@pytest.mark.parametrize("name", list(catalogue()))
+def test_every_experiment_has_a_scene(name: str) -> None:
+    if name.startswith("mujoco"):
+        pytest.importorskip("mujoco")
+    trial = load(name)
+    scene = build_scene(trial)
+    assert len(scene.bodies) == len(scene.poses) == len(scene.moving)
+    assert {scene.bodies[i] for i in scene.held} <= {scene.bodies[i] for i, moves in enumerate(scene.moving) if moves}
+    drawn = {shape.body for shape in scene.shapes}
+    assert set(scene.held) <= drawn
+    for shape in scene.shapes:
+        assert np.isfinite(shape.vertices).all()
+        assert shape.faces.max(initial=-1) < len(shape.vertices)
+    assert 0.0 < scene.size < 100.0
+    # the hand that the scene holds is where the trial says
+    holding = scene.hands[0]
+    X_WH = matrix_of(scene.poses[holding.body]) @ np.linalg.inv(holding.X_HB)
+    assert X_WH[:3, 3] == pytest.approx(np.array(trial.hand.pose[:3]), abs=1e-6)
+
+
+def test_shapes_have_the_extent_that_the_experiment_gives() -> None:
+    scene = build_scene(load("two_hands"))
+    box = next(shape for shape in scene.shapes if scene.bodies[shape.body] == "box")
+    assert np.ptp(box.vertices, axis=0) == pytest.approx([0.1, 0.1, 0.1])
+    assert at(scene.poses[box.body], box.vertices).mean(axis=0) == pytest.approx([0.0, 0.0, 0.05])
+    corners = box.vertices[box.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    assert np.all(np.einsum("ij,ij->i", normals, corners.mean(axis=1)) > 0.0)  # from outside, counter-clockwise
+
+
+def test_links_of_a_constrained_tool_meet_at_its_joint() -> None:
+    trial = load("two_link_circle", "duration=0.2")
+    frames = RecordedFrames(trial, messages_of(trial))
+    for index in (0, len(frames) - 1):
+        tool, link, _ = frames.frame(index).poses
+        length = trial.experiment.scene.length
+        elbow = at(link, np.array([[length, 0.0, 0.0]]))[0]
+        assert at(tool, np.array([[-length, 0.0, 0.0]]))[0] == pytest.approx(elbow, abs=1e-9)
+
+
+# Frames
+
+
+def test_a_contact_slides_when_its_bodies_move_past_each_other() -> None:
+    contacts = np.zeros(3, CONTACT)
+    contacts["body_b"], contacts["normal"] = 1, [0.0, 0.0, 1.0]
+    contacts["point"] = [[0, 0, 0], [0.1, 0, 0], [0, 0, 0]]
+    poses = np.zeros((2, 7))
+    still, along, across, turning = np.zeros((4, 2, 6))
+    along[1, 0], across[1, 2], turning[1, 5] = 2.0 * SLIDING, 1.0, 1.0
+    assert slides(contacts, poses, still).tolist() == [False] * 3
+    assert slides(contacts, poses, along).tolist() == [True] * 3
+    assert slides(contacts, poses, across).tolist() == [False] * 3  # it parts, along the normal
+    assert slides(contacts, poses, turning).tolist() == [False, True, False]  # about the first and the last point
+
+
+@pytest.mark.parametrize(("name", "settings"), [("two_hands", ["duration=0.5"]), ("stack", ["duration=0.2"])])
+def test_live_and_recorded_frames_are_the_same(name: str, settings: list[str]) -> None:
+    trial = load(name, *settings)
+    messages = messages_of(trial)
+    recorded = RecordedFrames(trial, messages)
+    live = LiveFrames(trial, recorded.scene)
+    tick = int(recorded.ticks[-2])
+    for topic in live.topics:
+        for data in messages[topic]:
+            if int.from_bytes(data[PLACE : PLACE + 8], "little", signed=True) <= tick:
+                live.take(topic, data)
+    frame, expected = live.frame(), recorded.frame(len(recorded) - 2)
+    assert frame is not None
+    assert np.array_equal(frame.poses, expected.poses)
+    assert np.array_equal(frame.contacts, expected.contacts)
+    assert np.array_equal(frame.slides, expected.slides)
+    for hand, other in zip(frame.hands, expected.hands, strict=True):
+        assert np.array_equal(hand.on_tool, other.on_tool)
+    keys = {(chart.name, curve) for chart in CHARTS for curve in chart.curves}
+    assert set(frame.values) <= keys
+    for key in ("energy", "kinetic"), ("penetration", "deepest contact"), ("force", "on the tool"):
+        assert frame.values[key] == expected.values[key]
+
+
+def test_recorded_frames_say_what_the_samples_say() -> None:
+    trial = load("corner_peg", "duration=0.8")
+    messages = messages_of(trial)
+    frames, samples = RecordedFrames(trial, messages), study_of(trial.experiment).samples(trial, messages)
+    for index in (0, len(frames) // 2, len(frames) - 1):
+        frame = frames.frame(index)
+        row = int(np.searchsorted(samples["tick"], frame.tick))
+        (hand,) = frame.hands
+        assert np.array_equal(hand.tool, samples.pose("tool")[row])
+        assert hand.device is not None and np.array_equal(hand.device, samples.pose("hand")[row])
+        assert np.array_equal(hand.rendered, samples.wrench("rendered")[row])
+        assert frame.values["force", "on the hand"] == np.linalg.norm(samples.wrench("rendered")[row, :3])
+        assert frame.values["latency", "of the force"] == pytest.approx(1.0 / trial.experiment.rate)
+
+
+def test_a_trial_without_world_states_is_drawn_from_its_configuration() -> None:
+    trial = load("stack", "duration=0.1")
+    messages = messages_of(trial)
+    whole = RecordedFrames(trial, messages)
+    del messages["world_state"]
+    frames = RecordedFrames(trial, messages)
+    index = frames.index_at(float(whole.times[-1]))
+    assert frames.frame(index).poses == pytest.approx(whole.frame(len(whole) - 1).poses, abs=1e-3)
+    assert len(frames.frame(index).contacts) == 0
+
+
+def test_what_is_no_message_of_the_trial_is_refused() -> None:
+    trial = load("corner_peg")
+    live = LiveFrames(trial, build_scene(trial))
+    assert live.frame() is None
+    state: ToolState = trial.tool_sizes.tool_state()
+    state.pose[0] = np.nan
+    with pytest.raises(MessageError, match="not finite"):
+        live.take("tool_state", state.to_bytes())
+    with pytest.raises(MessageError):
+        live.take("tool_state", b"\0\1\0\0")
+    assert live.frame() is None
+
+
+def test_gains_have_the_ranges_of_their_parameters() -> None:
+    found = {gain.key: gain for gain in gains_of(load("corner_peg"))}
+    assert found["contact.restitution"].high == 1.0
+    assert found["contact.stiffness"].value == 4000.0
+    assert found["contact.stiffness"].nodes == ("environment",)
+    assert found["controller.stiffness"].parts == ("x", "y", "turn")
+    assert found["controller.stiffness"].nodes == ("controller",)
+    several = gains_of(load("two_hands"))
+    assert {gain.nodes for gain in several} == {("controller",), ("left/controller",), ("environment",)}
+    asynchronous = gains_of(load("tight_clearance", "environment.rate=100", "local_model.type=full"))
+    assert ("local_model", "environment") in {gain.nodes for gain in asynchronous}
+
+
+# Bad input
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        with pytest.raises(PageError, match=f"--port {port}: is taken on 127.0.0.1"):
+            free_port("127.0.0.1", port)
+    with pytest.raises(PageError, match=r"--host 192\.0\.2\.1 --port 80"):
+        free_port("192.0.2.1", 80)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["corner_peg", "--port", "x"], "--port x: "),
+        (["corner_peg", "--port", "70000"], "--port 70000: must be a whole number from 1 to 65535"),
+        (["corner_peg", "--host", "localhost"], "--host localhost: must be an address of this machine"),
+        (["corner_peg", "--set", "rate=[500,600]"], "view: shows one trial; give no list of values"),
+        (["corner_pg"], "did you mean corner_peg?"),
+        (["/nowhere"], "/nowhere"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("viser")
+    assert command_line.main(["view", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_run_without_a_view_has_no_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert command_line.main(["run", "corner_peg", "--port", "8080", "--out", str(tmp_path)]) == 2
+    assert "--host, --port: are of the page; add --view" in capsys.readouterr().err
+    assert command_line.main(["run", "corner_peg", "--view", "--mode", "offline", "--out", str(tmp_path)]) == 2
+    assert "a view is of nodes" in capsys.readouterr().err
+
+
+# The page
+
+
+@contextlib.contextmanager
+def view(*arguments: str) -> Iterator[str]:
+    """The command while its page is there: yields the address."""
+    command = [sys.executable, "-m", "haptic_bench", "view", *arguments, "--port", str(free_port("127.0.0.1", None))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        status = process.wait(20.0)
+        process.stdout.close()
+    assert status == 130
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded trial of two hands."""
+    require()
+    directory = tmp_path_factory.mktemp("two_hands")
+    arguments = ["run", "two_hands", "--mode", "offline", "--duration", "1.2", "--set", "analysis=trial", "--quiet"]
+    assert command_line.main([*arguments, "--out", str(directory / "out")]) == 0
+    return directory / "out"
+
+
+def places(browser: Browser) -> np.ndarray:
+    """Where the meshes of boxes are in the page, in the axes of the world (N, 3)."""
+    found = np.array(browser.evaluate("window.meshes(8)"))
+    return np.stack([-found[:, 2], -found[:, 0], found[:, 1]], axis=1)  # three.js has y upwards
+
+
+@pytest.mark.graph
+def test_the_page_shows_a_recorded_trial_where_its_samples_say(recorded: Path, tmp_path: Path) -> None:
+    _, frames = read_frames(recorded)
+    samples = Samples.read_csv(recorded / "samples.csv")
+    with view(str(recorded)) as address, Browser(address, tmp_path / "profile") as browser:
+        browser.wait("window.meshes(8).length >= 4")
+        browser.click("play")  # pause
+        for wanted in (0.4, 1.0):
+            browser.enter("time [s]", str(wanted))
+            index = frames.index_at(wanted)
+            frame = frames.frame(index)
+            browser.wait(f"document.body.innerText.includes('{frame.time:.3f} s')")
+            row = int(np.searchsorted(samples["tick"], frame.tick))
+            tool = samples.pose("tool")[row, :3]
+            until = time.monotonic() + 20.0
+            while np.linalg.norm(places(browser) - tool, axis=1).min() > 1e-5:
+                assert time.monotonic() < until, places(browser)
+                time.sleep(0.1)
+            box = frame.poses[frames.scene.bodies.index("box"), :3]
+            assert np.linalg.norm(places(browser) - box, axis=1).min() < 1e-5
+        outside = [url for url in browser.requests if not url.startswith((address, "data:", f"blob:{address}"))]
+        assert outside == []  # nothing but the loopback
+
+
+@pytest.mark.graph
+def test_a_running_trial_starts_pauses_and_takes_gains(tmp_path: Path) -> None:
+    require()
+    # slow, so that it lasts while the browser draws by software
+    settings = ["--set", "rate=200", "--duration", "60", "--set", "device.mass=2", "--set", "device.inertia=0.005"]
+    with view("corner_peg", *settings) as address, Browser(address, tmp_path / "profile") as browser:
+        browser.wait("window.meshes(8).length >= 1")
+        browser.wait("document.body.innerText.includes('at the start')")
+        browser.click("Start")
+        browser.wait("/tick [1-9]/.test(document.body.innerText)")
+        browser.enter("contact.stiffness", "2000")
+        browser.wait("document.body.innerText.includes('contact.stiffness=2000')")  # the trial's event
+        browser.enter("controller.damping x", "700")
+        refusal = browser.wait("(document.body.innerText.match(/refused .*/) || [''])[0]")
+        assert "controller.damping" in refusal
+        browser.enter("event", "here")
+        browser.click("Mark event")
+        browser.wait("document.body.innerText.includes('mark=\"here\"')")
+        browser.click("Pause")
+        browser.wait("!!window.button('Continue')")
+        tick = browser.wait("(document.body.innerText.match(/tick (\\d+)/) || [])[1]")
+        time.sleep(0.5)
+        assert abs(int(browser.evaluate("document.body.innerText.match(/tick (\\d+)/)[1]")) - int(tick)) < 40
+        browser.click("Reset")
+        browser.wait("document.body.innerText.includes('at the start')")
+
+
+# Whoever looks on changes nothing
+
+
+@pytest.mark.graph
+def test_a_viewer_that_is_stalled_and_killed_changes_no_bit_of_a_lockstep_trial(tmp_path: Path) -> None:
+    pytest.importorskip("viser")
+    arguments = ["run", "corner_peg", "--mode", "lockstep", "--duration", "1.5", "--set", "analysis=trial", "--quiet"]
+    command = [sys.executable, "-m", "haptic_bench", *arguments, "--view", "--out", str(tmp_path / "viewed")]
+    command += ["--port", str(free_port("127.0.0.1", None))]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        viewer = _child(process.pid, "haptic_bench.nodes.viewer")
+        os.kill(viewer, signal.SIGSTOP)
+        while process.poll() is None and not _ticks(tmp_path / "viewed"):
+            time.sleep(0.02)
+        os.kill(viewer, signal.SIGKILL)
+        _, errors = process.communicate(timeout=120.0)
+    assert process.returncode == 0, errors
+    assert command_line.main([*arguments[:3], "offline", *arguments[4:], "--out", str(tmp_path / "alone")]) == 0
+    for name in ("samples.csv", "bodies.csv", "contacts.csv"):
+        assert (tmp_path / "viewed" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes(), name
+
+
+def _child(parent: int, module: str) -> int:
+    """The process of a module that another one has started, as soon as it is there."""
+    until = time.monotonic() + 60.0
+    while time.monotonic() < until:
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and module in (entry / "cmdline").read_bytes().decode(errors="replace"):
+                    stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                    if int(stat[1]) == parent:
+                        return int(entry.name)
+            except OSError:
+                continue
+        time.sleep(0.02)
+    raise AssertionError(f"{module} was not started")
+
+
+def _ticks(directory: Path) -> bool:
+    """Whether a bag has begun."""
+    return any(path.stat().st_size > 20_000 for path in (directory / "bag").glob("*.mcap"))
+
+
+def test_a_viewer_says_how_much_it_drew() -> None:
+    from haptic_bench.nodes.viewer import ViewerNode
+
+    node = ViewerNode.__new__(ViewerNode)
+    node._drawn = [(0.0, 0.0), (0.5, 0.05), (1.0, 0.1)]  # type: ignore[assignment]
+    assert re.fullmatch(r"drawn 2\.0 frames/s, 10\.0 % of a core", node.pace())
