@@ -247,12 +247,15 @@ class Driver:
         self._soft_start = soft_start
         self.activate(0)
 
-    def activate(self, tick: int) -> None:
-        """Begin from zero force, with a soft start, in `tick`; commands of earlier ticks are of another activation."""
+    def activate(self, tick: int, now: int | None = None) -> None:
+        """Begin from zero force; commands of ticks before `tick` are of another activation.
+
+        The soft start begins in the tick `now`; None: in `tick`.
+        """
         time = self._soft_start
         if time is None:
             time = SOFT_START if tick > 0 else 0.0
-        self._first, self._ramp = tick, time * self._rate
+        self._first, self._begun, self._ramp = tick, tick if now is None else now, time * self._rate
         self._command_tick, self._reading_tick, self._doubtful = -1, tick - 1, 0
         if self._encoder is not None:
             self._encoder.forget()
@@ -332,10 +335,9 @@ class Driver:
         none yet), of a tick to come, older than the watchdog allows, or says so; or if the device has a fault.
         """
         device, bound = self._device, self._device.bound
-        since = self._tick - self._first
+        since = self._tick - self._begun
         bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
-        followed = command.mode != NOTHING and command.tick >= self._first
-        if self.fault or not followed or not 0 <= self._tick - command.tick <= self._patience:
+        if not self._is_current(command):
             self.expired += 1
         elif command.mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
             self.refused += 1
@@ -347,6 +349,15 @@ class Driver:
         self._command_tick = -1
         device.idle(self._wrench, self._period)
         self.bounded += int(bound.cut[0])
+
+    def resumes(self, command: DeviceCommand) -> bool:
+        """Whether a command comes after a tick in which none was followed."""
+        return self._command_tick < 0 and self._is_current(command)
+
+    def _is_current(self, command: DeviceCommand) -> bool:
+        """Whether a command is of this activation, and no older than the watchdog allows; of a device without fault."""
+        followed = command.mode != NOTHING and command.tick >= self._first
+        return not self.fault and followed and 0 <= self._tick - command.tick <= self._patience
 
 
 def build_driver(

@@ -29,6 +29,7 @@ RESEND = 0.05  # [s] without an answer after which a tick is begun again
 LEAD, LOOK = 64, 16  # it looks every LOOK ticks
 LOOK_AROUND = 0.5  # [s] between two looks for foreign publishers, before the start
 CLOSING = 1.0  # [s] for the recorder to close the bag of an interrupted trial
+WATCHED = 65536  # ticks of a graph that only runs, of which what was measured is kept
 
 
 class LeaderTrialParameters(TrialParameters):
@@ -86,8 +87,11 @@ class LeaderNode(ServoNode):
     def open_trial(self) -> None:
         """Prepare to lead; to be called by `build`."""
         config = self.config
-        self._watch, self._done = Stopwatch(config.last_tick + 1, config.rate), 0
+        ticks = config.last_tick + 1
+        self._watch, self._done = Stopwatch(ticks if config.recorded else min(ticks, WATCHED), config.rate), 0
+        self._watched = 0  # first tick that the stopwatch has
         self._first = 0  # tick of this activation
+        self.reached = -1  # the last tick that others have heard of, which a driver that comes back goes on from
         self._broken = ""  # why the trial cannot go on
         self._told = self._missed = 0  # ticks that /diagnostics has spoken of, and how many of them were missed
         self._ready: set[str] = set()
@@ -156,7 +160,7 @@ class LeaderNode(ServoNode):
             deadline = time.monotonic() + CLOSING
             while not self._closed and time.monotonic() < deadline:
                 self.listen(POLL)
-        if self.realtime:
+        if self.realtime and tick <= len(self._watch.begun):
             self._save_timing(tick)
         self._print("end")
         if self._broken:
@@ -185,31 +189,40 @@ class LeaderNode(ServoNode):
         second = round(self.config.rate)
         deadlines = Deadlines(self.config.rate, first)
         started = time.monotonic_ns()
-        for tick in range(first, last + 1):
+        tick = first
+        while tick <= last:
             if self.config.paused:
                 stood = time.monotonic_ns()
                 self._stand()
                 deadlines = Deadlines(self.config.rate, tick)
                 started += time.monotonic_ns() - stood
+            if tick <= self.reached:  # this driver is new, the others are not
+                tick = self.reached + 1
+                deadlines = Deadlines(self.config.rate, tick)
+                self.resume(tick)
+                self._forget(tick)
             self._pause(deadlines, tick)
             if self.stopping:
                 return tick
+            if (at := tick - self._watched) >= len(watch.begun):
+                at = self._forget(tick)
             watch.skipped += deadlines.settle(tick)
             self._done = tick
             sent = self.begin(tick)
             while self.answered() != tick and (left := deadlines.until(tick + 1)) > 0:
                 self.listen(left * 1e-9)
             if (last_answered := self.answered()) == tick:
-                watch.round_trip[tick] = time.monotonic_ns() - sent
+                watch.round_trip[at] = time.monotonic_ns() - sent
             self.complete()
-            watch.begun[tick] = sent - started
+            watch.begun[at] = sent - started
             if last_answered >= 0:
-                watch.command_age[tick] = tick - last_answered
+                watch.command_age[at] = tick - last_answered
             self._rest()
             if tick == first + second:
-                self._complain(tick)
+                self._complain(tick - self._watched)
             if not tick & 63:
                 self._report(tick)
+            tick += 1
         return last + 1
 
     def _stand(self) -> None:
@@ -217,6 +230,14 @@ class LeaderNode(ServoNode):
         while self.config.paused and not self.stopping:
             self.listen(POLL)
             self.apply_changes()
+
+    def _forget(self, tick: int) -> int:
+        """Measure from a tick on; what was measured before is gone. Returns its place."""
+        watch = self._watch
+        for values in (watch.begun, watch.round_trip, watch.command_age):
+            values.fill(-1)
+        self._watched = self._told = self._done = tick
+        return 0
 
     def _pause(self, deadlines: Deadlines, tick: int) -> None:
         """Wait until a tick begins.
@@ -267,8 +288,9 @@ class LeaderNode(ServoNode):
         done = self._done
         if self.realtime and done > 1:
             watch = self._watch
-            p50, p99 = watch.periods(self._told, done)  # since the last time: this holds the interpreter's lock
-            self._missed += watch.missed(self._told, done)
+            told, now = max(self._told - self._watched, 0), done - self._watched
+            p50, p99 = watch.periods(told, now)  # since the last time: this holds the interpreter's lock
+            self._missed += watch.missed(told, now)
             self._told = done
             values |= {"achieved rate [Hz]": round(1.0 / p50, 1) if p50 else None, "period p99 [s]": p99}
             values |= {"missed ticks": self._missed, "skipped periods": watch.skipped}

@@ -33,7 +33,8 @@ from haptic_ros.composition import Composition
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.realtime import prioritise, without_collector
 from haptic_ros.ros_parameters import declare, read
-from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, OPERATOR, POLL, ServoError, TrialParameters
+from haptic_ros.standard_topics import StandardTopics
+from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, OPERATOR, POLL, QUIET, ServoError, TrialParameters
 from haptic_sim import kernel_cache
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import INPUTS, TOPICS, Message, MessageError, split_topic, tick_time, topic_of
@@ -83,6 +84,8 @@ class ServoNode(LifecycleNode):
         self._publishers_of: dict[str, Any] = {}
         # Without the checks of Publisher.publish: the servo thread ends before the publishers do.
         self._publish: dict[str, Callable[[bytes], None]] = {}
+        self.last_sent: dict[str, bytes] = {}  # by topic; bytes are never changed
+        self._standard: StandardTopics | None = None
         self._changes: deque[tuple[Any, dict[str, Any]]] = deque()  # new configurations, and what is new in them
         self._declared = False
         self._reporting: kernel_cache.Report | None = None
@@ -94,6 +97,10 @@ class ServoNode(LifecycleNode):
 
     def build(self) -> None:
         """Make the core from `self.config`."""
+
+    def standard_topics(self, rate: float, reliable: bool) -> StandardTopics | None:
+        """The topics of standard messages that this node has; None: none."""
+        return None
 
     def subscribed(self) -> tuple[str, ...]:
         """The topics that this node listens to with its present parameters."""
@@ -125,6 +132,9 @@ class ServoNode(LifecycleNode):
         """Called every 10 ms until it returns True: nothing is left to do before the first tick."""
         return True
 
+    def repeat(self) -> None:
+        """Send again what a peer that comes later has to know; called in a graph that only runs while it is quiet."""
+
     def look_ahead(self) -> None:
         """Do what the next tick needs and does not depend on its messages; called when a tick has been answered."""
 
@@ -133,7 +143,9 @@ class ServoNode(LifecycleNode):
         self.hurry()
         announced = settled = False
         while not self.stopping:
-            self.listen(None if announced and settled else POLL)
+            quiet = QUIET if self.config.lasting else None
+            if not self.listen(quiet if announced and settled else POLL) and announced and settled:
+                self.repeat()
             if not announced:
                 announced = self.announce_if_ready()
             if not settled:
@@ -257,7 +269,7 @@ class ServoNode(LifecycleNode):
 
     def send(self, topic: str, message: bytes | Message) -> None:
         """Publish a message, or its bytes; in a composition, hand it to its nodes first."""
-        data = message if isinstance(message, bytes) else message.to_bytes()
+        data = self.last_sent[topic] = message if isinstance(message, bytes) else message.to_bytes()
         if self.composition is None:
             self._publish[topic](data)
         else:
@@ -360,6 +372,9 @@ class ServoNode(LifecycleNode):
             self._report_compilation()
             self.build()
             self._open_topics()
+            standard = self.config.standard_topics
+            if standard.rate is not None:
+                self._standard = self.standard_topics(standard.rate, standard.reliable)
         except (ParameterError, rclpy.exceptions.ParameterException) as error:
             return self._not_configured(str(error))
         except Exception:  # rclpy would say nothing of it
@@ -420,6 +435,9 @@ class ServoNode(LifecycleNode):
 
     def _close_topics(self) -> None:
         """Close those that are open."""
+        if self._standard is not None:
+            self._standard.close()
+            self._standard = None
         self.close_inbox()
         for publisher in self._publishers_of.values():
             self.destroy_publisher(publisher)

@@ -11,6 +11,8 @@ EVENTS = "trial_events"
 OPERATOR = "operator_events_in"  # anybody may publish it, or nobody
 DEACTIVATED = "deactivated"  # the event that a node says when it is deactivated in the course of a trial
 POLL = 0.01  # [s] between two looks at what has been discovered, before the trial starts
+GAP = 0.1  # [s]
+QUIET = 0.05  # [s] without a message after which a node of a lasting graph sends again what a new peer has to know
 COMPILING = "compiling"  # the event that a node says before and after each kernel that it compiles
 READY_TIMEOUT = 300.0  # [s] without a sign of a node that is missing, after which a trial is given up before it starts
 
@@ -39,6 +41,21 @@ RELAYED: dict[str, tuple[str, ...]] = {
 """The same with a relay between driver and controller."""
 
 
+class StandardTopicParameters(Parameters):
+    """Topics of standard messages beside the servo topics."""
+
+    rate: float | None = quantity(
+        60.0,
+        unit="Hz",
+        description="Rate of the standard topics, as far as there is anything new; null: there are none",
+        gt=0.0,
+        le=1e3,
+    )
+    reliable: bool = quantity(
+        False, description="Whether measured_cp, measured_cv and measured_cf are reliable; else best effort"
+    )
+
+
 class TrialParameters(Parameters):
     """What every node of a trial knows of it."""
 
@@ -54,6 +71,9 @@ class TrialParameters(Parameters):
     of_hand: str = quantity(
         "", description="Name of the further hand that the node is of; empty: of the first, or of all"
     )
+    standard_topics: StandardTopicParameters = quantity(
+        StandardTopicParameters(), description="Topics of standard messages beside the servo topics"
+    )
     patience: float = quantity(
         10.0, unit="s", description="A peer that is silent for longer ends the trial", gt=0.0, le=3600.0
     )
@@ -62,6 +82,16 @@ class TrialParameters(Parameters):
     def realtime(self) -> bool:
         """Whether the trial runs on the wall clock."""
         return self.mode == "realtime"
+
+    @property
+    def lasting(self) -> bool:
+        """Whether nodes may go and come back: on the wall clock, in a graph that only runs."""
+        return self.realtime and not self.recorded
+
+    @property
+    def gap(self) -> int:
+        """Ticks without a command after which a lasting graph goes on with the present one, and makes up for none."""
+        return max(1, round(GAP * self.rate))
 
     @property
     def recorded(self) -> bool:

@@ -288,6 +288,8 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("--device", metavar="PATH", help="event file of a gamepad; default: the first that there is")
     command.set_defaults(command="haptic_bench.commands.point:point")
 
+    _add_start(commands)
+
     command = commands.add_parser("replay", help="play a recorded trial back on its ROS topics")
     command.add_argument("directory", help="directory of a trial")
     command.add_argument(
@@ -340,6 +342,40 @@ def _add_commands(commands: Any) -> None:
         help="run the test suite with arguments of pytest; --fast: without graphs, programs and studies",
         add_help=False,
     )
+
+
+def _add_start(commands: Any) -> None:
+    command = commands.add_parser(
+        "start", help="run a world with a device until stopped; nodes that end are started again (docs/system.md)"
+    )
+    command.add_argument("world", nargs="?", help="as --world")
+    command.add_argument(
+        "--world", dest="given_world", metavar="WORLD", help="an experiment, or a file: .yaml, .xml (MJCF), .urdf"
+    )
+    command.add_argument(
+        "--device",
+        default="",
+        metavar="DEVICE",
+        help="type of the device, or a .yaml file with the section device; default: as the world has it",
+    )
+    command.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a key of the experiment, as contact.stiffness=2000",
+    )
+    command.add_argument("--composed", action="store_true", help="run all but a slow world in one process")
+    command.add_argument(
+        "--record",
+        action="store_true",
+        help="record and report a trial of at most an hour; a node that ends ends it",
+    )
+    command.add_argument("--no-restart", action="store_true", help="end with the first node that ends")
+    command.add_argument("--out", metavar="DIR", help="directory of the logs, new or empty; default: under ./trials/")
+    command.add_argument("--namespace", metavar="NAME", help="namespace of the topics; default: the experiment's name")
+    command.set_defaults(command="haptic_bench.commands.system:start")
 
 
 def _add_passivity(commands: Any) -> None:

@@ -13,6 +13,7 @@ from haptic_control.relay.ends import Guard
 from haptic_control.relay.parameters import RelayParameters
 from haptic_drivers.driver import AnyDeviceParameters
 from haptic_drivers.operators import AnyOperatorParameters
+from haptic_ros.trial import StandardTopicParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
 from haptic_sim.parameters import Parameters, quantity
@@ -91,6 +92,9 @@ class Experiment(Parameters):
     )
     guard: GuardParameters = quantity(
         GuardParameters(), description="The guard of the device's port, which keeps the display passive"
+    )
+    standard_topics: StandardTopicParameters = quantity(
+        StandardTopicParameters(), description="Topics of standard messages beside the servo topics"
     )
     health: HealthParameters = quantity(
         HealthParameters(), description="How many missed ticks a realtime trial may have"

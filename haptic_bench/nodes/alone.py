@@ -16,10 +16,11 @@ from haptic_drivers.operators import (
 )
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
+from haptic_ros.standard_topics import WorldTopics
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.contact.response import UNLIMITED
 from haptic_sim.messages import Message, OperatorEvent, ToolCommand
-from haptic_sim.nodes.tool import WorldTrialParameters
+from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.tool_side import build_start, build_tool_side
 from haptic_sim.tool.world_state import WorldStates
@@ -48,10 +49,14 @@ class AloneNode(LeaderNode):
         pointed = ("operator_events",) if isinstance(self.config.operator, PointerParameters) else ()
         return (*pointed, "tool_command", "tool_state", *shown)
 
+    def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
+        """See ServoNode."""
+        return world_topics(self, self._start, rate) if "world_state" in self.published() else None
+
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        start = build_start(config)
+        self._start = start = build_start(config)
         build_tool_side(config, UNLIMITED, config.rate, start=start).rehearse()
         self._core = build_tool_side(config, UNLIMITED, config.rate, start=start)
         self._command, self._state = ToolCommand(), self._core.tool_state()

@@ -31,6 +31,7 @@ MODULES = {
 }
 
 
+ENDLESS = 2**53  # ticks
 WORLD_SIDE = ("world_relay", "controller", "local_model", "environment")
 """Nodes on the world's side of a relay; all others are on the device's."""
 
@@ -80,6 +81,7 @@ def node_specs(
     namespace: str = "",
     side: str = "",
     paused: bool = False,
+    lasting: bool = False,
 ) -> list[NodeSpec]:
     """The nodes of a trial that is recorded in `directory`; the leader comes first.
 
@@ -87,7 +89,7 @@ def node_specs(
     a device the environment leads, alone, and is one process anyway. Each further hand has a driver and a controller of
     its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. With
     a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host. `paused`: the
-    first tick waits until the leader's parameter of that name is false.
+    first tick waits until the leader's parameter of that name is false. `lasting`: the graph runs until it is stopped.
     """
     experiment = trial.experiment
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
@@ -100,9 +102,10 @@ def node_specs(
     names += [topic_of(hand, name) for hand in others for name in ("driver", "controller")]
     common = {
         "rate": experiment.rate,
-        "last_tick": experiment.last_tick,
+        "last_tick": ENDLESS if lasting else experiment.last_tick,
         "mode": mode,
         "nodes": names,
+        "standard_topics": experiment.standard_topics.model_dump(),
     }
     from haptic_ros.ros_parameters import encode  # needs ROS
 

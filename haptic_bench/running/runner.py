@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from haptic_bench.catalogue import config_folder
 from haptic_bench.running.graph import NodeSpec, write_parameters
 from haptic_bench.set_up import failures
 from haptic_ros import shared_memory
@@ -33,6 +34,10 @@ from haptic_ros import shared_memory
 LAST_LINES = 12
 STOP_LEADER = 1.2  # [s] for the leader to end the trial and the recorder to close the bag
 STOP_ALL = 1.7  # [s] after which what still runs is killed; both together stay below 2 s
+
+SOON = 10.0  # [s] after its start in which a node that ends counts as one that cannot run
+MOST_ENDS = 3  # of such a node, after which the graph is given up
+PAUSE = 0.5  # [s] until a node that has ended is started again
 
 _ERROR = re.compile(r"\[ERROR\] \[[\d.]+\] \[[^\]]+\]: (.+)")  # of a node's logger
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -182,8 +187,8 @@ class Process:
         if self.status is not None and self.status < 0:  # killed
             shared_memory.remove(self._segments)
 
-    def describe(self) -> str:
-        """How it ended, and its last lines."""
+    def describe(self, *, short: bool = False) -> str:
+        """How it ended, and its last lines unless that is to be `short`."""
         status = self.status
         if status is not None and status < 0:
             try:
@@ -194,6 +199,8 @@ class Process:
             how = f"exit status {status}"
         if status == 1 and self.last_lines and (said := error_said(self.last_lines[-1])):
             return f"{self.name} ended early ({how}): {said}"
+        if short:
+            return f"{self.name} has ended ({how})"
         lines = "\n".join(f"    {line}" for line in self.last_lines) or "    (nothing)"
         return f"{self.name} ended early ({how}); its last lines:\n{lines}"
 
@@ -307,22 +314,12 @@ def run(
         show: called with the number of ticks done.
     """
     called = time.monotonic()
-    log = directory / "log"
-    log.mkdir()
-    parameters = directory / "parameters.yaml"
-    write_parameters(list(specs), parameters, namespace)
-    changed = interruption.event
+    start = _Starter(specs, directory, namespace, interruption.event)
     progress = Progress(show)
     processes: list[Process] = []
     try:
         for spec in specs:
-            importlib.import_module(spec.module)
-        for spec in specs:
-            arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={spec.namespace(namespace)}"]
-            # What the nodes say is kept in the trial's own log folder.
-            arguments += ["--params-file", str(parameters), "--disable-external-lib-logs"]
-            line = progress if spec is specs[0] else lambda text: False
-            processes.append(Process(spec, arguments, log / f"{spec.name.replace('/', '_')}.log", changed, line))
+            processes.append(start(spec, progress if spec is specs[0] else _not_progress))
         for process in processes:
             process.watch()
         status, reason = _watch(processes, interruption)
@@ -333,6 +330,104 @@ def run(
     if progress.tick is None:
         return Outcome(status, reason, namespace=namespace)
     return Outcome(status, reason, progress.first - called, progress.last - progress.first, namespace)
+
+
+class _Starter:
+    """Starts the nodes of a graph; arguments as of `run`. `changed` is set when one has ended."""
+
+    def __init__(self, specs: Sequence[NodeSpec], directory: Path, namespace: str, changed: threading.Event):
+        self._log, self._parameters = directory / "log", directory / "parameters.yaml"
+        self._namespace, self._changed = namespace, changed
+        self._log.mkdir()
+        write_parameters(list(specs), self._parameters, namespace)
+        for spec in specs:
+            importlib.import_module(spec.module)
+
+    def __call__(self, spec: NodeSpec, line: Callable[[str], object]) -> Process:
+        """A node as a process, not watched yet."""
+        place = spec.namespace(self._namespace)
+        arguments = [*spec.arguments, "--ros-args", *spec.remappings(), "-r", f"__ns:={place}"]
+        # What the nodes say is kept in the trial's own log folder.
+        arguments += ["--params-file", str(self._parameters), "--disable-external-lib-logs"]
+        log = self._log / f"{spec.name.replace('/', '_')}.log"
+        return Process(spec, arguments, log, self._changed, line)
+
+
+def _not_progress(line: str) -> bool:
+    """No line of a node that does not lead is a report of ticks."""
+    return False
+
+
+def keep(
+    specs: Sequence[NodeSpec],
+    directory: Path,
+    namespace: str,
+    interruption: Interruption,
+    say: Callable[[str], object] | None = None,
+    *,
+    restart: bool = True,
+) -> Outcome:
+    """Run a graph until the user interrupts, and start again each node that ends; leaves no process behind.
+
+    A node that ends for the MOST_ENDS-th time within SOON of its start ends the graph, with the reason; without
+    `restart` the first does. Arguments as of `run`; `say` says something to the user, on stderr by default.
+    """
+    say = say or _say
+    os.environ.update(comings_and_goings())
+    start = _Starter(specs, directory, namespace, interruption.event)
+    running = False
+
+    def show(tick: int) -> None:
+        nonlocal running
+        if not running:
+            running = True
+            say(f"{namespace} is running; Ctrl-C stops it")
+
+    progress = Progress(show, say)
+    processes: list[Process] = []
+    begun, failures_of = [0.0] * len(specs), [0] * len(specs)
+    due: dict[int, float] = {}  # when which node is started again
+
+    def launch(i: int) -> Process:
+        begun[i] = time.monotonic()
+        return start(specs[i], progress if i == 0 else _not_progress)
+
+    status, reason = "interrupted", ""
+    try:
+        processes += map(launch, range(len(specs)))
+        for process in processes:
+            process.watch()
+        while not interruption and not reason:
+            now = time.monotonic()
+            for i, process in enumerate(processes):
+                process.note_shared_memory()
+                if process.status is None:
+                    continue
+                if i not in due:
+                    process.finish()
+                    failures_of[i] = failures_of[i] + 1 if now < begun[i] + SOON else 1
+                    if not restart or failures_of[i] == MOST_ENDS:
+                        status, reason = "failed", _reason(process)
+                        break
+                    due[i] = now + PAUSE
+                    say(f"{process.describe(short=True)}; the device stays passive, {process.name} is started again")
+                elif now >= due[i]:
+                    del due[i]
+                    processes[i] = launch(i)
+                    processes[i].watch()
+            wait = min(due.values(), default=now + 0.5) - now
+            interruption.event.wait(min(max(wait, 0.01), 0.5))
+            if not interruption:
+                interruption.event.clear()
+    finally:
+        _stop(processes, progress, interruption)
+    return Outcome(status, reason, namespace=namespace)
+
+
+def comings_and_goings() -> dict[str, str]:
+    """Variables with which the middleware knows in 2 s that a node was killed; none if the user has a profile."""
+    name = "FASTRTPS_DEFAULT_PROFILES_FILE"
+    return {} if name in os.environ else {name: str(config_folder() / "fastdds.xml")}
 
 
 def _watch(processes: list[Process], interruption: Interruption) -> tuple[str, str]:

@@ -165,6 +165,30 @@ def run_graph(
             return runner.run(specs, directory, claimed, interruption, show)
 
 
+def run_system(
+    trial: Trial,
+    directory: Path,
+    interruption: Interruption,
+    *,
+    composed: bool = False,
+    namespace: str = "",
+    restart: bool = True,
+) -> Outcome:
+    """Run the graph of a trial until it is interrupted, with nodes that may end; arguments as for `run_trial`.
+
+    With `restart` a node that ends is started again, but no end of a relay, which counts the energy that has crossed.
+    """
+    directory, experiment = directory.resolve(), trial.experiment
+    with namespaces.claim(
+        namespace or experiment.namespace, exactly=bool(namespace), inside=experiment.hand_names
+    ) as claimed:
+        written = write_resolved(trial.in_mode("realtime"), directory)
+        specs = node_specs(
+            written, directory, mode="realtime", composed=composed, record=False, progress=True, lasting=True
+        )
+        return runner.keep(specs, directory, claimed, interruption, restart=restart and not experiment.relayed)
+
+
 def run_offline(
     trial: Trial,
     directory: Path,

@@ -16,7 +16,7 @@ from haptic_control.stability import CoupledInertias
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import TrialParameters
-from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes
+from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
 
 
@@ -96,6 +96,10 @@ class ControllerNode(ServoNode):
             else:
                 self.send("tool_command", self._tool_command)
             return
+        if tick <= last and self.config.lasting:  # of a driver that is new, and learns from this how late it is
+            self._device_command.tick = last
+            self.send("device_command", self._device_command)
+            return
         if tick <= last or (not realtime and tick != last + 1):
             raise MessageError(f"device_state {tick}: must be {last + 1}")
         if not device.is_finite():
@@ -112,6 +116,9 @@ class ControllerNode(ServoNode):
         tick, last = tool.tick, self._tool_tick
         if tick == last or (tick < last and not self.realtime):
             return  # an answer that was sent again, for whoever may have lost it
+        if self.config.lasting and (last < -1 or tool.command_tick < 0):
+            self._meet(tool)
+            return
         if not last < tick <= self._device_tick:
             raise MessageError(f"tool_state {tick}: must be {self._device_tick}")
         if not tool.is_finite():
@@ -120,6 +127,13 @@ class ControllerNode(ServoNode):
         if tick >= 0:
             self._core.command(tool, self._device_command)
             self.send("device_command", self._device_command)
+
+    def _meet(self, tool: ToolState) -> None:
+        """Know a tool that has just come, or that was there before this controller."""
+        if tool.is_finite():
+            self._tool, self._answered = tool, self._tool
+            self._tool_tick = max(self._tool_tick, tool.tick)
+            self._device_tick = max(self._device_tick, tool.tick)
 
 
 def main() -> None:

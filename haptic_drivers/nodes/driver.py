@@ -17,6 +17,7 @@ from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, f
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
+from haptic_ros.standard_topics import DeviceTopics
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim import inputs
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, OperatorEvent
@@ -59,6 +60,10 @@ class DriverNode(LeaderNode):
         self._leading, self._led = DeviceState(), -1  # the first driver's state, and its tick
         self._resumes = True  # whether the next tick is the first of an activation
         self.open_trial()
+
+    def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
+        """See ServoNode."""
+        return DeviceTopics(self, rate, reliable)
 
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
@@ -134,6 +139,9 @@ class DriverNode(LeaderNode):
                 return  # an answer that was sent again
             raise MessageError(f"device_command {tick}: is of the past, after {last}")
         if tick > self._sensed:
+            if self.config.lasting:
+                self.reached = max(self.reached, tick)
+                return
             raise MessageError(f"device_command {tick}: is of the future, at {self._sensed}")
         if not received.is_finite():
             raise MessageError(f"device_command {tick}: not finite")
@@ -166,8 +174,14 @@ class DriverNode(LeaderNode):
         return self._commanded
 
     def complete(self) -> None:
-        """See LeaderNode."""
-        self._core.actuate(self._command)
+        """See LeaderNode.
+
+        In a graph that only runs, what commands a device that has had zero force begins softly.
+        """
+        core, command = self._core, self._command
+        if self.config.lasting and core.resumes(command):
+            core.activate(command.tick, self._sensed)
+        core.actuate(command)
 
     def conclude(self, tick: int) -> None:
         """See LeaderNode."""

@@ -57,7 +57,7 @@ class EnvironmentNode(ToolNode):
             self._newest = False  # whether the state is one that was not surveyed yet
             self._answers: OrderedDict[int, bytes] = OrderedDict()  # the last surveys, by their tick
         else:
-            start = build_start(config)
+            self.start = start = build_start(config)
             self.open_tool(lambda: build_tool_side(config, config.device, config.rate, start=start))
             self._open_hands()
 
@@ -122,6 +122,17 @@ class EnvironmentNode(ToolNode):
                 other.state.stamp(-1, initial)
             self.send(topic_of(name, "tool_state"), other.state)
 
+    def join(self, tick: int) -> None:
+        """See ToolNode: of all hands."""
+        super().join(tick)
+        for other in self._others.values():
+            other.state.tick, other.state.command_tick = tick - 1, -1
+
+    def repeat(self) -> None:
+        """See ServoNode."""
+        if not self.asynchronous:
+            super().repeat()
+
     def _gather(self, name: str, data: bytes | Message) -> None:
         """Take the command of a hand, and execute the tick when those of all hands are there.
 
@@ -138,6 +149,8 @@ class EnvironmentNode(ToolNode):
             raise MessageError(f"{topic} {tick}: must be {max(expected, command.tick + 1)}")
         if not received.is_finite():
             raise MessageError(f"{topic} {tick}: not finite")
+        if self.is_away(tick):
+            self.join(tick)
         if realtime and not name and command.tick >= expected:
             self.step_up_to(command.tick)
         command.copy_from(received)

@@ -24,7 +24,7 @@ class LocalModelNode(ToolNode):
     def build(self) -> None:
         """See ServoNode."""
         config = self.config
-        world = config.world()
+        self.start = world = config.world()
         self.open_tool(lambda: build_local_model(world, config, config.device, config.rate))
         self._schedule = config.environment.schedule(config.rate)
         surroundings = build_surroundings(world, config, config.rate)
@@ -32,6 +32,7 @@ class LocalModelNode(ToolNode):
         self._known: dict[int, bytes | Message] = {}
         self._surveyed_states: dict[int, bytes] = {0: self._state.to_bytes()}  # sent for a survey that is not back yet
         self._updated = self._used = -1  # tick of the last update that came, and of the one in use
+        self._joined = -1  # tick from which on surveys are used
         self._held: bytes | Message | None = None  # a command that waits for its survey
 
     def prepared(self) -> bool:
@@ -84,9 +85,29 @@ class LocalModelNode(ToolNode):
             )
         return trouble, values | {"age of surroundings [s]": round(age, 4), "update period [s]": round(period, 4)}
 
+    def join(self, tick: int) -> None:
+        """See ToolNode. One that is new waits for a survey of now; another keeps its planes, as they are all it has."""
+        super().join(tick)
+        if self._used < 0:
+            self._updated, self._joined = -1, tick
+
+    def _is_surrounded(self, data: bytes | Message) -> bool:
+        """Whether a command finds surroundings that are known; where not, a survey is asked for."""
+        command = self._command
+        command.load(data)
+        if self.is_away(command.tick):
+            self.join(command.tick)
+        if self.prepared():
+            return True
+        self._state.tick = command.tick - 1
+        self.send_states()
+        return False
+
     def _receive_latest(self, topic: str, data: bytes | Message) -> None:
         """In realtime: the latest update acts from the next command on."""
         if topic == "tool_command":
+            if self.config.lasting and not self._is_surrounded(data):
+                return
             if self._updated > self._used:
                 self._used = self._updated
                 self._update(self._state.tick + 1)
@@ -94,8 +115,8 @@ class LocalModelNode(ToolNode):
             return
         received = self._received
         received.load(data)
-        if received.tick == self._updated:
-            return  # the initial one, sent again
+        if received.tick == self._updated or received.tick < self._joined:
+            return  # the initial one, sent again, or from before this node came
         if received.tick < self._updated:
             raise MessageError(f"local_geometry {received.tick}: is of the past, after {self._updated}")
         if not received.is_finite():

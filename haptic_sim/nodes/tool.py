@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from haptic_ros.servo import ServoNode
+from haptic_ros.standard_topics import WorldTopics
 from haptic_ros.trial import TrialParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
@@ -14,9 +15,10 @@ from haptic_sim.messages import Message, MessageError, ToolCommand
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import LocalModelParameters
-from haptic_sim.tool.tool_side import ToolSide, world_of
+from haptic_sim.tool.tool_side import Start, ToolSide, world_of
 from haptic_sim.tool.world_state import WorldStates
 from haptic_sim.worlds.building import World
+from haptic_sim.worlds.description import describe
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters
 
@@ -44,12 +46,23 @@ class ToolTrialParameters(WorldTrialParameters):
     device: DeviceLimits = quantity(description="What the device can render")
 
 
+def world_topics(node: ServoNode, start: Start | None, rate: float) -> WorldTopics:
+    """The standard topics of a node that publishes world states of what starts as given."""
+    described = describe(start, node.root.strip("/").replace("/", "_")) if isinstance(start, World) else None
+    text, joints = ("", ()) if described is None else described
+    return WorldTopics(node, rate, text, joints)
+
+
 class ToolNode(ServoNode):
-    """Answers tool commands; a repeated tick gets the same answer."""
+    """Answers tool commands; a repeated tick gets the same answer.
+
+    Derived classes set `start`, what their core starts from.
+    """
 
     Config: ClassVar = ToolTrialParameters
     config: ToolTrialParameters
     core: ToolSide
+    start: Start | None = None
 
     def open_tool(self, make: Callable[[], ToolSide]) -> None:
         """Make the core that answers, after a rehearsal with another."""
@@ -61,6 +74,10 @@ class ToolNode(ServoNode):
         self._worlds = WorldStates(core.observer, every, self.config.rate, partial(self.send, "world_state"))
         self._worlds.rehearse()
         self._concluded = -1  # the last tick whose world state was sent, where it has one
+
+    def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:
+        """See ServoNode."""
+        return world_topics(self, self.start, rate) if "world_state" in self.published() else None
 
     def published(self) -> tuple[str, ...]:
         """See ServoNode."""
@@ -86,6 +103,18 @@ class ToolNode(ServoNode):
             self._state.stamp(-1, initial)
         self.send("tool_state", self._state)
 
+    def repeat(self) -> None:
+        """See ServoNode: a new controller has to know the tool."""
+        self.send_states()
+
+    def join(self, tick: int) -> None:
+        """Be at the beginning of a tick, with the tool and the world as they are."""
+        self._state.tick, self._state.command_tick = tick - 1, -1
+
+    def is_away(self, tick: int) -> bool:
+        """Whether the command of a tick comes to a tool that has had none for long, or is new."""
+        return bool(self.config.lasting and tick - self.next_tick() >= self.config.gap)
+
     def look_ahead(self) -> None:
         """See ServoNode."""
         if self._concluded < (tick := self._state.tick):
@@ -105,6 +134,8 @@ class ToolNode(ServoNode):
             raise MessageError(f"tool_command {last}: must be {expected}")
         if not command.is_finite():
             raise MessageError(f"tool_command {last}: not finite")
+        if self.is_away(last):
+            self.join(last)
         self.step_up_to(last)
 
     def step_up_to(self, last: int) -> None:

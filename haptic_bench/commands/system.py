@@ -1,0 +1,57 @@
+"""The function of the command start: a system that runs until it is stopped. command_line.py declares its options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+
+from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.experiment.system import load_system
+from haptic_bench.running import namespaces
+from haptic_bench.running.runner import Interruption
+from haptic_bench.studies import study_of
+from haptic_bench.trials import trial
+from haptic_sim.parameters import ParameterError
+
+LONGEST_RECORD = 3600.0  # [s]
+
+
+def start(options: argparse.Namespace) -> int:
+    """`haptics start WORLD`."""
+    given = [world for world in (options.world, options.given_world) if world is not None]
+    if len(given) != 1:
+        raise ParameterError([f"start: {len(given)} worlds are given; give one, by name or as a file"])
+    one = load_system(given[0], options.device, options.settings)
+    experiment = one.experiment
+    for note in one.notes:
+        print(f"haptics: {note}", file=sys.stderr)
+    if study_of(experiment).OFFLINE_ONLY:
+        raise ParameterError([f"world {experiment.name}: has no ticks; it runs offline only, with `haptics run`"])
+    if options.composed and experiment.hands:
+        raise ParameterError(["--composed: is made for one hand; leave it out"])
+    namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
+    if options.record:
+        longest = experiment.model_copy(update={"duration": LONGEST_RECORD})
+        one = replace(one, experiment=longest, built=one.start)
+    directory = trial.new_directory(options.out, experiment.namespace)
+    with Interruption() as interruption:
+        if options.record:
+            summary = trial.run_trial(
+                one, "realtime", directory, interruption, composed=options.composed, namespace=namespace
+            )
+            failed, reason = summary["status"] == "failed", summary.get("reason", "")
+        else:
+            outcome = trial.run_system(
+                one,
+                directory,
+                interruption,
+                composed=options.composed,
+                namespace=namespace,
+                restart=not options.no_restart,
+            )
+            failed, reason = outcome.status == "failed", outcome.reason
+    print(directory)
+    if failed:
+        print(f"haptics: {reason}", file=sys.stderr)
+    return FAILED if failed else DONE

@@ -1,0 +1,129 @@
+"""What a system that runs until it is stopped is made of: a world, and a device to touch it with.
+
+The world is an experiment, of the catalogue or a YAML file; or a world file (MJCF or URDF, here or in `config/worlds`),
+whose held body `scene.tool` names. A device is a type, or a YAML file with sections of an experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
+from haptic_bench.experiment.loading import find, load_document, read_document
+from haptic_bench.experiment.resolution import Trial
+from haptic_drivers.driver import AnyDeviceParameters
+from haptic_sim import inputs
+from haptic_sim.parameters import ParameterError
+
+WORLD_FILES = (".xml", ".urdf")
+DEVICES = tuple(kind.model_fields["type"].default for kind in get_args(get_args(AnyDeviceParameters)[0]))
+SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
+HALVINGS = 12
+COUPLING = {"stiffness": (1000.0, 1.0), "damping": (20.0, 0.02)}  # N/m, N m/rad and N s/m, N m s/rad, to begin with
+
+
+def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> Trial:
+    """The trial whose graph is the system.
+
+    Args:
+        world: name of an experiment or of a world, or a file.
+        device: one of DEVICES, or a YAML file; empty: as the world has it.
+        settings: KEY=VALUE.
+
+    Raises:
+        ParameterError: one line for each problem.
+    """
+    path = _world_file(world)
+    if path is None:
+        path = find(world)
+        return _one(_with_device(read_document(path), device), path, settings)
+    document, factor = _with_device(_document(path, settings), device), 1.0
+    if "controller" in document or document["device"].get("type") != "inertial":
+        return _one(document, path, settings)
+    for halving in range(HALVINGS):  # the stiffest coupling of these that is stable with the tool
+        gains = {name: [factor * values[0]] * 3 + [factor * values[1]] * 3 for name, values in COUPLING.items()}
+        controller = {"type": "virtual_coupling", **gains}
+        try:
+            return _one(document | {"controller": controller}, path, settings)
+        except ParameterError as error:
+            if halving == HALVINGS - 1 or not all(line.startswith("controller.") for line in error.problems):
+                raise
+        factor *= 0.5
+    raise AssertionError
+
+
+def _world_file(world: str) -> Path | None:
+    """The world file of that name; None if it names an experiment.
+
+    Raises:
+        ParameterError: it names neither.
+    """
+    known = {path.stem: path for path in sorted((config_folder() / "worlds").glob("*")) if path.suffix in WORLD_FILES}
+    if world in catalogue() or world.endswith((".yaml", ".yml")):
+        return None
+    if world in known:
+        return known[world]
+    shown = inputs.shown(world)
+    if not world.endswith(WORLD_FILES):
+        near = did_you_mean(world, [*catalogue(), *known])
+        raise ParameterError(
+            [f"world {shown}: must be an experiment, or a file {', '.join(WORLD_FILES)} or .yaml{near}"]
+        )
+    path = Path(world)
+    try:
+        if not inputs.check_path(world).is_file():
+            raise ParameterError([f"world {shown}: there is no such file"])
+    except (inputs.InputError, OSError) as error:
+        raise ParameterError([f"world {shown}: {error}"]) from error
+    return path.resolve()
+
+
+def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
+    """An experiment with a world file as its scene."""
+    held = next((text.partition("=")[2] for text in settings if text.startswith("scene.tool=")), "")
+    document: dict[str, Any] = {
+        "name": path.stem,
+        "duration": 1.0,
+        "rate": 1000.0,
+        "operator": {"type": "constant", "wrench": [0.0] * 6},
+        "device": {"type": "inertial", "mass": 0.5, "inertia": 0.005},
+        "contact": {"stiffness": 4000.0, "damping": 20.0},
+    }
+    if path.suffix == ".xml":
+        return document | {
+            "scene": {"type": "mujoco", "file": str(path), "tool": held},
+            "environment": {"engine": "mujoco", "method": "penalty", "rate": 60.0},
+            "local_model": {"type": "full", "epsilon": 0.01},
+        }
+    return document | {
+        "scene": {"type": "world", "files": {"model": {"path": str(path)}}, "tool": held},
+        "environment": {"method": "penalty"},
+    }
+
+
+def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
+    """The same experiment with another device."""
+    if not device:
+        return document
+    if device.endswith((".yaml", ".yml")):
+        given = read_document(Path(device))
+        given.pop("name")
+        if unknown := set(given) - set(SECTIONS):
+            raise ParameterError([f"device {device}: {min(unknown)}: must have the sections {', '.join(SECTIONS)}"])
+        return document | given
+    if device not in DEVICES:
+        raise ParameterError([f"device {inputs.shown(device)}: must be a .yaml file, or {', '.join(DEVICES)}"])
+    own = document.get("device")
+    if isinstance(own, dict) and own.get("type") == device:
+        return document
+    rest = {key: value for key, value in document.items() if key not in ("device", "controller")}
+    return rest | {"device": {"type": device}}
+
+
+def _one(document: dict[str, Any], path: Path, settings: Sequence[str]) -> Trial:
+    trial, *others = load_document(document, path, settings)
+    if others:
+        raise ParameterError(["--set: a list of values sweeps, one trial a value: that is for `haptics run`"])
+    return trial

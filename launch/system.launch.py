@@ -1,0 +1,111 @@
+"""A system that runs until it is stopped: `ros2 launch haptics system.launch.py world:=corner_peg device:=inertial`.
+
+The same list of nodes as `haptics start`, under ROS 2's own launch. A node that ends is started again; meanwhile the
+device is passive.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import launch.logging
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, RegisterEventHandler
+from launch.event_handlers import OnShutdown
+from launch_ros.actions import Node
+
+from haptic_bench.set_up import requirements
+
+if lacking := requirements.unmet():
+    raise RuntimeError("; ".join(lacking))
+
+from haptic_bench import experiment
+from haptic_bench.experiment.system import DEVICES, load_system
+from haptic_bench.running import namespaces
+from haptic_bench.running.graph import node_specs, write_parameters
+from haptic_bench.running.runner import PAUSE, comings_and_goings
+from haptic_bench.trials.trial import new_directory
+from haptic_sim.parameters import ParameterError
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+
+BOOLEAN = ["true", "false"]
+ARGUMENTS = [
+    DeclareLaunchArgument(
+        "world", default_value="corner_peg", description="An experiment, or a file: .yaml, .xml (MJCF), .urdf"
+    ),
+    DeclareLaunchArgument(
+        "device",
+        default_value="",
+        description=f"{', '.join(DEVICES)}, or a .yaml file with the section device; empty: as the world has it",
+    ),
+    DeclareLaunchArgument(
+        "composed",
+        default_value="false",
+        choices=BOOLEAN,
+        description="Driver, controller and what answers it in one process",
+    ),
+    DeclareLaunchArgument(
+        "restart", default_value="true", choices=BOOLEAN, description="Start a node that ends again; false: it is left"
+    ),
+    DeclareLaunchArgument(
+        "out", default_value="", description="New or empty directory of the parameters; empty: one under ./trials/"
+    ),
+    DeclareLaunchArgument("namespace", default_value="", description="Of nodes and topics; empty: the world's name"),
+    DeclareLaunchArgument(
+        "set",
+        default_value="",
+        description="KEY=VALUE changes a key of the experiment, as in contact.stiffness=2000; several separated by ';'",
+    ),
+]
+
+
+def generate_launch_description() -> LaunchDescription:
+    """What `ros2 launch` asks for."""
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=start)])
+
+
+def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Validate everything, claim the namespace until launch ends, start the nodes."""
+    values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
+    logger: Any = launch.logging.get_logger("haptics")
+    settings = [setting.strip() for setting in values["set"].split(";") if setting.strip()]
+    try:
+        trial = load_system(values["world"], values["device"], settings)
+        name = namespaces.checked(values["namespace"]) if values["namespace"] else trial.experiment.namespace
+        claim = namespaces.claim(name, exactly=bool(values["namespace"]), inside=trial.experiment.hand_names)
+        namespace = claim.__enter__()
+        directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
+    except ParameterError as error:
+        for problem in error.problems:
+            logger.error(re.sub(r"--(set|out|namespace) ", r"\1:=", problem))
+        raise RuntimeError("bad input, nothing was started") from error
+    for note in trial.notes:
+        logger.warning(note)
+    written = experiment.write_resolved(trial.in_mode("realtime"), directory)
+    composed, restart = values["composed"] == "true", values["restart"] == "true" and not trial.experiment.relayed
+    specs = node_specs(written, directory, mode="realtime", composed=composed, record=False, lasting=True)
+    parameters: Path = directory / "parameters.yaml"
+    write_parameters(specs, parameters, namespace)
+    logger.info(f"{namespace}: parameters are in {parameters}")
+    # Launch leaves its processes behind when it is terminated or killed; with this, they end.
+    environment = {"HAPTICS_PARENT": str(os.getpid()), **comings_and_goings()}
+    nodes = [
+        Node(
+            package=spec.package,
+            executable=spec.executable,
+            exec_name=spec.name,
+            namespace=spec.namespace(namespace),
+            arguments=list(spec.arguments),
+            ros_arguments=spec.remappings(),
+            parameters=[str(parameters)],
+            output="screen",
+            additional_env=environment,
+            respawn=restart,
+            respawn_delay=PAUSE,
+        )
+        for spec in specs
+    ]
+    released = RegisterEventHandler(OnShutdown(on_shutdown=lambda *_: claim.__exit__(None, None, None)))
+    return [released, *nodes]

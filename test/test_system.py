@@ -1,0 +1,279 @@
+"""A system that runs until it is stopped: nodes go and come back, standard topics, input that is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pinocchio as pin
+import pytest
+import yaml
+from conftest import ROOT, Haptics, answer, processes_of, wait_until
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+pytest.importorskip("haptics.msg", reason="needs the built messages")
+pytest.register_assert_rewrite("graph_checks")
+
+import graph_checks as graph  # noqa: E402
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped  # noqa: E402
+from haptics import msg  # noqa: E402
+from lifecycle_msgs.msg import Transition  # noqa: E402
+from lifecycle_msgs.srv import ChangeState  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+from visualization_msgs.msg import MarkerArray  # noqa: E402
+
+from haptic_bench import experiment  # noqa: E402
+from haptic_bench.experiment import system  # noqa: E402
+from haptic_sim.messages import DeviceState, columns  # noqa: E402
+from haptic_sim.parameters import ParameterError  # noqa: E402
+from haptic_sim.worlds.description import describe  # noqa: E402
+
+# A hand that always moves, between the walls and against them, and surroundings that change.
+NODES = ("controller", "local_model", "environment", "driver")
+ANSWERING = ("controller", "local_model")  # without which there is no command
+MOVING = ("operator.type=sine", "operator.amplitude=[0.3,0.3,0,0,0,0]", "operator.frequency=1")
+# The watchdog is for a machine that stalls: the driver's own is tested elsewhere.
+ASYNCHRONOUS = (*MOVING, "device.watchdog=0.1", "device.impulse_rendering=saturated", *graph.ASYNCHRONOUS)
+
+
+def settings(*pairs: str) -> list[str]:
+    return [part for pair in pairs for part in ("--set", pair)]
+
+
+class States:
+    """What a driver publishes, in the order of arrival; bytes, as the test's thread has no time for more."""
+
+    def __init__(self, node: Any, topic: str):
+        self.data: list[bytes] = []
+        qos = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._subscription = node.create_subscription(msg.DeviceState, topic, self.data.append, qos, raw=True)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def since(self, first: int) -> np.ndarray:
+        """Those from a number on, as `columns` gives them."""
+        return columns(DeviceState(), self.data[first:])
+
+    def last(self) -> Any:
+        return self.since(len(self.data) - 1)[0]
+
+    def wait_for_motion(self, first: int) -> None:
+        """Until commands are followed, and the hand moves by 3 mm."""
+
+        def moves() -> bool:
+            states = self.since(first)
+            followed = states["pose"][states["command_tick"] >= 0, :2]
+            return len(followed) > 100 and bool(np.ptp(followed, axis=0).max() > 3e-3)
+
+        wait_until(moves, "motion")
+
+
+@contextlib.contextmanager
+def running(haptics: Callable[..., Haptics], out: Path, *arguments: str) -> Iterator[tuple[Haptics, Any, States]]:
+    """A system of corner_peg that moves, a node that looks on, and the states of its device."""
+    run = haptics("start", "corner_peg", *arguments, "--out", str(out), "--namespace", "lab")
+    with graph.observer() as node:
+        states = States(node, "/lab/device_state")
+        wait_until(lambda: len(states), "the first tick")
+        try:
+            states.wait_for_motion(0)
+            yield run, node, states
+        finally:
+            run.interrupt()
+            status = run.wait()
+    assert status == 0, run.err
+    assert not processes_of(str(out))
+
+
+def process_of(out: Path, node: str) -> int | None:
+    """The process of a node; None if there is none."""
+    found = set(processes_of(str(out))) & set(processes_of(f"__node:={node} "))
+    return found.pop() if found else None
+
+
+def check_passive(states: np.ndarray, ticks: int) -> None:
+    """The device had zero force for so many ticks at least, and never a force without a command; then a small one."""
+    without = states["command_tick"] < 0
+    assert np.count_nonzero(without) >= ticks
+    assert not states["rendered_wrench"][without].any()
+    if not without.any():
+        return
+    since = states["tick"] - states["tick"][np.flatnonzero(without)[-1]]
+    begin = np.abs(states["rendered_wrench"][(since > 0) & (since <= 10), :2])
+    assert begin.max(initial=0.0) <= 10 / 256 * 15.0 + 1e-9  # of a soft start of 256 ticks, from a device of 15 N
+
+
+def check_device_topics(node: Any) -> None:
+    """CRTK's topics arrive, of the device and best effort, which is what servo topics are."""
+    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+    for name, kind in (("cp", PoseStamped), ("cv", TwistStamped), ("cf", WrenchStamped)):
+        message = one_message(node, kind, f"/lab/measured_{name}", qos)
+        assert message.header.frame_id == "lab/device_base" and message.header.stamp.sec > 0
+        (info,) = node.get_publishers_info_by_topic(f"/lab/measured_{name}")
+        assert (info.node_name, info.qos_profile.reliability) == ("driver", ReliabilityPolicy.BEST_EFFORT)
+
+
+def check_world_topics(node: Any) -> None:
+    """Those of the world are of the local model, and reliable; the description comes to whoever asks late."""
+    assert one_message(node, JointState, "/lab/joint_states", QoSProfile(depth=10)).header.stamp.sec > 0
+    markers = one_message(node, MarkerArray, "/lab/markers", QoSProfile(depth=10)).markers
+    assert {(marker.ns, marker.header.frame_id) for marker in markers} == {
+        ("contacts", "world"),
+        ("normals", "world"),
+        ("forces", "world"),
+    }
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    text = one_message(node, String, "/lab/robot_description", latched).data
+    assert {link.get("name") for link in ElementTree.fromstring(text).iter("link")} >= {"world", "tool", "right_wall"}
+
+
+def one_message(node: Any, kind: type, topic: str, qos: QoSProfile) -> Any:
+    """The first message of a topic that arrives from now on."""
+    got: list[Any] = []
+    subscription = node.create_subscription(kind, topic, got.append, qos)
+    wait_until(lambda: got, topic)
+    node.destroy_subscription(subscription)
+    return got[0]
+
+
+def change(node: Any, name: str, transition: int) -> None:
+    """Of the lifecycle of a node."""
+    request = ChangeState.Request(transition=Transition(id=transition))
+    assert graph.ask(node, ChangeState, f"/lab/{name}/change_state", request).success
+
+
+def test_nodes_go_and_come_back(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    """Deactivated and activated, then killed; meanwhile standard topics are there."""
+    out = tmp_path / "out"
+    with running(haptics, out, *settings(*ASYNCHRONOUS)) as (run, node, states):
+        check_device_topics(node)
+        check_world_topics(node)
+        for name in NODES:
+            first, tick = len(states), states.last()["tick"]
+            change(node, name, Transition.TRANSITION_DEACTIVATE)
+            if name in ANSWERING:
+                wait_until(lambda at=first: (states.since(at)["command_tick"] < 0).sum() > 100, "zero force")
+            change(node, name, Transition.TRANSITION_ACTIVATE)
+            check_return(states, name, first, tick, {"environment": None, "driver": 1}.get(name, 100))
+        for name in NODES:
+            first, tick, process = len(states), states.last()["tick"], process_of(out, name)
+            graph.kill(out, name)
+            wait_until(lambda old=process, it=name: process_of(out, it) not in (None, old), "its successor")
+            if name in ANSWERING:
+                wait_until(lambda: states.last()["command_tick"] < 0, "zero force")
+            elif name == "driver":
+                wait_until(lambda at=tick: states.last()["tick"] > at, "the ticks to go on")
+            # what a new driver publishes first comes before anybody can have found it
+            check_return(states, name, first, tick, {"environment": None, "driver": 0}.get(name, 100))
+    assert run.err.count("is started again") == len(NODES)
+
+
+def check_return(states: States, name: str, first: int, tick: int, passive: int | None) -> None:
+    """What a node's absence did from state number `first` and `tick` on: so many ticks without force; None: none."""
+    if name in ANSWERING:
+        wait_until(lambda: states.last()["command_tick"] >= 0, "commands")
+    states.wait_for_motion(len(states))
+    found = states.since(first)
+    assert np.isfinite(found["rendered_wrench"]).all()
+    if passive is None:  # the local model goes on alone
+        assert np.count_nonzero(found["command_tick"] < 0) < 0.1 * len(found)
+    else:
+        check_passive(found, passive)
+    assert found["tick"][-1] > tick
+
+
+def test_ctrl_c_in_the_first_second_leaves_nothing(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    """Ctrl-C in the first second leaves no process, at whatever moment it comes."""
+    for delay in (0.0, 0.3, 0.7):
+        out = tmp_path / f"out{delay}"
+        run = haptics("start", "corner_peg", "--out", str(out))
+        wait_until(out.exists, "its directory")
+        time.sleep(delay)
+        run.interrupt()
+        assert run.wait() in (0, 130), run.err
+        assert not processes_of(str(out))
+        assert "Traceback" not in run.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["corner"], "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?"),
+        (["nothing.urdf"], "world nothing.urdf: there is no such file"),
+        (["nothing.yaml"], "experiment nothing.yaml: cannot be read: No such file or directory"),
+        (["corner_peg", "--device", "hand"], "device hand: must be a .yaml file, or inertial, admittance, none"),
+        (["corner_peg", "--device", "hand.yaml"], "hand.yaml: cannot be read: No such file or directory"),
+        (["corner_peg", "--set", "contact.stiffness=[1,2]"], "--set: a list of values sweeps"),
+        (["linkage_impact"], "world linkage_impact: has no ticks"),
+        ([], "start: 0 worlds are given"),
+        (["corner_peg", "--world", "door"], "start: 2 worlds are given"),
+        (["mujoco_peg.xml"], "world mujoco_peg.xml: there is no such file"),
+        ([str(ROOT / "config/worlds/mujoco_peg.xml")], "scene.tool = : unknown body (known: world, block, peg)"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], said: str) -> None:
+    done = answer("start", *arguments)
+    assert done.status == 2
+    assert done.err.startswith(f"haptics: {said}") and done.err.count("\n") == 1
+
+
+def test_a_world_file_gets_a_coupling_that_is_stable_with_its_tool() -> None:
+    world = str(ROOT / "config/worlds/mujoco_clutter.xml")
+    stiffness = [
+        system.load_system(world, settings=["scene.tool=rod", f"device.mass={mass}"]).experiment.controller.stiffness[0]
+        for mass in (0.5, 0.002)
+    ]
+    assert stiffness[0] > stiffness[1] > 0.0
+
+
+def test_a_device_replaces_that_of_the_world(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("device: {type: inertial, mass: 0.7, inertia: 0.001}\n")
+    assert system.load_system("corner_peg", str(file)).experiment.device.mass == 0.7
+    admittance = system.load_system("corner_peg", "admittance").experiment
+    assert (admittance.device.type, admittance.controller.type) == ("admittance", "admittance")
+    file.write_text("scene: {type: empty}\n")
+    with pytest.raises(ParameterError, match="scene: must have the sections device, controller, operator"):
+        system.load_system("corner_peg", str(file))
+
+
+@pytest.mark.parametrize("name", ["arm_singularity", "door", "laparoscopic", "linkage_controlled", "two_hands"])
+def test_the_description_has_the_kinematics_of_the_world(name: str) -> None:
+    """Pinocchio's reader of URDF puts every body where it is, also with the joints turned."""
+    world = experiment.load(name)[0].world
+    described = describe(world, name)
+    model = pin.buildModelFromXML(described.text)
+    turned, rng = np.zeros(model.nv), np.random.default_rng(2026)
+    own = world.q.copy()
+    for joint in described.joints:
+        value = rng.normal()
+        turned[model.idx_vs[model.getJointId(joint)]] = value
+        own[world.model.idx_qs[world.model.getJointId(joint)]] = value
+    data, expected = model.createData(), world.model.createData()
+    pin.framesForwardKinematics(model, data, pin.integrate(model, pin.neutral(model), turned))
+    pin.framesForwardKinematics(world.model, expected, own)
+    on_joints = [frame for frame in world.model.frames if frame.type == pin.FrameType.BODY and frame.name != "world"]
+    for frame in on_joints:
+        if "floating" in described.text and frame.parentJoint and not described.joints:
+            continue  # its place comes from /tf
+        found = data.oMf[model.getFrameId(frame.name, pin.FrameType.BODY)]
+        placed = expected.oMf[world.model.getFrameId(frame.name, pin.FrameType.BODY)]
+        assert found.isApprox(placed, 1e-9), frame.name
+
+
+def test_configurations_of_viewers_name_topics_that_there_are() -> None:
+    rviz = yaml.safe_load((ROOT / "config" / "system.rviz").read_text())
+    displays = rviz["Visualization Manager"]["Displays"]
+    named = {one[key]["Value"] for one in displays for key in ("Topic", "Description Topic") if key in one}
+    assert named == {f"/corner_peg/{name}" for name in ("robot_description", "markers", "measured_cp")}
+    layout = json.loads((ROOT / "config" / "foxglove.json").read_text())["configById"]
+    assert set(layout["3D!world"]["topics"]) == {"/corner_peg/markers", "/corner_peg/measured_cp"}
