@@ -113,8 +113,7 @@ def test_command_saves_and_compares(tmp_path, capsys):
 
 def test_verified_bit_by_bit(tmp_path, capsys):
     directory = tmp_path / "trial"
-    settings = ["--set", "scene.pulls.grip.grabs=[[[0.1,0.4]]]", "--duration", "0.6"]
-    assert main(["run", "pull_arm", "--mode", "offline", *settings, "--quiet", "--out", str(directory)]) == 0
+    assert main(["run", "pull_arm", "--mode", "offline", "--duration", "0.6", "--quiet", "--out", str(directory)]) == 0
     assert main(["replay", str(directory), "--verify"]) == 0
     assert "identical, bit by bit" in capsys.readouterr().out
 

@@ -95,6 +95,16 @@ def test_urdf_arm(tmp_path: Path) -> None:
     assert lower == pytest.approx(math.degrees(math.atan(8.0 / (1.0 / 2 * GRAVITY))), abs=0.01)
 
 
+def test_pulled_rod(tmp_path: Path) -> None:
+    inertia, lever, force, mass = 1.2 * 0.5**2 / 3, 0.5, 2.0, 0.05
+    (_, (pulled, left, bend, *_)), (_, (turned, _, kept, *_)) = printed("pulled_rod", tmp_path)
+    angle = math.radians(pulled)
+    assert 100.0 * inertia * angle == pytest.approx(force * lever * math.cos(angle), rel=1e-3)
+    assert abs(left) < 0.01 and abs(bend) < 1e-2
+    turned = math.radians(turned)
+    assert kept == pytest.approx(force * lever * math.cos(turned) / (inertia + mass * lever**2), rel=0.01)
+
+
 def test_friction_models(tmp_path: Path) -> None:
     found = printed("friction_models", tmp_path)
     assert len(found) == 4

@@ -23,6 +23,7 @@ from haptic_bench.benchmarks import local_model as benchmark_local_model
 from haptic_bench.benchmarks import rates as benchmark_rates
 from haptic_bench.benchmarks import view as benchmark_view
 from haptic_bench.running.runner import Interruption
+from haptic_bench.studies import servo_cost
 from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
 
@@ -146,6 +147,19 @@ def control() -> list[Result]:
     return benchmark_control.measure(_row)
 
 
+def motions() -> list[Result]:
+    """Bodies that follow a trajectory, pushed and pulled, with 3, 6 and 34 degrees of freedom (`servo_cost`)."""
+    (one,) = experiment.load("servo_cost")
+    results = []
+    for degrees in servo_cost.DEGREES:
+        cost = servo_cost.measure(servo_cost.variant(one, degrees))
+        target = f"<= {1e6 * servo_cost.LARGEST_STEP:g}"
+        name = f"step with {degrees} degrees, 99 of 100"
+        results.append(_row(name, 1e6 * cost.step_99, "us", target, cost.step_99 <= servo_cost.LARGEST_STEP))
+        results.append(_row(f"inverse dynamics, {degrees} degrees", 1e6 * cost.inverse_dynamics, "us", "", None))
+    return results
+
+
 def rates(out: Path = RATES_FOLDER) -> list[Result]:
     """What a hand feels of a wall by what answers between updates, against the environment's rate; a page in `out`."""
     return [
@@ -167,6 +181,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "rates": rates,
     "local_model": local_model,
     "control": control,
+    "motions": motions,
     "start": start,
     "view": view,
 }
