@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import starting
+from matplotlib.figure import Figure
 
 import haptic_bench
 from haptic_bench.commands import command_line
@@ -27,7 +29,11 @@ ROOT = Path(__file__).resolve().parent.parent  # the checkout
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
 PROCESS_GRAPHS = {"test_full_disk.py", "test_graph.py", "test_nodes.py", "test_launch.py", "test_realtime.py"}
-LONG = re.compile(r"^\s*(from|import) (subprocess|haptic_bench\.(studies|report)|haptic_bench import .*report)\b", re.M)
+LONG = re.compile(
+    r"^\s*(from|import) (subprocess|haptic_bench\.(studies|report)|haptic_bench import .*report)\b"
+    r"|^from conftest import .*\bpython\b",
+    re.M,
+)
 DEADLINE = 400.0  # [s] for anything that is waited for; long, because it decides nothing but a hang, and kernels that
 # were never compiled may have to be
 
@@ -67,6 +73,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: item.get_closest_marker("graph") is None
     )  # the longest: at the end no core waits for one
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Leave drawings blank where nobody looks at them: they take more time than most trials.
+
+    A test that is marked `drawn` has them. All but the last step of a drawing, its SVG, is made in any case.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("drawn") is None:
+            patch.setattr(Figure, "savefig", starting.save_blank)
+        yield
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -126,18 +144,28 @@ def answer(*arguments: str) -> Answer:
     return Answer(status, out.getvalue(), err.getvalue())
 
 
-class Haptics:
-    """The command line as a process, for what a process is needed for: `answer` is quicker.
+class Python:
+    """`python ARGUMENTS` as a process, with the output of its own and of its children.
 
-    It is forked from a process that has imported the modules of commands and nodes, as the runner forks its nodes: an
-    import of its own would take a third of the time of a short trial.
+    It is forked from a process that has imported the modules of commands and nodes and loaded their kernels: that would
+    take most of the time of a short program. What a program itself imports is the matter of test_layers.py.
+
+    Args:
+        arguments: `-m MODULE ...`, `-c CODE ...` or `FILE ...`.
+        cwd: the working directory.
+        before: called first in the process; it is pickled.
     """
 
-    def __init__(self, *arguments: str, cwd: Path):
+    def __init__(self, *arguments: str, cwd: Path, before: Callable[[], object] | None = None):
         variables = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+            forkserver.ensure_running()  # which imports loaded_kernels.py
         pipes = [FORKS.Pipe(duplex=False) for _ in range(2)]
+        blank = Figure.savefig is starting.save_blank
         self.process = FORKS.Process(
-            target=starting.become, args=(arguments, str(cwd), variables, *(writing for _, writing in pipes))
+            target=starting.become,
+            args=(arguments, str(cwd), variables, *(writing for _, writing in pipes), blank, before),
         )
         self.process.start()
         for _, writing in pipes:
@@ -157,6 +185,20 @@ class Haptics:
         self.out, self.err = (text.result(DEADLINE) for text in self._said)
         self._readers.shutdown()
         return self.process.exitcode
+
+
+class Haptics(Python):
+    """The command line as a process, for what a process is needed for: `answer` is quicker."""
+
+    def __init__(self, *arguments: str, cwd: Path, before: Callable[[], object] | None = None):
+        super().__init__("-m", "haptic_bench", *arguments, cwd=cwd, before=before)
+
+
+def python(*arguments: str, cwd: Path, before: Callable[[], object] | None = None) -> Answer:
+    """What a program returned and said; arguments as of Python."""
+    program = Python(*arguments, cwd=cwd, before=before)
+    status = program.wait()
+    return Answer(status, program.out, program.err)
 
 
 def _read(pipe: Connection) -> str:

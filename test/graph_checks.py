@@ -167,10 +167,14 @@ def kill(out: Path, node: str) -> None:
 
 
 def check_lockstep_is_offline(haptics: Callable[..., Haptics], folder: Path, *arguments: str) -> None:
-    """A run in lockstep, in `folder`/lockstep, leaves what the same run does offline."""
+    """A run in lockstep, in `folder`/lockstep, leaves what the same run does offline.
+
+    Without the references of a study, which are simulated offline in either case.
+    """
     lockstep, offline = folder / "lockstep", folder / "offline"
-    run = haptics("run", *arguments, "--mode", "lockstep", "--out", str(lockstep))
-    done = answer("run", *arguments, "--mode", "offline", "--out", str(offline))
+    arguments = ("run", *arguments, "--set", "analysis=trial")
+    run = haptics(*arguments, "--mode", "lockstep", "--out", str(lockstep))
+    done = answer(*arguments, "--mode", "offline", "--out", str(offline))
     assert done.status == 0, done.err
     assert run.wait() == 0, run.err
     check_same_bits(lockstep, offline)

@@ -1,12 +1,14 @@
-"""The command line in a process that was forked from one which has imported its modules: see conftest.Haptics."""
+"""Programs in processes that are forked from one which has imported their modules: see conftest.Python."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
+from typing import IO, Any
 
 MODULES = (
     "haptic_bench.commands.cli",
@@ -16,17 +18,47 @@ MODULES = (
     "matplotlib.backends.backend_svg",
     "scipy.spatial",
     "setproctitle",
+    "loaded_kernels",
 )
-"""What most commands import."""
+"""What most commands import, and the kernels that most trials call (loaded_kernels.py)."""
+
+
+def save_blank(figure: Any, file: IO[str], **_: Any) -> None:
+    """Takes the place of savefig of matplotlib's Figure in tests that do not look at drawings: see conftest.py."""
+    file.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>\n')
+
+
+def move_to(host: str, peer: str) -> None:
+    """Move this process to a network namespace, from which another address may be discovered."""
+    with open(f"/run/netns/{host}") as namespace:
+        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {host}")
+    os.environ["ROS_STATIC_PEERS"] = peer
 
 
 def become(
-    arguments: Sequence[str], folder: str, variables: Mapping[str, str], out: Connection, err: Connection
+    arguments: Sequence[str],
+    folder: str,
+    variables: Mapping[str, str],
+    out: Connection,
+    err: Connection,
+    blank: bool,
+    before: Callable[[], object] | None,
 ) -> None:
-    """Be `python -m haptic_bench ARGUMENTS` in a folder, with these environment variables and ends of pipes."""
+    """Be `python ARGUMENTS` in a folder, with these environment variables and ends of pipes.
+
+    Args:
+        arguments: `-m MODULE ...`, `-c CODE ...` or `FILE ...`.
+        folder: the working directory.
+        variables: of the environment.
+        out, err: of the process's output and error output.
+        blank: whether drawings are left blank.
+        before: called first.
+    """
+    from matplotlib.figure import Figure
     from setproctitle import setproctitle
 
-    setproctitle(" ".join([sys.executable, "-m", "haptic_bench", *arguments]))
+    setproctitle(" ".join([sys.executable, *arguments]))
     os.environ.clear()
     os.environ.update(variables)
     os.chdir(folder)
@@ -35,5 +67,17 @@ def become(
     out.close()
     err.close()
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
-    sys.argv = ["haptic_bench", *arguments]
-    runpy.run_module("haptic_bench", run_name="__main__", alter_sys=True)
+    if blank:
+        Figure.savefig = save_blank  # type: ignore[method-assign]
+    if before is not None:
+        before()
+    first, *rest = arguments
+    if first == "-m":
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif first == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv = [first, *rest]
+        runpy.run_path(first, run_name="__main__")

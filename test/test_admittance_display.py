@@ -173,6 +173,7 @@ def test_what_the_controller_remembers_is_not_guessed(lost: str) -> None:
     assert any(line.startswith("device_command from 5") for line in verdict.unverified)
 
 
+@pytest.mark.drawn
 def test_reports_show_how_the_device_follows() -> None:
     trial = disk()
     store = MessageStore()

@@ -36,7 +36,7 @@ def run(haptics: Callable[..., Haptics], name: str, out: Path, *arguments: str) 
 
 @pytest.mark.parametrize("name", ["rolling_disk", "disk_on_sphere", "two_link_circle"])
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path, name: str) -> None:
-    graph.check_lockstep_is_offline(haptics, tmp_path, name, *DISPLAY, "--duration", "0.25", "--set", "analysis=trial")
+    graph.check_lockstep_is_offline(haptics, tmp_path, name, *DISPLAY, "--duration", "0.25")
 
 
 @pytest.mark.parametrize("flags", [(), ("--composed",)], ids=["graph", "composed"])

@@ -66,6 +66,7 @@ def test_a_step_is_between_ticks_without_collisions() -> None:
     assert rates.largest_step(samples) < 2.0 * 8000.0 * 1.3e-4
 
 
+@pytest.mark.drawn
 def test_the_page_has_all_cells(cells: dict[tuple[str, int], Cell], tmp_path: Path) -> None:
     page = rates.write(list(cells.values()), tmp_path / "new")
     assert page == tmp_path / "new" / "report.html"

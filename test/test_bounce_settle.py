@@ -136,6 +136,7 @@ def test_what_still_bounces_is_undecided():
     assert holds(analysis)["restitution"] is True
 
 
+@pytest.mark.drawn
 def test_trial_that_ends_in_the_air():
     chosen = trial("duration=0.01")
     samples = run_unrecorded(chosen)
@@ -163,6 +164,7 @@ def test_penalties_sink_in_and_gain_energy():
     assert analysis.metrics["rest_height_error"] == pytest.approx(0.2 * GRAVITY / 4000, rel=1e-3)
 
 
+@pytest.mark.drawn
 def test_figures_and_theory(default):
     chosen, samples, analysis = default
     bouncing, *_ = STUDY.figures(chosen, samples, analysis)

@@ -92,9 +92,7 @@ def test_a_scene_without_constraints_is_refused() -> None:
 
 
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    graph.check_lockstep_is_offline(
-        haptics, tmp_path, "constrained_contact", "--duration", "1.8", "--set", "analysis=trial"
-    )
+    graph.check_lockstep_is_offline(haptics, tmp_path, "constrained_contact", "--duration", "1.8")
 
 
 def test_constraints_that_cannot_be_met_end_with_2_and_their_name() -> None:

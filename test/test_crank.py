@@ -104,5 +104,6 @@ def test_another_inertia_is_noticed(alone):
     assert crank.STUDY.law(type(alone.trial)(wrong), alone.samples).error > 0.03
 
 
+@pytest.mark.drawn
 def test_figures(with_device):
     check_figures(with_device)

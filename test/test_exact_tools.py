@@ -55,6 +55,7 @@ def test_columns_are_in_the_sources_coordinates(whole: tuple[Any, Samples, Analy
     np.testing.assert_allclose(samples["energy"], samples["energy_kinetic"] + samples["energy_potential"], atol=0)
 
 
+@pytest.mark.drawn
 def test_figures_and_a_sweep_can_be_drawn(whole: tuple[Any, Samples, Analysis]) -> None:
     trial, samples, analysis = whole
     study = study_of(trial.experiment)

@@ -10,11 +10,11 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, PACKAGES
+from conftest import DEADLINE, PACKAGES, python
 
 from haptic_bench.recording import bag
 from haptic_bench.recording.bag import BagWriter, Topic
@@ -23,22 +23,14 @@ LIMIT = 400_000  # [B]
 PLAIN = ("--set", "analysis=trial")  # without the references of a study
 
 
-def limited() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
-
-
-def run(
-    *arguments: str, cwd: Path, before: Callable[[], None] | None = None, prefix: tuple[str, ...] = ()
-) -> tuple[int, str, str]:
-    """`haptics ARGUMENTS` in a folder; exit status, output, error output."""
+def run(*arguments: str, cwd: Path, prefix: tuple[str, ...]) -> tuple[int, str, str]:
+    """`haptics ARGUMENTS` in a folder, after a prefix; exit status, output, error output."""
     environment = os.environ | {
         "PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         "TMPDIR": str(cwd),
     }
     command = [*prefix, sys.executable, "-m", "haptic_bench", *arguments]
-    done = subprocess.run(
-        command, cwd=cwd, env=environment, preexec_fn=before, capture_output=True, text=True, timeout=DEADLINE
-    )
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=DEADLINE)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -101,7 +93,8 @@ def test_a_limit_on_the_size_of_files_is_one_line(tmp_path: Path, mode: str) -> 
     arguments = ("run", "corner_peg", "--mode", mode, "--duration", "2", "--out", str(out))
     shares = ("--set", "health.missed_share=1", "--set", "health.undecided_share=1")  # of ticks that are not recorded
     shares += PLAIN
-    status, _, said = run(*arguments, *shares, cwd=tmp_path, before=limited)
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+    status, _, said = python("-m", "haptic_bench", *arguments, *shares, cwd=tmp_path, before=limit)
     assert status == 1
     assert f"cannot be recorded: {out}/bag: File too large" in one_line(said)
     summary = json.loads((out / "summary.json").read_text())

@@ -12,6 +12,8 @@ from haptic_bench.analysis.health import Health
 from haptic_bench.report import pages
 from haptic_sim.parameters import ParameterError
 
+pytestmark = pytest.mark.drawn
+
 RATE = 1000.0  # [Hz]: a period of 1e6 ns
 COUNTS = {
     "scheduler": "SCHED_FIFO 50",

@@ -192,6 +192,7 @@ def test_a_wrong_acceleration_is_caught():
     assert found == {**DECIDED, "slides_above": False, "method_independent": False}
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("duration", [0.001, 0.02])
 def test_a_short_run_decides_nothing(duration):
     chosen, samples = run(f"duration={duration}")
@@ -223,6 +224,7 @@ def test_coulombs_law_is_of_the_weight_alone():
     assert analysis.references == {}
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(
     "settings",
     [
@@ -249,6 +251,7 @@ def test_without_friction_it_slides_freely():
     assert incline.Law.of(chosen.experiment).acceleration == pytest.approx(law(12.0, 0.0), rel=1e-12)
 
 
+@pytest.mark.drawn
 def test_figures(default):
     chosen, samples, analysis = default
     figures = STUDY.figures(chosen, samples, analysis)
@@ -266,6 +269,7 @@ def sweep(angles, methods):
     return curves
 
 
+@pytest.mark.drawn
 def test_a_sweep_of_angles_is_drawn_beside_coulombs_law():
     curves = sweep((10, 13.5, 14.5, 20), ("penalty", "constraint"))
     figure, *others = STUDY.sweep_figures(curves)

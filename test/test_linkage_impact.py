@@ -208,6 +208,7 @@ def test_interrupted_trial_has_the_collisions_so_far():
     assert len(STUDY.samples(chosen, {})) == 0
 
 
+@pytest.mark.drawn
 def test_figures_and_theory(default):
     chosen, samples, analysis = default
     energy, velocities, places, moving = STUDY.figures(chosen, samples, analysis)

@@ -147,6 +147,7 @@ def test_drift_does_not_hang_on_the_servo_rate(dynamics: str) -> None:
     assert coarse == pytest.approx(fine, rel=0.02)
 
 
+@pytest.mark.drawn
 def test_figures_show_both_links_and_every_controller(default: tuple[Trial, Samples, Analysis]) -> None:
     chosen, samples, analysis = default
     figures = STUDY.figures(chosen, samples, analysis)
@@ -194,9 +195,7 @@ def test_the_arm_of_the_scene_is_that_of_table_5_1() -> None:
 
 
 def test_lockstep_and_offline_give_the_same_bits(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    graph.check_lockstep_is_offline(
-        haptics, tmp_path, "linkage_topology", "--duration", "0.9", "--set", "analysis=trial"
-    )
+    graph.check_lockstep_is_offline(haptics, tmp_path, "linkage_topology", "--duration", "0.9")
     verified = answer("replay", str(tmp_path / "lockstep"), "--verify")
     assert verified.status == 0, verified.err
 

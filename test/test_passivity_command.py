@@ -215,6 +215,7 @@ def test_options_that_are_missing_are_named(capsys: pytest.CaptureFixture[str]) 
     ]
 
 
+@pytest.mark.drawn
 def test_the_map_writes_what_the_analysis_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "map"
     grid = ("--alpha", "0", "1", "5", "--beta", "0.1", "3.1", "7")

@@ -299,6 +299,7 @@ def test_a_force_that_never_lets_the_peg_rest_does_not_make_it_stick():
     assert holds(STUDY.analyse(chosen, run_unrecorded(chosen)))["slip_and_stick"] is False
 
 
+@pytest.mark.drawn
 def test_figures_and_their_captions(default):
     chosen, samples, analysis = default
     figures = STUDY.figures(chosen, samples, analysis)
@@ -323,6 +324,7 @@ def test_figures_and_their_captions(default):
     ]
 
 
+@pytest.mark.drawn
 def test_figures_of_a_sweep(default):
     _, samples, analysis = default
     models = {"reset_integrator": samples, "coulomb": analysis.references["coulomb"]}

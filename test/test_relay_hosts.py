@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, PACKAGES, answer
+import starting
+from conftest import DEADLINE, Haptics, answer
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
@@ -47,23 +48,12 @@ def hosts() -> Iterator[dict[str, str]]:
         yield names
 
 
-def start(host: str, side: str, mode: str, out: Path) -> subprocess.Popen[str]:
+def start(host: str, side: str, mode: str, out: Path) -> Haptics:
     """One side on its host; it knows the other by its address alone."""
     peer = ADDRESSES["world" if side == "device" else "device"]
-    environment = os.environ | {
-        "PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        "ROS_STATIC_PEERS": peer,
-    }
     arguments = ["run", "corner_peg", "--duration", "0.5", "--mode", mode, "--side", side, "--out", str(out)]
     arguments += [part for pair in APART for part in ("--set", pair)]
-    return subprocess.Popen(
-        ["ip", "netns", "exec", host, sys.executable, "-m", "haptic_bench", *arguments],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return Haptics(*arguments, cwd=out.parent, before=partial(starting.move_to, host, peer))
 
 
 def run_on(hosts: dict[str, str], mode: str, folder: Path) -> Path:
@@ -71,11 +61,10 @@ def run_on(hosts: dict[str, str], mode: str, folder: Path) -> Path:
     sides = {side: start(host, side, mode, folder / side) for side, host in hosts.items()}
     try:
         for process in sides.values():
-            _, said = process.communicate(timeout=DEADLINE)
-            assert process.returncode == 0, said
+            assert process.wait() == 0, process.err
     finally:
         for process in sides.values():
-            process.kill()
+            process.process.kill()
     return folder / "device"
 
 

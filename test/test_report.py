@@ -21,6 +21,8 @@ from haptic_bench.studies import study_of
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.parameters import ParameterError
 
+pytestmark = pytest.mark.drawn
+
 EMPTY = '{"experiment": "a", "mode": "offline", "status": "done", "sweep": {"runs": []}}'
 VOID = {"meta", "br", "wbr", "hr", "img", "input", "link"}
 
@@ -575,3 +577,24 @@ def test_a_line_of_a_trial_that_diverged_is_drawn(largest):
     panel = figures.draw("diverged", "Diverged", [line], "time [s]", "force [N]")
     assert not panel.empty and "</svg>" in panel.svg
     assert not figures.draw("plan", "Plan", [line], "x [m]", "y [m]", equal=True).empty
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        figures.Axis("y", least=1e-3),
+        figures.Axis("y", span=(-1.0, 1.0)),
+        figures.Axis("y", linear=1e-6),
+        figures.Axis("y", log=True),
+        figures.Axis("y", counts=True),
+    ],
+    ids=["least", "span", "linear", "log", "counts"],
+)
+@pytest.mark.parametrize("values", [[0.0] * 3, [1e-300, 0.0, 1e-300], [-1e29, 1e29, 0.0], [5.0, 5.0, 5.0 + 1e-15]])
+def test_any_finite_values_are_drawn_on_any_axis(axis, values):
+    lines = [
+        figures.Line([0.0, 1.0, 2.0], values, "held", figures.Style(), steps=True),
+        figures.Line([0.0], values[:1], "one point", figures.Style()),
+        figures.Line([], [], "nothing", figures.Style()),
+    ]
+    assert "</svg>" in figures.draw("any", "Any", lines, "time [s]", axis).svg

@@ -191,6 +191,7 @@ def test_projection_needs_contact_and_is_back_in_a_tick():
     assert holds(analysis) == dict.fromkeys(NAMES, True) | {"error_decays": None, "settled": None}
 
 
+@pytest.mark.drawn
 def test_figures_are_drawn(default):
     chosen, samples, analysis = default
     titles = [figure.title for figure in STUDY.figures(chosen, samples, analysis)]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, python
 
 from haptic_bench import run
 from haptic_bench.experiment import Experiment
@@ -134,5 +132,5 @@ def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
     assert len(examples) == 4  # the last is of a subscriber, see test_shell.py
     world, environment, trial, _ = examples
     for program in (world + environment, trial):
-        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        done = python("-c", program, cwd=tmp_path)
+        assert done.status == 0, done.err

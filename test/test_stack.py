@@ -122,6 +122,7 @@ def test_one_box_and_one_row():
     assert set(holds(one).values()) == {None}
 
 
+@pytest.mark.drawn
 def test_figures(default):
     chosen, samples, analysis = default
     drift, energy = STUDY.figures(chosen, samples, analysis)

@@ -163,6 +163,7 @@ def test_projection_needs_links_that_are_together():
     assert analysis.metrics["residual_end"] < 1e-12
 
 
+@pytest.mark.drawn
 def test_figures_are_drawn(default):
     chosen, samples, analysis = default
     figures = STUDY.figures(chosen, samples, analysis)
