@@ -10,6 +10,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,29 @@ kernel_cache.report = lambda count, name: missed.append(name.rpartition(".")[2])
 values = [top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), top.alone(3.0)]
 print(json.dumps([values, sorted(set(missed))]))
 """
+# Runs each program in a fork of a process that has imported Numba, and nothing of ours.
+SERVER = """
+import json, os, sys, traceback
+import numba
+for line in sys.stdin:
+    folder, variables, program, *outputs = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.path.insert(0, folder)
+        for number, path in enumerate(outputs, start=1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        status = 1
+        try:
+            exec(program, {"__name__": "__main__"})
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
 VALUES = [6.0, 1109.0, 1.0, 2.0]
 ALL = ["alone", "plain", "read", "scaled", "through"]
 
@@ -97,7 +121,7 @@ class Package:
     """A package in a folder of its own, whose kernels are kept beside it."""
 
     def __init__(self, folder: Path, copied: int = kernel_cache.COPIED):
-        self._sources = folder / "haptic_sim"
+        self._folder, self._sources = folder, folder / "haptic_sim"
         self._sources.mkdir()
         for name, text in SOURCES.items():
             (self._sources / f"{name}.py").write_text(text)
@@ -120,12 +144,21 @@ class Package:
 
     def run(self, program: str = PROGRAM) -> tuple[list[float], list[str]]:
         """What the kernels return, and which were compiled."""
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program], env=self.environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        values, missed = json.loads(done.stdout)
+        out, err = self._folder / "out", self._folder / "err"
+        order = [str(self._folder), self.environment, program, str(out), str(err)]
+        assert server().stdin is not None and server().stdout is not None
+        print(json.dumps(order), file=server().stdin, flush=True)
+        assert server().stdout.readline() == "0\n", err.read_text()
+        values, missed = json.loads(out.read_text())
         return values, missed
+
+
+@cache
+def server() -> subprocess.Popen[str]:
+    """The process whose forks run programs; it ends with this one."""
+    command = [sys.executable, "-W", "ignore", "-c", SERVER]
+    without = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.Popen(command, env=without, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +239,7 @@ def test_a_kernel_that_is_linked_may_be_compiled_anew_by_another_process(tmp_pat
 def test_a_kernel_that_needs_the_seed_of_hashes_is_not_kept(tmp_path: Path) -> None:
     """Which is known to the linker where the compiler is; a process would end for the lack of it."""
     package = Package(tmp_path)
-    package.change("top", "return x - 1.0", 'return x - len({"a": 1, "b": 2})')
+    package.change("top", "return x - 1.0", 'return x - 2.0 + 0.0 * hash("a")')
     program = PROGRAM.replace("top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), ", "")
     for _ in range(2):
         assert package.run(program) == ([1.0], ["alone"])

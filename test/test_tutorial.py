@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, PACKAGES, ROOT, answer
+from conftest import DEADLINE, ROOT, answer, python
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -21,19 +19,13 @@ SPEED = re.compile(r"\d+ a second")
 
 def run(command: str, folder: Path) -> str:
     """What a command of the page prints."""
-    python = shlex.quote(sys.executable)
-    command = command.replace("./haptics shell python", python).replace("./haptics", f"{python} -m haptic_bench")
-    path = os.pathsep.join([str(PACKAGES), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DEADLINE,
-    )
-    return done.stdout
+    if not command.startswith("./haptics "):
+        shell = ["bash", "-c", command]
+        return subprocess.run(shell, cwd=folder, capture_output=True, text=True, timeout=DEADLINE).stdout
+    arguments = shlex.split(command)[1:]
+    program = arguments[2:] if arguments[:2] == ["shell", "python"] else ["-m", "haptic_bench", *arguments]
+    done = python(*program, cwd=folder)
+    return done.out + done.err
 
 
 def same(found: str, shown: str) -> bool:
