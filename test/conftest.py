@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 import haptic_bench
 from haptic_bench.commands import command_line
 
+pytest.register_assert_rewrite("claim_checks", "graph_checks", "linkage_checks")
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them

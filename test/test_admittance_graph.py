@@ -12,16 +12,15 @@ from conftest import Haptics
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
-pytest.register_assert_rewrite("graph_checks")
 
-import graph_checks as graph  # noqa: E402
+import graph_checks as graph
 
-from haptic_bench import experiment  # noqa: E402
-from haptic_bench.recording.samples import MessageStore, of_trial  # noqa: E402
-from haptic_bench.recording.trial_bag import read_messages  # noqa: E402
-from haptic_bench.replay.resimulation import Verdict, resimulate  # noqa: E402
-from haptic_bench.running.offline import simulate  # noqa: E402
-from haptic_bench.studies.common import tracking  # noqa: E402
+from haptic_bench import experiment
+from haptic_bench.recording.samples import MessageStore, of_trial
+from haptic_bench.recording.trial_bag import read_messages
+from haptic_bench.replay.resimulation import Verdict, resimulate
+from haptic_bench.running.offline import simulate
+from haptic_bench.studies.common import tracking
 
 DISPLAY = ("--set", "device.type=admittance")
 

@@ -13,12 +13,11 @@ from conftest import Haptics, answer, processes_of, wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
-pytest.register_assert_rewrite("graph_checks")
 
-import graph_checks as graph  # noqa: E402
-from graph_checks import ASYNCHRONOUS, started, topics  # noqa: E402
+import graph_checks as graph
+from graph_checks import ASYNCHRONOUS, started, topics
 
-from haptic_bench.recording import bag  # noqa: E402
+from haptic_bench.recording import bag
 
 SHORT = ("--duration", "0.05", "--set", "analysis=trial")
 LONG = ("--duration", "3000", "--set", "analysis=trial")

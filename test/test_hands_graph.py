@@ -12,16 +12,15 @@ from conftest import Haptics, answer, processes_of, wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
-pytest.register_assert_rewrite("graph_checks")
 
-import graph_checks as graph  # noqa: E402
-from graph_checks import started  # noqa: E402
+import graph_checks as graph
+from graph_checks import started
 
-from haptic_bench.experiment import read_resolved  # noqa: E402
-from haptic_bench.recording import bag, trial_bag  # noqa: E402
-from haptic_bench.replay.resimulation import resimulate  # noqa: E402
-from haptic_bench.running import namespaces  # noqa: E402
-from haptic_sim.parameters import ParameterError  # noqa: E402
+from haptic_bench.experiment import read_resolved
+from haptic_bench.recording import bag, trial_bag
+from haptic_bench.replay.resimulation import resimulate
+from haptic_bench.running import namespaces
+from haptic_sim.parameters import ParameterError
 
 OF_HAND = {"device_state", "tool_command", "tool_state", "device_command"}
 

@@ -58,8 +58,13 @@ API = {"haptic_sim": "simulation", "haptic_bench": "trials"}
 ROS = {"rclpy", "haptics", "rcl_interfaces", "std_msgs", "geometry_msgs", "launch", "launch_ros"}
 
 
-def imported(path: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imported(path: Path) -> list[tuple[str, str]]:
     """Modules that a file imports, anywhere in it, and the name that it takes from them (or none)."""
+    return list(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             for alias in node.names:

@@ -6,6 +6,7 @@ import ast
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,13 @@ NOT_IMPORTED = {  # run-time dependencies, with the reason
 FOR_CMAKE = {"ament_cmake_pytest", "launch_testing_ament_cmake"}
 
 
-def imported(folder: str) -> Iterator[tuple[str, Path]]:
+@cache
+def imported(folder: str) -> list[tuple[str, Path]]:
     """First parts of the names of what files in a folder import, without ours and the standard library's."""
+    return list(_imported(folder))
+
+
+def _imported(folder: str) -> Iterator[tuple[str, Path]]:
     files = sorted((ROOT / folder).rglob("*.py"))
     local = {path.stem for path in files} if folder == "test" else set()
     for path in files:

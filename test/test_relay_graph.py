@@ -12,15 +12,14 @@ from conftest import Haptics, answer
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
-pytest.register_assert_rewrite("graph_checks")
 
-import graph_checks as graph  # noqa: E402
+import graph_checks as graph
 
-from haptic_bench import experiment  # noqa: E402
-from haptic_bench.running.graph import node_specs  # noqa: E402
-from haptic_control.nodes import relay  # noqa: E402
-from haptic_ros.trial import ServoError  # noqa: E402
-from haptic_sim.messages import DeviceCommand, columns  # noqa: E402
+from haptic_bench import experiment
+from haptic_bench.running.graph import node_specs
+from haptic_control.nodes import relay
+from haptic_ros.trial import ServoError
+from haptic_sim.messages import DeviceCommand, columns
 
 APART = ("relay.delay=0.01", "relay.jitter=0.006", "relay.loss=0.1", "relay.seed=5", "analysis=trial")
 
