@@ -6,15 +6,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Haptics, wait_until
+from conftest import Haptics, python, wait_until
 
 import haptic_bench
 from haptic_bench import experiment
@@ -155,8 +153,8 @@ def test_a_trial_that_is_killed_while_it_is_concluded_is_made_whole(whole: Path,
         "one = experiment.read_resolved(directory / 'experiment.yaml')\n"
         "trial.conclude(one, 'offline', directory, Outcome('done'))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(directory), place], capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    done = python("-c", code, str(directory), place, cwd=tmp_path)
+    assert done.status == -signal.SIGKILL, done.err
     assert not is_complete(read(directory)) and not (directory / "report.html").exists()
     assert command_line.main(["report", str(directory)]) == 0
     mended, expected = read(directory), read(whole)
