@@ -129,7 +129,6 @@ def test_a_hand_is_dragged_in_realtime_and_the_trial_verifies(haptics: Callable[
     """Events of two persons and of nobody known: the first who grabs holds, what cannot be followed lets go."""
     pytest.importorskip("rclpy", reason="needs ROS 2")
     messages = pytest.importorskip("haptics.msg", reason="needs the built messages")
-    pytest.register_assert_rewrite("graph_checks")
     import graph_checks as graph
     from rclpy.qos import QoSProfile, ReliabilityPolicy
 
