@@ -28,7 +28,6 @@ from haptic_bench import experiment
 from haptic_bench.benchmarks.turns import Contestant, Figures, take_turns
 from haptic_bench.experiment import Trial
 from haptic_drivers.operators import build_operator
-from haptic_sim.constraints.library import Constrained
 from haptic_sim.constraints.projection import ProjectionSolver
 from haptic_sim.constraints.scenes import build_setup, build_solver
 from haptic_sim.constraints.system import System
@@ -127,22 +126,20 @@ def largest_residual(trial: Trial, duration: float) -> float:
     return largest
 
 
-def allowed_velocity(
-    constrained: Constrained | System, q: np.ndarray, rng: np.random.Generator, speed: float
-) -> np.ndarray:
+def allowed_velocity(system: System, q: np.ndarray, rng: np.random.Generator, speed: float) -> np.ndarray:
     """A random velocity that the constraints allow, of which the fastest angle turns at `speed` [rad/s]."""
-    A = constrained.evaluate(q, np.zeros(constrained.n)).A.copy()
-    wish = rng.normal(size=constrained.n)
+    A = system.A(q)
+    wish = rng.normal(size=system.n)
     v = wish - np.linalg.pinv(A) @ (A @ wish)
-    return v * speed / np.abs(v[np.array(constrained.model.angular)]).max()
+    return v * speed / np.abs(v[system.model.angular > 0.0]).max()
 
 
 def energy_error(trial: Trial, speed: float, duration: float, seed: int) -> float:
     """Largest relative error of the energy of a tool that nothing drives or damps."""
     one = trial.experiment
     setup = build_setup(one.scene, one.constraint)
-    v = allowed_velocity(setup.constrained, setup.q, np.random.default_rng(seed), speed)
-    solver = ProjectionSolver(setup.constrained, setup.q, v, 1.0 / one.rate)
+    v = allowed_velocity(setup.system, setup.q, np.random.default_rng(seed), speed)
+    solver = ProjectionSolver(setup.system, setup.q, v, 1.0 / one.rate)
     start, largest = solver.energy, 0.0
     for _ in range(round(duration * one.rate / 10.0)):
         for _ in range(10):

@@ -132,6 +132,10 @@ class Symbols:
                 E[axis].append(reduced(sympy.Add(*(dR[i][k] * R[j][k] for k in range(3)))))
         return E
 
+    def wrench_map(self) -> list[list[Any]]:
+        """Jacobian (6, n) of the hand: its transpose maps a wrench at the hand point to generalised forces."""
+        return [*([entry.diff(q) for q in self.q] for entry in self.position), *self.angular_velocity()]
+
     def inertia(self) -> list[list[Any]]:
         """M (n, n)."""
         p = [self.T.diff(v) for v in self.v]
@@ -286,10 +290,15 @@ def _kernel(
     ]
 
 
-def main() -> int:
-    """Derive what standard input describes; 0, or 1 with the reason on standard error."""
+def limit_memory() -> None:
+    """Let this process fail rather than take more than MEMORY."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.setrecursionlimit(20_000)
+
+
+def main() -> int:
+    """Derive what standard input describes; 0, or 1 with the reason on standard error."""
+    limit_memory()
     try:
         sys.stdout.write(source(Description.read(sys.stdin.read())))
     except MemoryError:

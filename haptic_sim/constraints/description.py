@@ -43,11 +43,11 @@ class Parametrisation:
     """Independent coordinates z and formulas psi(z) of all coordinates (FAULRING II).
 
     Attributes:
-        start: formula of the parameters for each z at the start, by name.
+        start: number, or formula of the parameters, for each z at the start, by name.
         coordinates: formula of z and the parameters for each coordinate, by name.
     """
 
-    start: Mapping[str, str]
+    start: Mapping[str, str | float]
     coordinates: Mapping[str, str]
 
 
@@ -147,7 +147,8 @@ class Description:
         if not given.start:
             raise DescriptionError("parametrisation.start: must have at least one independent coordinate")
         for name, text in given.start.items():
-            self._parse(f"parametrisation.start.{name}", text, p)
+            if isinstance(text, str):
+                self._parse(f"parametrisation.start.{name}", text, p)
         missing = [name for name in self.coordinates if name not in given.coordinates]
         unknown = [name for name in given.coordinates if name not in self.coordinates]
         if missing or unknown:
@@ -186,7 +187,7 @@ class Description:
         )
 
     def document(self) -> str:
-        """All formulas as JSON, in one form: what is derived from them is kept under its digest."""
+        """The formulas of the equations of motion as JSON: what is derived from them is kept under its digest."""
         given = self.parametrisation
         return json.dumps(
             {
@@ -200,7 +201,7 @@ class Description:
                 "velocities": self.velocities,
                 "position": self.position,
                 "rotation": self.rotation,
-                "parametrisation": given and {"start": dict(given.start), "coordinates": dict(given.coordinates)},
+                "parametrisation": given and {"start": list(given.start), "coordinates": dict(given.coordinates)},
             }
         )
 
@@ -212,7 +213,8 @@ class Description:
             content[key] = tuple(content[key])
         content["rotation"] = tuple(map(tuple, content["rotation"]))
         if content["parametrisation"] is not None:
-            content["parametrisation"] = Parametrisation(**content["parametrisation"])
+            given = content["parametrisation"]
+            content["parametrisation"] = Parametrisation(dict.fromkeys(given["start"], 0.0), given["coordinates"])
         return cls(**content)
 
     def value(
@@ -251,7 +253,7 @@ class Description:
             quadratic = abs(T[2] + T[3] - 2.0 * (T[0] + T[1])) <= _FORM * size and abs(T[4]) <= _FORM * size
             if not (quadratic and abs(T[5] - 4.0 * T[0]) <= _FORM * size):
                 raise DescriptionError(
-                    f"kinetic: {_shortened(self.kinetic)} is not quadratic in the rates: each of its terms must have "
+                    f"kinetic: {shortened(self.kinetic)} is not quadratic in the rates: each of its terms must have "
                     f"two of {', '.join(self.rates)} as factors, as m*{self.rates[0]}**2/2 has"
                 )
             for i in range(len(self.velocities)):
@@ -260,7 +262,7 @@ class Description:
                 linear = abs(c[2] - c[0] - c[1] + c[3]) <= _FORM * size
                 if np.isfinite(c).all() and not (linear and abs(c[4] - 2.0 * c[0] + c[3]) <= _FORM * size):
                     raise DescriptionError(
-                        f"velocities[{i}]: {_shortened(self.velocities[i])} is not linear in the rates: each of its "
+                        f"velocities[{i}]: {shortened(self.velocities[i])} is not linear in the rates: each of its "
                         f"terms must have at most one of {', '.join(self.rates)} as a factor"
                     )
             if tried == _TRIES:
@@ -293,9 +295,10 @@ def constant(key: str, text: str | float, parameters: Mapping[str, float]) -> fl
     except FormulaError as error:
         raise DescriptionError(f"{key}: {error}") from error
     if not math.isfinite(value):
-        raise DescriptionError(f"{key}: {_shortened(text)} is not finite with these parameters")
+        raise DescriptionError(f"{key}: {shortened(text)} is not finite with these parameters")
     return value
 
 
-def _shortened(text: str, limit: int = 60) -> str:
+def shortened(text: str, limit: int = 60) -> str:
+    """A formula as an error shows it."""
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -83,7 +83,16 @@ def derive(document: str) -> str:
     Raises:
         DescriptionError: it fails, or does not end in time.
     """
-    command = [sys.executable, "-m", "haptic_sim.constraints.derivation"]
+    return ask("derivation", document)
+
+
+def ask(program: str, document: str, *arguments: str) -> str:
+    """The answer of a program of this folder that imports SymPy.
+
+    Raises:
+        DescriptionError: it fails, or does not end in time.
+    """
+    command = [sys.executable, "-m", f"haptic_sim.constraints.{program}", *arguments]
     root = str(Path(__file__).resolve().parents[2])
     found = os.environ.get("PYTHONPATH")
     # the order of what SymPy puts in sets is that of hashes
@@ -94,12 +103,12 @@ def derive(document: str) -> str:
         )
     except subprocess.TimeoutExpired:
         raise DescriptionError(
-            f"kinetic, positions, velocities, hand: the equations of motion were not derived within {PATIENCE:g} s; "
-            "shorten the formulas, and give the parts that they share a name in definitions"
+            f"kinetic, positions, velocities, hand: the {program} did not end within {PATIENCE:g} s; must be formulas "
+            "that are shorter, with names in definitions for what they share"
         ) from None
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
-        raise DescriptionError(f"kinetic, positions, velocities, hand: the derivation failed: {reason[0][:200]}")
+        raise DescriptionError(f"kinetic, positions, velocities, hand: the {program} failed: {reason[0][:200]}")
     return done.stdout
 
 

@@ -1,37 +1,24 @@
-"""A constrained system as flat arrays for the kernels: M(q) qdd + bias(q, qd) = tau + A(q)^T lambda, A(q) qd = b(q).
+"""A constrained system for the kernels: M(q) qdd + bias(q, qd) = tau + A(q)^T lambda, A(q) qd = b(q, t).
 
-The rows of A are those of the holonomic constraints, c(q) = 0 with A = dc/dq and b = 0, and then the nonholonomic
-ones. `evaluate` fills a workspace, which is all that the solvers use of a system.
+The rows of A are those of the holonomic constraints, c(q, t) = 0 with A = dc/dq and b = -dc/dt, and then the
+nonholonomic ones. `evaluate` and `observe` fill a workspace, which is all that the solvers use of a system.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
 
+from haptic_sim.constraints.generated import call_terms
 from haptic_sim.records import allocate, array, record, shared, value
-
-DATA_WIDTH = 15  # parameters of one constraint
+from haptic_sim.spatial import quat_from_matrix, rotation_difference
 
 
 @record
 class Model(NamedTuple):
-    """A system and its constraints, for the kernels. Built by `library.constrain`."""
-
-    system: int = value("kind of the system, see systems.py")
-    params: np.ndarray = shared("parameters of the system", "parameters")
-    angular: np.ndarray = shared("1 where the coordinate is an angle, else 0", "coordinates")
-    kinds: np.ndarray = shared("kinds, see library.py; holonomic ones first", "constraints", dtype=np.int64)
-    data: np.ndarray = shared("parameters of each constraint", "constraints", DATA_WIDTH)
-    n: int = value("number of coordinates")
-    k: int = value("number of holonomic rows")
-    m: int = value("number of rows")
-
-
-@record
-class FormulaModel(NamedTuple):
-    """A system that is given by formulas, for the kernels. Built by `System`."""
+    """A system and its constraints, for the kernels. Built by `System`."""
 
     evaluate: int = value("address of the kernel that fills the terms of the equations of motion")
     observe: int = value("address of the kernel that fills what the held frame and the energies need")
@@ -42,6 +29,8 @@ class FormulaModel(NamedTuple):
     k: int = value("number of holonomic rows")
     m: int = value("number of rows")
     z: int = value("number of independent coordinates of the parametrisation")
+    spring: np.ndarray = shared("stiffness of the spring at the held frame, of translation and rotation", 2)
+    rest: np.ndarray = shared("frame to which the spring draws: position, quaternion x y z w", 7, unit="m")
 
 
 def sizes(n: int, k: int, m: int) -> dict[str, int]:
@@ -74,7 +63,7 @@ class Workspace(NamedTuple):
     power_gradient: np.ndarray = array("its derivatives by the rates", "coordinates")
     external: np.ndarray = array("generalised forces of the operator", "coordinates")
     quat: np.ndarray = array("orientation as a quaternion x y z w", 4)
-    origin: np.ndarray = array("centre of the body, zeros", 3, unit="m")
+    spring: np.ndarray = array("force and moment of the spring at the held frame, world axes", 6, unit="N, N m")
 
     L: np.ndarray = array("Cholesky factor of M, lower triangle", "coordinates", "coordinates")
     W: np.ndarray = array("rows A L^-T, scaled to length 1", "rows", "coordinates")
@@ -101,3 +90,70 @@ def allocate_workspace(of: dict[str, int]) -> Workspace:
     terms = np.zeros(sum(counts))
     pieces = zip(_GENERATED, np.split(terms, np.cumsum(counts)[:-1]), strict=True)
     return w._replace(terms=terms, **{name: piece.reshape(getattr(w, name).shape) for name, piece in pieces})
+
+
+@numba.njit(cache=True, nogil=True)
+def evaluate(model, t, q, v, w):
+    """Fill M to E: the terms of the equations of motion."""
+    sprung = model.spring[0] > 0.0 or model.spring[1] > 0.0
+    if sprung:
+        for j in range(model.n):  # what is always zero is not written
+            w.passive[j] = 0.0
+    call_terms(model.evaluate, t, q, v, model.parameters, w.terms)  # type: ignore[call-arg]  # of the compiler
+    if sprung:
+        call_terms(model.observe, t, q, v, model.parameters, w.terms)
+        _stretch_spring(model, w)
+        for j in range(model.n):
+            for i in range(3):
+                w.passive[j] += w.J[i, j] * w.spring[i] + w.E[i, j] * w.spring[3 + i]
+
+
+@numba.njit(cache=True, nogil=True)
+def observe(model, t, q, v, w):
+    """Fill p to power_gradient: the held frame, and what the energies need."""
+    call_terms(model.observe, t, q, v, model.parameters, w.terms)  # type: ignore[call-arg]  # of the compiler
+    translation, rotation = model.spring[0], model.spring[1]
+    if translation > 0.0 or rotation > 0.0:
+        _stretch_spring(model, w)
+        w.potential[0] += spring_energy(w.spring[:3], translation) + spring_energy(w.spring[3:], rotation)
+
+
+@numba.njit(cache=True, nogil=True)
+def spring_energy(force, stiffness):
+    """Energy of a spring with a force or moment (3,) [J]."""
+    if not stiffness > 0.0:
+        return 0.0
+    return 0.5 * (force[0] ** 2 + force[1] ** 2 + force[2] ** 2) / stiffness
+
+
+@numba.njit(cache=True, nogil=True)
+def _stretch_spring(model, w):
+    """Fill w.spring (FAULRING 43-44): k_t times the distance to the rest, k_r times the rotation to it.
+
+    FAULRING (45-46) divide by the sine of the angle; the quaternion's logarithm is regular at zero, and at pi it
+    takes one of the two shortest ways.
+    """
+    quat_from_matrix(w.R, w.quat)
+    rotation_difference(model.rest[3:], w.quat, w.spring[3:])
+    for i in range(3):
+        w.spring[i] = model.spring[0] * (model.rest[i] - w.p[i])
+        w.spring[3 + i] *= model.spring[1]
+
+
+@numba.njit(cache=True, nogil=True)
+def apply_external(wrench, generalised, w):
+    """Fill external: generalised forces, and a spatial wrench at the hand point; after `evaluate`."""
+    for j in range(generalised.shape[0]):
+        s = generalised[j]
+        for i in range(3):
+            s += w.J[i, j] * wrench[i] + w.E[i, j] * wrench[3 + i]
+        w.external[j] = s
+
+
+@numba.njit(cache=True, nogil=True)
+def find_power(v, a, w):
+    """Power of the system's `forces`, and its rate with the acceleration a [W, W/s]; after `observe`."""
+    rate = w.power_rate[0]
+    for j in range(v.shape[0]):
+        rate += w.power_gradient[j] * a[j]
+    return w.power[0], rate

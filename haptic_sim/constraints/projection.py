@@ -8,8 +8,8 @@ the velocity on A qd = b, so nothing drifts. The projection of the velocity neve
 
     rk4       classical Runge-Kutta on (q, qd), wrench held over the step; in at most MAX_PARTS parts where the path
               bends by more than BEND in a step or an angle turns by more than TURN (near the pole of Euler angles)
-    explicit  FAULRING's algorithm 1, for comparison: Euler's step with h^2/2 qdd. Through a parametrisation x = psi(z)
-              it integrates z; z are independent coordinates, or the angle on the circle of `two_link`
+    explicit  FAULRING's algorithm 1, for comparison: Euler's step with h^2/2 qdd; `parametrised` in the independent
+              coordinates z of a parametrisation x = psi(z)
 
 Where the position does not return (a constraint that cannot be satisfied from there, a singular configuration), the
 tool stays at the last configuration with its projected velocity: finite, without a jump. `status` says so.
@@ -18,20 +18,19 @@ tool stays at the last configuration with its projected velocity: finite, withou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
-from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.library import POINT_ON_SPHERE, Constrained, UserModel, apply_external, evaluate
+from haptic_sim.constraints.errors import ConstraintError, vector
+from haptic_sim.constraints.generated import call_place
 from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
-from haptic_sim.constraints.model import FormulaModel, Model, Workspace, allocate_workspace
+from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
 from haptic_sim.constraints.system import System
-from haptic_sim.constraints.systems import TWO_LINK, vector
-from haptic_sim.linalg import backward, forward
+from haptic_sim.linalg import backward, cholesky, cholesky_solve, forward
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
 
@@ -44,14 +43,14 @@ MAX_PARTS = 256
 _NEWTON = 12
 
 ADVANCED, HELD = 0, 1
-INDEPENDENT_COORDINATES, CIRCLE_ANGLE = 0, 1
+INTEGRATORS = ("rk4", "explicit", "parametrised")
 
 
 @record
 class _Memory(NamedTuple):
     """All that a step works on, as one argument."""
 
-    model: Model | UserModel | FormulaModel = value("the system and its constraints")
+    model: Model = value("the system and its constraints")
     workspace: Workspace = part(Workspace, "nothing in it has to last from step to step")
     time: np.ndarray = array("time at the beginning of the step", 1, unit="s")
     q: np.ndarray = shared("configuration, advanced in place", "coordinates")
@@ -68,9 +67,14 @@ class _Memory(NamedTuple):
     v_stage: np.ndarray = array("its velocity", "coordinates")
     v_sum: np.ndarray = array("weighted sum of the velocities of the stages", "coordinates")
     a_sum: np.ndarray = array("weighted sum of their accelerations", "coordinates")
-    independent: np.ndarray = array(
-        "whether a coordinate is one of the parametrisation", "coordinates", dtype=np.bool_, fill=True
+    z: np.ndarray = shared("independent coordinates of the parametrisation", "parameters")
+    z_rate: np.ndarray = array("their rates", "parameters")
+    z_second: np.ndarray = array("their accelerations", "parameters")
+    z_before: np.ndarray = array("the coordinates before the step", "parameters")
+    psi: np.ndarray = array(
+        "psi, its derivatives, and their rates: see `derivation`", "coordinates * (1 + 2 * parameters)"
     )
+    z_gram: np.ndarray = array("Gram matrix of the derivatives", "parameters", "parameters")
 
 
 @register_jitable
@@ -90,7 +94,7 @@ def _accelerate(s, t, q, v):
     if not factor_inertia(w, model.n):
         return -1
     rank = factor(w, model.n, model.m)
-    apply_external(model, q, v, s.wrench, s.generalised, w)
+    apply_external(s.wrench, s.generalised, w)
     for i in range(model.n):
         w.a[i] = w.external[i] + w.passive[i] - w.bias[i]
     forward(w.L, model.n, w.a)
@@ -288,130 +292,85 @@ def _step_rk4(s, h):
 
 
 @register_jitable
-def _step_explicit(s, h, chart, elbow):
-    """FAULRING algorithm 1, lines 8-14 as corrected; its coordinates z are `independent`."""
-    model, w, q, v, a, independent = s.model, s.workspace, s.q, s.v, s.a, s.independent
-    n, after = model.n, s.time[0] + h
+def _step_explicit(s, h):
+    """FAULRING algorithm 1, lines 8-14 as corrected, in all coordinates: Euler's step, then the return."""
+    q, v, a = s.q, s.v, s.a
     _remember(s)
-    rank = _start(s)
-    if rank < 0:
-        return _finish(s, after)
-    if chart == CIRCLE_ANGLE:
-        if not _advance_on_circle(model, h, q, v, a, elbow, w):
-            return _hold(s)
-        return _finish(s, after)
-    for j in range(n):
-        q[j] += h * v[j] + 0.5 * h * h * a[j]
-        v[j] += h * a[j]
-    for _ in range(_NEWTON):  # psi(z): the dependent coordinates, from c = 0
-        evaluate(model, after, q, v, w)
-        if not _largest_residual(w, model.k) > POSITION_TOLERANCE:
-            break
-        if not _solve_dependent(model, independent, w.c, q, w):
-            break
-    for i in range(model.k):  # qd = dpsi/dz zd
-        w.r[i] = -w.b[i]
-        for j in range(n):
-            w.r[i] += w.A[i, j] * v[j]
-    _solve_dependent(model, independent, w.r, v, w)
-    return _finish(s, after)
+    if _start(s) >= 0:
+        for j in range(s.model.n):
+            q[j] += h * v[j] + 0.5 * h * h * a[j]
+            v[j] += h * a[j]
+    return _finish(s, s.time[0] + h)
 
 
 @register_jitable
-def _solve_dependent(model, independent, target, x, w):
-    """Change the dependent coordinates of x by -(A_dep)^-1 target; False where that is not unique."""
-    n, k = model.n, model.k
-    gram = w.gram
-    # normal equations of the k rows and k dependent coordinates; repeated, so that their error does not stay
-    i = 0
-    for a in range(n):
-        if independent[a]:
-            continue
-        j = 0
-        for b in range(a + 1):
-            if independent[b]:
-                continue
-            gram[i, j] = 0.0
-            for row in range(k):
-                gram[i, j] += w.A[row, a] * w.A[row, b]
-            j += 1
-        w.y[i] = 0.0
-        for row in range(k):
-            w.y[i] -= w.A[row, a] * target[row]
-        i += 1
-    for a in range(i):  # Cholesky in place
-        for b in range(a + 1):
-            s = gram[a, b]
-            for c in range(b):
-                s -= gram[a, c] * gram[b, c]
-            if a == b:
-                if not s > 1e-14 * max(gram[a, a], 1e-300):
-                    return False
-                gram[a, a] = math.sqrt(s)
-            else:
-                gram[a, b] = s / gram[b, b]
-    forward(gram, i, w.y)
-    backward(gram, i, w.y)
-    i = 0
-    for a in range(n):
-        if not independent[a]:
-            x[a] += w.y[i]
-            i += 1
-    return True
+def _step_parametrised(s, h):
+    """The same in the independent coordinates z: x = psi(z), xd = dpsi/dz zd, without a Newton step.
 
-
-@register_jitable
-def _advance_circle(model, h, q, v, a, elbow, w):
-    """FAULRING (40): the angle z on the circle, from (14-16), and back by the inverse kinematics of the links.
-
-    The circle is the model's first constraint, of the end point of `two_link`. False where that is out of reach.
+    zd and zdd are those of least squares for the velocity and the acceleration, which is exact on the constraints. Only
+    the rows of velocities correct the velocity then (errata 8).
     """
-    length, sx, sy = model.params[0], model.params[3], model.params[4]
-    cx, cy, radius = model.data[0, 3], model.data[0, 4], model.data[0, 6]
-    c1, s1 = math.cos(q[0]), math.sin(q[0])
-    c12, s12 = math.cos(q[0] + q[1]), math.sin(q[0] + q[1])
-    v12, a12 = v[0] + v[1], a[0] + a[1]
-    x, y = sx + length * (c1 + c12) - cx, sy + length * (s1 + s12) - cy
-    xd, yd = -length * (s1 * v[0] + s12 * v12), length * (c1 * v[0] + c12 * v12)
-    xdd = -length * (s1 * a[0] + s12 * a12 + c1 * v[0] * v[0] + c12 * v12 * v12)
-    ydd = length * (c1 * a[0] + c12 * a12 - s1 * v[0] * v[0] - s12 * v12 * v12)
-    z, r = math.atan2(y, x), math.hypot(x, y)
-    tx, ty = -y / r, x / r
-    zd, zdd = (tx * xd + ty * yd) / radius, (tx * xdd + ty * ydd) / radius
-    z += h * zd + 0.5 * h * h * zdd
-    zd += h * zdd
-    px, py = cx + radius * math.cos(z) - sx, cy + radius * math.sin(z) - sy
-    cosine = (px * px + py * py) / (2.0 * length * length) - 1.0
-    if abs(cosine) > 1.0:
-        return False
-    bend = elbow * math.acos(cosine)
-    q0 = math.atan2(py, px) - 0.5 * bend  # equal links: half the bend to each side
-    turns = 2.0 * math.pi * round((q[0] - q0) / (2.0 * math.pi))
-    q[0], q[1] = q0 + turns, bend + 2.0 * math.pi * round((q[1] - bend) / (2.0 * math.pi))
-    c1, s1 = math.cos(q[0]), math.sin(q[0])
-    c12, s12 = math.cos(q[0] + q[1]), math.sin(q[0] + q[1])
-    vx, vy = -radius * math.sin(z) * zd, radius * math.cos(z) * zd
-    determinant = length * math.sin(q[1])
-    if abs(determinant) > 0.0:
-        v[0] = (c12 * vx + s12 * vy) / determinant
-        v[1] = -((c1 + c12) * vx + (s1 + s12) * vy) / determinant
-    return True
-
-
-def _advance_on_circle(model, h, q, v, a, elbow, w):
-    return _advance_circle(model, h, q, v, a, elbow, w)
-
-
-@overload(_advance_on_circle)
-def _overload_advance_on_circle(model, h, q, v, a, elbow, w):
-    if getattr(model, "kind", model).instance_class is FormulaModel:
-        return lambda model, h, q, v, a, elbow, w: False
-    return lambda model, h, q, v, a, elbow, w: _advance_circle(model, h, q, v, a, elbow, w)
+    model, w, q, v, n, r = s.model, s.workspace, s.q, s.v, s.model.n, s.model.z
+    _remember(s)
+    if _start(s) < 0:
+        return _hold(s)
+    derivative, rate = s.psi[n : n + n * r], s.psi[n + n * r :]
+    for i in range(r):
+        s.z_rate[i], s.z_before[i] = 0.0, s.z[i]
+    _place(s)
+    for j in range(n):
+        w.y[j] = v[j]
+    if not _least_squares(s, derivative, w.y, s.z_rate):
+        return _hold(s)
+    _place(s)
+    for j in range(n):
+        w.y[j] = s.a[j]
+        for i in range(r):
+            w.y[j] -= rate[j * r + i] * s.z_rate[i]
+    _least_squares(s, derivative, w.y, s.z_second)
+    for i in range(r):
+        s.z[i] += h * s.z_rate[i] + 0.5 * h * h * s.z_second[i]
+        s.z_rate[i] += h * s.z_second[i]
+    _place(s)
+    for j in range(n):
+        turn = 2.0 * math.pi * model.angular[j]
+        q[j] = s.psi[j] + (turn * round((q[j] - s.psi[j]) / turn) if turn > 0.0 else 0.0)
+        v[j] = 0.0
+        for i in range(r):
+            v[j] += derivative[j * r + i] * s.z_rate[i]
+    after = s.time[0] + h
+    if _finite(q) and _finite(v):
+        evaluate(model, after, q, v, w)
+        rank, residual = _project_velocity(s), _largest_residual(w, model.k)
+        if rank >= 0 and residual <= ACCEPTED and _finite(v):
+            return ADVANCED, rank, residual
+    for i in range(r):
+        s.z[i] = s.z_before[i]
+    return _hold(s)
 
 
 @register_jitable
-def _settle(s):
-    return _return_to_manifold(s, s.time[0])
+def _place(s):
+    """Fill psi for z and its rate."""
+    call_place(s.model.place, s.z, s.z_rate, s.model.parameters, s.psi)  # type: ignore[call-arg]  # of the compiler
+
+
+@register_jitable
+def _least_squares(s, derivative, wanted, x):
+    """Fill x with what comes nearest to derivative x = wanted; False where that is not unique."""
+    n, r, gram = s.model.n, s.model.z, s.z_gram
+    for i in range(r):
+        x[i] = 0.0
+        for j in range(n):
+            x[i] += derivative[j * r + i] * wanted[j]
+        for k in range(i + 1):
+            gram[i, k] = 0.0
+            for j in range(n):
+                gram[i, k] += derivative[j * r + i] * derivative[j * r + k]
+    if not cholesky(gram, r, gram):
+        return False
+    cholesky_solve(gram, r, x)
+    return True
 
 
 @numba.njit(cache=True, nogil=True)
@@ -421,34 +380,40 @@ def step_rk4(packed, h):
 
 
 @numba.njit(cache=True, nogil=True)
-def step_explicit(packed, h, chart, elbow):
+def step_explicit(packed, h):
     """As `step_rk4`."""
-    return _step_explicit(packed.arrays, h, chart, elbow)
+    return _step_explicit(packed.arrays, h)
+
+
+@numba.njit(cache=True, nogil=True)
+def step_parametrised(packed, h):
+    """As `step_rk4`."""
+    return _step_parametrised(packed.arrays, h)
 
 
 @numba.njit(cache=True, nogil=True)
 def _settle_kernel(packed):
-    return _settle(packed.arrays)
+    s = packed.arrays
+    return _return_to_manifold(s, s.time[0])
 
 
 class ProjectionSolver:
     """A constrained tool advanced by steps of `period` [s].
 
     Args:
-        constrained: the system and its constraints.
+        system: the system and its constraints.
         q, v: initial state, at most ON_MANIFOLD off the constraints; it is projected.
         period: step [s].
-        integrator: "rk4" or "explicit".
-        parameters: for "explicit", the names of the coordinates z of a parametrisation, or "circle" for the angle
-            on the circle of `two_link`; None integrates q and returns to the manifold.
+        integrator: "rk4", "explicit", or "parametrised", which is "explicit" in the independent coordinates of the
+            system's parametrisation, and starts where that does.
 
     Attributes:
         q, v: state after the last step, in memory that stays. a, multipliers: at its beginning, with its wrench.
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
         time: at which the next step begins [s], (1,).
         rank: independent rows, dependent: names of the others. status: ADVANCED or HELD.
-        workspace: of which nothing has to last from step to step. memory: for `step_rk4` or `step_explicit`, which
-            a kernel may call in place of `advance`; chart, elbow: for the latter.
+        workspace: of which nothing has to last from step to step. memory: for the kernel `kernel`, which another kernel
+            may call in place of `advance`.
 
     Raises:
         ConstraintError: the initial state is off the manifold, or constraints contradict each other there.
@@ -456,73 +421,77 @@ class ProjectionSolver:
 
     def __init__(
         self,
-        constrained: Constrained | System,
+        system: System,
         q: Sequence[float] | np.ndarray,
         v: Sequence[float] | np.ndarray,
         period: float = 1e-3,
         integrator: str = "rk4",
-        parameters: Sequence[str] | str | None = None,
     ):
-        if integrator not in ("rk4", "explicit"):
-            raise ConstraintError(f"integrator {integrator!r}: must be 'rk4' or 'explicit'")
+        if integrator not in INTEGRATORS:
+            raise ConstraintError(f"integrator {integrator!r}: must be of {', '.join(INTEGRATORS)}")
         if not 0.0 < period < math.inf:
             raise ConstraintError(f"period = {period} s: must be finite and > 0")
-        self.constrained = constrained
+        self.system = system
         self.period = float(period)
         self.integrator = integrator
-        self._model = constrained.model
-        self.q, self.v = constrained.state(q, v)
+        self.q, self.v = system.state(q, v)
         self._check_start()
-        workspace = allocate_workspace(constrained.sizes)
-        memory = allocate(_Memory, constrained.sizes, model=self._model, workspace=workspace, q=self.q, v=self.v)
-        self.chart, self.elbow = INDEPENDENT_COORDINATES, 1.0
-        if integrator == "explicit" and parameters is not None:
-            self._set_parameters(parameters, memory.independent)
-        elif parameters is not None:
-            raise ConstraintError("parameters: for the integrator 'explicit' only")
+        z = self._parameters() if integrator == "parametrised" else np.zeros(0)
+        workspace = allocate_workspace(system.sizes)
+        memory = allocate(
+            _Memory,
+            system.sizes | {"parameters": z.size},
+            model=system.model,
+            workspace=workspace,
+            q=self.q,
+            v=self.v,
+            z=z,
+        )
         self.workspace, self.a, self.multipliers = memory.workspace, memory.a, memory.multipliers
         self.wrench, self.generalised, self.time = memory.wrench, memory.generalised, memory.time
-        # kernels for a library's model, their Python for one with a user's constraints
-        compiled = isinstance(self._model, Model | FormulaModel)
-        self.memory = Packed(memory) if compiled else memory
-        self._rk4 = step_rk4 if compiled else _step_rk4
-        self._explicit = step_explicit if compiled else _step_explicit
+        self.memory = Packed(memory)
+        self.kernel: Callable[..., tuple[int, int, float]] = {
+            "rk4": step_rk4,
+            "explicit": step_explicit,
+            "parametrised": step_parametrised,
+        }[integrator]
         self.status = ADVANCED
-        self.rank, self.residual = (_settle_kernel if compiled else _settle)(self.memory)
+        self.rank, self.residual = _settle_kernel(self.memory)
         if not (self.rank >= 0 and self.residual <= ACCEPTED):
             self._refuse(self.workspace.c, "contradicts the others")
         slack = np.abs(self.workspace.A @ self.v - self.workspace.b)
         if not np.all(slack <= ON_MANIFOLD):
-            name, worst = constrained.row_names[int(np.argmax(slack))], slack.max()
-            raise ConstraintError(f"constraint {name} contradicts the others: its rate is off by {worst:.3g}")
+            label, worst = system.labels[int(np.argmax(slack))], slack.max()
+            raise ConstraintError(f"{label} contradicts the others: its rate is off by {worst:.3g}")
 
     def _refuse(self, residual: np.ndarray, reason: str) -> None:
         i = int(np.argmax(np.abs(residual)))
-        name = self.constrained.row_names[i]
-        raise ConstraintError(f"constraint {name} {reason}: residual {residual[i]:.3g}")
+        raise ConstraintError(f"{self.system.labels[i]} {reason}: residual {residual[i]:.3g}")
 
     def _check_start(self) -> None:
-        w = self.constrained.evaluate(self.q, self.v)
+        w = self.system.evaluate(self.q, self.v)
         if not np.all(np.abs(w.c) <= ON_MANIFOLD):
             self._refuse(w.c, f"is not met by the initial configuration (at most {ON_MANIFOLD:g})")
         slack = w.A @ self.v - w.b
         if not np.all(np.abs(slack) <= ON_MANIFOLD):
             self._refuse(slack, f"is not met by the initial velocity (at most {ON_MANIFOLD:g})")
 
-    def _set_parameters(self, parameters: Sequence[str] | str, independent: np.ndarray) -> None:
-        system, model = self.constrained.system, self._model
-        if parameters == "circle":
-            kinds = model.kinds.tolist() if isinstance(model, Model) else []
-            if isinstance(system, System) or system.kind != TWO_LINK or model.k != 1 or kinds[:1] != [POINT_ON_SPHERE]:
-                raise ConstraintError("parameters 'circle': for two_link with point_on_sphere only")
-            self.chart, self.elbow = CIRCLE_ANGLE, math.copysign(1.0, math.sin(self.q[1]))
-            return
-        unknown = [name for name in parameters if name not in system.coordinates]
-        if unknown or isinstance(parameters, str):
-            raise ConstraintError(f"parameters {parameters!r}: {system.name} has {', '.join(system.coordinates)}")
-        if len(parameters) != model.n - model.k:
-            raise ConstraintError(f"parameters {parameters!r}: must be {model.n - model.k} coordinates")
-        independent[:] = [name in parameters for name in system.coordinates]
+    def _parameters(self) -> np.ndarray:
+        """z at the start."""
+        placed = self.system.placed()
+        if placed is None:
+            raise ConstraintError("integrator 'parametrised': the system has no parametrisation")
+        z, psi = placed
+        apart = psi - self.q
+        turns = 2.0 * math.pi * self.system.model.angular
+        apart -= turns * np.round(apart / np.where(turns > 0.0, turns, 1.0))
+        if not np.all(np.abs(apart) <= ON_MANIFOLD):
+            i = int(np.argmax(np.abs(apart)))
+            raise ConstraintError(
+                f"parametrisation: {self.system.coordinates[i]} is {psi[i]:.9g} at its start, and {self.q[i]:.9g} at "
+                f"that of the system: must be the same to {ON_MANIFOLD:g}"
+            )
+        return z
 
     def step(self, wrench: np.ndarray | None = None, generalised: np.ndarray | None = None) -> int:
         """Advance by a period with a spatial wrench (force, torque) [N, N m] (6,) and generalised forces (n,), held.
@@ -536,25 +505,21 @@ class ProjectionSolver:
 
     def advance(self) -> int:
         """`step` with what is in `wrench` and `generalised`, unchecked: not finite, they leave the tool HELD."""
-        if self.integrator == "rk4":
-            result = self._rk4(self.memory, self.period)
-        else:
-            result = self._explicit(self.memory, self.period, self.chart, self.elbow)
-        self.status, self.rank, self.residual = result
+        self.status, self.rank, self.residual = self.kernel(self.memory, self.period)
         self.time[0] += self.period
         return self.status
 
     @property
     def dependent(self) -> tuple[str, ...]:
         """Names of the rows that depended on others after the last step."""
-        return tuple(name for name, d in zip(self.constrained.row_names, self.workspace.dependent, strict=True) if d)
+        return tuple(name for name, d in zip(self.system.row_names, self.workspace.dependent, strict=True) if d)
 
     @property
     def residuals(self) -> tuple[float, float]:
         """Norms of the holonomic and nonholonomic residuals."""
-        return self.constrained.residuals(self.q, self.v)
+        return self.system.residuals(self.q, self.v)
 
     @property
     def energy(self) -> float:
         """Kinetic and potential energy [J]."""
-        return self.constrained.energy(self.q, self.v)
+        return self.system.energy(self.q, self.v)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from haptic_sim.constraints import library
+from haptic_sim.constraints import sources
 from haptic_sim.constraints.description import IDENTITY, DescriptionError
 from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.library import Constrained, constrain
 from haptic_sim.constraints.projection import ProjectionSolver
 from haptic_sim.constraints.stabilised import StabilisedSolver
-from haptic_sim.constraints.system import System
-from haptic_sim.constraints.systems import (
-    LINK_AND_BODY,
-    TWO_LINK,
-    link_and_body,
-    rigid_body,
-    rolling_sphere,
-    two_link,
-)
-from haptic_sim.constraints.systems import System as HandWritten
+from haptic_sim.constraints.system import Spring, System
 from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.rotations import from_roll_pitch_yaw
 
 Positive = Annotated[float, Field(gt=0.0, le=1e3)]
 Three = tuple[float, float, float]
@@ -77,27 +69,30 @@ class ConstrainedSetup:
     """A tool under constraints at its start.
 
     Attributes:
-        constrained: system and constraints.
+        system: system and constraints.
         q, v: initial state; may be off the constraints, where the solver allows it.
-        at: hand point in the body's frame [m], which is at the end point of `two_link`, else at the centre.
-        parameters: coordinates of the source's parametrisation, for the integrator `explicit`.
         disturbance: what is added to q at `disturbance_time` [s] by external means.
     """
 
-    constrained: Constrained | System
+    system: System
     q: np.ndarray
     v: np.ndarray
-    at: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    parameters: tuple[str, ...] | str | None = None
     disturbance: np.ndarray | None = None
     disturbance_time: float = 0.0
+
+    @classmethod
+    def of(cls, formulas: dict[str, Any], q: Sequence[float], v: Sequence[float], **given: Any) -> ConstrainedSetup:
+        """One of the `sources`, with the values of its parameters in `given`, and what else `from_formulas` takes."""
+        names = formulas["coordinates"]
+        start = dict(zip(names, map(float, q), strict=True))
+        start |= {f"{name}_dot": float(rate) for name, rate in zip(names, v, strict=True)}
+        system = System.from_formulas(**formulas, start=start, **given)
+        return cls(system, system.q, system.v)
 
     @property
     def planar(self) -> bool:
         """Whether the held body moves in the plane z = 0."""
-        if isinstance(self.constrained, System):
-            return self.constrained.planar
-        return self.constrained.system.kind in (TWO_LINK, LINK_AND_BODY)
+        return self.system.planar
 
 
 class _DiskParameters(Parameters):
@@ -113,9 +108,19 @@ class _DiskParameters(Parameters):
     )
     gravity: Three = quantity((0.0, 0.0, 0.0), unit="m/s^2", description="Acceleration of free fall")
 
-    def body(self) -> HandWritten:
-        """Without its constraints."""
-        return rigid_body(self.mass, self.inertia, self.damping, self.rotational_damping, gravity=self.gravity)
+    @model_validator(mode="after")
+    def _inertia_of_a_body(self) -> Any:
+        largest, total = max(self.inertia), sum(self.inertia)
+        if not 2.0 * largest <= total * (1.0 + 1e-9):
+            raise ValueError(f".inertia = {list(self.inertia)} kg m^2: none must be above the sum of the others")
+        return self
+
+    def values(self) -> dict[str, float]:
+        """Values of the parameters of `sources.DISK`."""
+        keys = ("mass", "J1", "J2", "J3", "damping", "rotational_damping", "g1", "g2", "g3")
+        return dict(
+            zip(keys, (self.mass, *self.inertia, self.damping, self.rotational_damping, *self.gravity), strict=True)
+        )
 
 
 class RollingDiskParameters(_DiskParameters):
@@ -134,16 +139,17 @@ class RollingDiskParameters(_DiskParameters):
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
-        body = self.body()
-        constrained = constrain(
-            body,
-            library.coordinate(body, "x3", self.radius, "height"),
-            library.coordinate(body, "x6", 0.5 * math.pi, "upright"),
-            library.rolling_upright(self.radius),
-        )
         x1, x2, x4, x5 = self.start
-        q = np.array([x1, x2, self.radius, x4, x5, 0.5 * math.pi])
-        return ConstrainedSetup(constrained, q, np.array(self.velocity), parameters=("x1", "x2", "x4", "x5"))
+        return ConstrainedSetup.of(
+            sources.ROLLING_DISK,
+            (x1, x2, self.radius, x4, x5, 0.5 * math.pi),
+            self.velocity,
+            parameters=self.values() | {"radius": self.radius},
+            parametrisation={
+                "start": {"x1": x1, "x2": x2, "x4": x4, "x5": x5},
+                "coordinates": sources.ROLLING_DISK_PLACED,
+            },
+        )
 
 
 class DiskOnSphereParameters(_DiskParameters):
@@ -159,11 +165,19 @@ class DiskOnSphereParameters(_DiskParameters):
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
-        constrained = constrain(self.body(), library.tangent_to_sphere(self.centre, self.radius))
         x4, x5, x6 = self.start
         axis = np.array([math.sin(x4) * math.sin(x6), -math.cos(x4) * math.sin(x6), math.cos(x6)])
-        q = np.array([*(np.array(self.centre) + self.radius * axis), x4, x5, x6])
-        return ConstrainedSetup(constrained, q, np.array(self.velocity), parameters=("x4", "x5", "x6"))
+        centre = dict(zip(("c1", "c2", "c3"), self.centre, strict=True))
+        return ConstrainedSetup.of(
+            sources.DISK_ON_SPHERE,
+            (*(np.array(self.centre) + self.radius * axis), x4, x5, x6),
+            self.velocity,
+            parameters=self.values() | {"radius": self.radius} | centre,
+            parametrisation={
+                "start": {"x4": x4, "x5": x5, "x6": x6},
+                "coordinates": sources.DISK_ON_SPHERE_PLACED,
+            },
+        )
 
 
 class TwoLinkCircleParameters(Parameters):
@@ -182,8 +196,6 @@ class TwoLinkCircleParameters(Parameters):
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
-        links = two_link(self.length, self.mass, self.damping, self.base)
-        circle = library.point_on_sphere((*self.centre, 0.0), self.radius, label="circle")
         x = self.centre[0] + self.radius * math.cos(self.start) - self.base[0]
         y = self.centre[1] + self.radius * math.sin(self.start) - self.base[1]
         distance = math.hypot(x, y)
@@ -195,8 +207,24 @@ class TwoLinkCircleParameters(Parameters):
                 ]
             )
         bend = 2.0 * math.acos(0.5 * distance / self.length) * (-1.0 if self.elbow == "down" else 1.0)
-        q = np.array([math.atan2(y, x) - 0.5 * bend, bend])
-        return ConstrainedSetup(constrain(links, circle), q, np.array(self.velocity), parameters="circle")
+        values = {
+            "length": self.length,
+            "mass": self.mass,
+            "damping": self.damping,
+            "bx": self.base[0],
+            "by": self.base[1],
+            "c1": self.centre[0],
+            "c2": self.centre[1],
+            "radius": self.radius,
+            "elbow": math.copysign(1.0, bend),
+        }
+        return ConstrainedSetup.of(
+            sources.TWO_LINK_CIRCLE,
+            (math.atan2(y, x) - 0.5 * bend, bend),
+            self.velocity,
+            parameters=values,
+            parametrisation={"start": {"z": self.start}, "coordinates": sources.TWO_LINK_CIRCLE_PLACED},
+        )
 
 
 class RollingSpheresParameters(Parameters):
@@ -224,20 +252,17 @@ class RollingSpheresParameters(Parameters):
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
-        sphere = rolling_sphere(self.mass, self.small)
-        constrained = constrain(
-            sphere,
-            library.coordinate(sphere, "distance", self.large + self.small, "contact"),
-            library.rolling_on_sphere(self.large, self.small, constraint.rolling == "printed"),
+        printed = constraint.rolling == "printed"
+        setup = ConstrainedSetup.of(
+            sources.ROLLING_SPHERES_PRINTED if printed else sources.ROLLING_SPHERES,
+            self.start,
+            self.velocity,
+            parameters={"mass": self.mass, "small": self.small, "large": self.large},
         )
+        if not self.disturbance:
+            return setup
         jump = np.array([self.disturbance, 0.0, 0.0, 0.0, 0.0, 0.0])
-        return ConstrainedSetup(
-            constrained,
-            np.array(self.start),
-            np.array(self.velocity),
-            disturbance=jump if self.disturbance else None,
-            disturbance_time=self.disturbance_time,
-        )
+        return replace(setup, disturbance=jump, disturbance_time=self.disturbance_time)
 
 
 class TwoLinkClosedLoopParameters(Parameters):
@@ -275,9 +300,11 @@ class TwoLinkClosedLoopParameters(Parameters):
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
-        links = link_and_body(self.m1, self.I1, self.Lc1, self.m2, self.I2, self.gravity, self.I1_about)
-        constrained = constrain(links, library.closed_loop(self.L1, self.Lc2, self.L2, self.l3))
-        return ConstrainedSetup(constrained, np.array(self.start), np.array(self.velocity))
+        values = {name: getattr(self, name) for name in ("L1", "Lc1", "L2", "Lc2", "l3", "m1", "m2", "I1", "I2")}
+        if self.I1_about == "centroid":  # errata 6: about the pivot m1 Lc1^2 is 10 already
+            values["I1"] += self.m1 * self.Lc1**2
+        values["gravity"] = self.gravity
+        return ConstrainedSetup.of(sources.TWO_LINK_CLOSED_LOOP, self.start, self.velocity, parameters=values)
 
 
 class HandFormulas(Parameters):
@@ -289,6 +316,24 @@ class HandFormulas(Parameters):
     rotation: tuple[tuple[str, str, str], tuple[str, str, str], tuple[str, str, str]] = quantity(
         IDENTITY, description="Rows of the rotation from the held frame to the world, as formulas"
     )
+    stiffness: float = quantity(
+        0.0, unit="N/m", description="Stiffness of a spring from the hand point to `rest`", ge=0.0, le=1e9
+    )
+    rotational_stiffness: float = quantity(
+        0.0, unit="N m/rad", description="Stiffness of a spring that turns the held frame to `rest`", ge=0.0, le=1e9
+    )
+    rest: Six = quantity(
+        (0.0,) * 6,
+        unit="m, rad",
+        description="Frame in which the springs are free of forces: position, and roll, pitch, yaw",
+    )
+
+    def spring(self) -> Spring | None:
+        """The springs, if there are any."""
+        if not (self.stiffness or self.rotational_stiffness):
+            return None
+        x, y, z, w = from_roll_pitch_yaw(*self.rest[3:]).tolist()
+        return Spring(self.stiffness, self.rotational_stiffness, self.rest[:3], (x, y, z, w))
 
 
 class ParametrisationFormulas(Parameters):
@@ -346,6 +391,8 @@ class FormulasParameters(Parameters):
             velocities=self.velocities,
             hand={"position": self.hand.position, "rotation": self.hand.rotation},
             start=self.start,
+            parametrisation=self.parametrisation.model_dump() if self.parametrisation.start else None,
+            spring=self.hand.spring(),
         )
         return ConstrainedSetup(system, system.q, system.v)
 
@@ -387,9 +434,11 @@ def build_solver(setup: ConstrainedSetup, constraint: ConstraintParameters, rate
     """
     try:
         if constraint.solver == "stabilised":
-            return StabilisedSolver(setup.constrained, setup.q, setup.v, constraint.gamma, 1.0 / rate)
-        parameters = setup.parameters if constraint.integrator == "explicit" and constraint.parametrised else None
-        return ProjectionSolver(setup.constrained, setup.q, setup.v, 1.0 / rate, constraint.integrator, parameters)
+            return StabilisedSolver(setup.system, setup.q, setup.v, constraint.gamma, 1.0 / rate)
+        integrator: str = constraint.integrator
+        if integrator == "explicit" and constraint.parametrised and setup.system.model.z:
+            integrator = "parametrised"
+        return ProjectionSolver(setup.system, setup.q, setup.v, 1.0 / rate, integrator)
     except ConstraintError as error:
         hint = "; solver=stabilised starts anywhere" if constraint.solver == "projection" else ""
         raise ParameterError([f"constraint.solver = {constraint.solver}: {error}{hint}"]) from error

@@ -26,13 +26,11 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
-from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.library import Constrained, UserModel, apply_external, evaluate
+from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.linear import correct, factor, multipliers
-from haptic_sim.constraints.model import FormulaModel, Model, Workspace, allocate_workspace
+from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
 from haptic_sim.constraints.projection import ADVANCED, HELD
 from haptic_sim.constraints.system import System
-from haptic_sim.constraints.systems import vector
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, value
@@ -44,7 +42,7 @@ _STRAY = 0.5  # largest entry of S^T S - 1 from which S is turned by iteration; 
 class _Memory(NamedTuple):
     """All that a step works on, as one argument. A state is the rows q, eta and then those of S, (2 + n, n)."""
 
-    model: Model | UserModel | FormulaModel = value("the system and its constraints")
+    model: Model = value("the system and its constraints")
     workspace: Workspace = part(Workspace, "nothing in it has to last from step to step")
     time: np.ndarray = array("time at the beginning of the step", 1, unit="s")
     q: np.ndarray = array("configuration, advanced in place", "coordinates")
@@ -121,7 +119,7 @@ def _rates(s, gamma, t, y):
         if i < model.k:  # the rate of c is A v - b
             w.r[i] += gamma * w.b[i]
     _least(s, rank, w.r, forced)
-    apply_external(model, q, v, s.wrench, s.generalised, w)
+    apply_external(s.wrench, s.generalised, w)
     for i in range(n):
         w.a[i] = w.external[i] + w.passive[i] - w.bias[i]
         w.y[i] = w.a[i]
@@ -338,11 +336,6 @@ def _step(s, gamma, h):
     return status, rank, residual
 
 
-@register_jitable
-def _align_here(s, gamma):
-    return _align(s, gamma, s.time[0])
-
-
 @numba.njit(cache=True, nogil=True)
 def step_stabilised(packed, gamma, h):
     """Advance by h; returns (status, rank, largest holonomic residual)."""
@@ -351,14 +344,15 @@ def step_stabilised(packed, gamma, h):
 
 @numba.njit(cache=True, nogil=True)
 def _align_kernel(packed, gamma):
-    return _align_here(packed.arrays, gamma)
+    s = packed.arrays
+    return _align(s, gamma, s.time[0])
 
 
 class StabilisedSolver:
     """A constrained tool advanced by steps of `period` [s]; its holonomic residuals decay as exp(-gamma t).
 
     Args:
-        constrained: the system and its constraints.
+        system: the system and its constraints.
         q, v: any initial state; the velocity is projected orthogonally on A qd = a.
         gamma: rate [1/s], >= 0; with 0 the residuals stay as they are.
         period: step [s].
@@ -378,7 +372,7 @@ class StabilisedSolver:
 
     def __init__(
         self,
-        constrained: Constrained | System,
+        system: System,
         q: Sequence[float] | np.ndarray,
         v: Sequence[float] | np.ndarray,
         gamma: float,
@@ -388,19 +382,15 @@ class StabilisedSolver:
             raise ConstraintError(f"period = {period} s: must be finite and > 0")
         if not 0.0 <= gamma * period < 2.5:  # Runge-Kutta of xd = -gamma x is stable to 2.78
             raise ConstraintError(f"gamma = {gamma} 1/s: must be from 0 to {2.5 / period:g} with this period")
-        self.constrained = constrained
+        self.system = system
         self.period, self.gamma = float(period), float(gamma)
-        model = constrained.model
-        memory = allocate(_Memory, constrained.sizes, model=model, workspace=allocate_workspace(constrained.sizes))
+        memory = allocate(_Memory, system.sizes, model=system.model, workspace=allocate_workspace(system.sizes))
         self.workspace, self.q, self.v = memory.workspace, memory.q, memory.v
         self.a, self.multipliers = memory.a, memory.multipliers
         self.wrench, self.generalised, self.time = memory.wrench, memory.generalised, memory.time
         self._y, self._free = memory.y, memory.free
         self.status = ADVANCED
-        # kernels for a library's model, their Python for one with a user's constraints
-        compiled = isinstance(model, Model | FormulaModel)
-        self.memory = Packed(memory) if compiled else memory
-        self._align, self._step = (_align_kernel, step_stabilised) if compiled else (_align_here, _step)
+        self.memory = Packed(memory)
         self.restart(q, v)
 
     @property
@@ -415,16 +405,16 @@ class StabilisedSolver:
 
     def restart(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> None:
         """Begin at another state, as after a disturbance; v is projected."""
-        self.q[:], self.v[:] = self.constrained.state(q, v)
-        self.rank, self.residual = self._align(self.memory, self.gamma)
+        self.q[:], self.v[:] = self.system.state(q, v)
+        self.rank, self.residual = _align_kernel(self.memory, self.gamma)
         w = self.workspace
         wanted = w.b.copy()
-        wanted[: self.constrained.k] -= self.gamma * w.c
+        wanted[: self.system.k] -= self.gamma * w.c
         slack = w.A @ self.v - wanted
         if not np.all(np.abs(slack) <= 1e-8 * (1.0 + np.abs(wanted))):
             i = int(np.argmax(np.abs(slack)))
-            name = self.constrained.row_names[i]
-            raise ConstraintError(f"constraint {name} contradicts the others: its rate is off by {slack[i]:.3g}")
+            label = self.system.labels[i]
+            raise ConstraintError(f"{label} contradicts the others: its rate is off by {slack[i]:.3g}")
 
     def step(self, wrench: np.ndarray | None = None, generalised: np.ndarray | None = None) -> int:
         """Advance by a period with a spatial wrench [N, N m] (6,) and generalised forces (n,), held.
@@ -438,16 +428,16 @@ class StabilisedSolver:
 
     def advance(self) -> int:
         """`step` with what is in `wrench` and `generalised`, unchecked: not finite, they leave the tool HELD."""
-        self.status, self.rank, self.residual = self._step(self.memory, self.gamma, self.period)
+        self.status, self.rank, self.residual = step_stabilised(self.memory, self.gamma, self.period)
         self.time[0] += self.period
         return self.status
 
     @property
     def residuals(self) -> tuple[float, float]:
         """Norms of the holonomic and nonholonomic residuals."""
-        return self.constrained.residuals(self.q, self.v)
+        return self.system.residuals(self.q, self.v)
 
     @property
     def energy(self) -> float:
         """Kinetic and potential energy [J]."""
-        return self.constrained.energy(self.q, self.v)
+        return self.system.energy(self.q, self.v)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from haptic_sim.constraints import generated
 from haptic_sim.constraints.description import (
@@ -17,13 +21,106 @@ from haptic_sim.constraints.description import (
     DescriptionError,
     Parametrisation,
     constant,
+    shortened,
 )
-from haptic_sim.constraints.errors import ConstraintError
-from haptic_sim.constraints.library import evaluate, observe
-from haptic_sim.constraints.model import FormulaModel, Workspace, allocate_workspace, sizes
+from haptic_sim.constraints.errors import ConstraintError, vector
+from haptic_sim.constraints.formulas import evaluate as evaluate_formula
+from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, evaluate, observe, sizes
+from haptic_sim.linalg import RANK_TOLERANCE
+from haptic_sim.packed import Packed
+from haptic_sim.records import allocate, array, record, value
 
+_SINGULAR = 1e-6  # least singular value of rows or inertia, of the largest, at a configuration that is shown
+_GRID = 65  # values of a coordinate at which that is looked for
 _ROTATION = 1e-9  # what R R^T may differ from 1
 _ANTISYMMETRY = 1e-12  # relative to the largest eigenvalue: least one of an inertia
+
+
+@record
+class _Arrays(NamedTuple):
+    """What `_fill` reads and fills."""
+
+    model: Model = value("the system and its constraints")
+    workspace: Workspace = value("what is filled")
+    q: np.ndarray = array("configuration", "coordinates")
+    v: np.ndarray = array("velocity", "coordinates")
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(packed, t):
+    """Fill all terms of a workspace."""
+    a = packed.arrays
+    evaluate(a.model, t, a.q, a.v, a.workspace)
+    observe(a.model, t, a.q, a.v, a.workspace)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a system is.
+
+    Attributes:
+        coordinates: names. positions, velocities: numbers of rows. rank: of all rows at the start.
+        degrees_of_freedom: coordinates less rank.
+        growth: dimensions of the distribution of allowed rates on the manifold of the positions, and of its successive
+            extensions by Lie brackets, at a generic point near the start; the last does not grow any more.
+        integrable_velocities: combinations of the rows of velocities that are derivatives of positions (YUN remark 1).
+        cyclic: coordinates that appear in no formula. conserved: formulas of what does not change without a wrench.
+        singular: where rows lose rank or the inertia is singular, as far as that is found: while one coordinate after
+            the other is moved, and the others are as at the start.
+    """
+
+    coordinates: tuple[str, ...]
+    positions: int
+    velocities: int
+    rank: int
+    degrees_of_freedom: int
+    growth: tuple[int, ...]
+    integrable_velocities: int
+    cyclic: tuple[str, ...]
+    conserved: dict[str, str]
+    singular: tuple[str, ...]
+
+    @property
+    def nonholonomy(self) -> int:
+        """Degree of nonholonomy: extensions until the distribution does not grow any more, and 1; 1 if integrable."""
+        return len(self.growth)
+
+
+def _rank(A: np.ndarray) -> int:
+    """Rank of rows, each of which counts with length 1."""
+    lengths = np.linalg.norm(A, axis=1, keepdims=True)
+    return int(np.linalg.matrix_rank(A / np.where(lengths > 0.0, lengths, 1.0), RANK_TOLERANCE)) if A.size else 0
+
+
+@dataclass(frozen=True)
+class Spring:
+    """A spring from the held frame to one that rests (FAULRING appendix II).
+
+    Attributes:
+        stiffness, rotational_stiffness: [N/m], [N m/rad]; the energy is 1/2 k_t d^2 + 1/2 k_r angle^2.
+        origin, quat_xyzw: of the frame that rests, in the world.
+    """
+
+    stiffness: float = 0.0
+    rotational_stiffness: float = 0.0
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    quat_xyzw: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Stiffness and rest for a `Model`.
+
+        Raises:
+            ConstraintError: a stiffness is negative, or the quaternion has not length 1.
+        """
+        stiffness, rest = (
+            np.array([self.stiffness, self.rotational_stiffness]),
+            np.array([*self.origin, *self.quat_xyzw]),
+        )
+        if not (np.all(stiffness >= 0.0) and np.isfinite(stiffness).all() and np.isfinite(rest).all()):
+            raise ConstraintError(f"spring: {self}: stiffness must be finite and >= 0, the rest finite")
+        if not abs(np.linalg.norm(rest[3:]) - 1.0) < 1e-6:
+            raise ConstraintError(f"spring.quat_xyzw = {list(self.quat_xyzw)}: must have length 1")
+        return stiffness, rest
 
 
 class System:
@@ -38,7 +135,11 @@ class System:
     """
 
     def __init__(
-        self, description: Description, parameters: Mapping[str, float], start: Mapping[str, str | float] | None = None
+        self,
+        description: Description,
+        parameters: Mapping[str, float],
+        start: Mapping[str, str | float] | None = None,
+        spring: Spring | None = None,
     ):
         """See `from_formulas`."""
         self.description, self.parameters = description, dict(parameters)
@@ -47,7 +148,7 @@ class System:
         kernels = generated.build(description)
         self.coordinates, self.row_names, self.planar = description.coordinates, description.row_names, kernels.planar
         given = description.parametrisation
-        self.model = FormulaModel(
+        self.model = Model(
             kernels.evaluate,
             kernels.observe,
             kernels.place,
@@ -57,9 +158,13 @@ class System:
             len(description.positions),
             len(self.row_names),
             len(given.start) if given is not None else 0,
+            *((np.zeros(2), np.array([0.0] * 6 + [1.0])) if spring is None else spring.arrays()),
         )
         self.workspace = allocate_workspace(self.sizes)
+        self._arrays = allocate(_Arrays, self.sizes, model=self.model, workspace=self.workspace)
+        self._packed = Packed(self._arrays)
         self._check_start()
+        self._rank_at_start = _rank(self.A(self.q))
 
     @classmethod
     def from_formulas(
@@ -75,7 +180,8 @@ class System:
         velocities: Sequence[str] = (),
         hand: Mapping[str, Any] | None = None,
         start: Mapping[str, str | float] | None = None,
-        parametrisation: Mapping[str, Mapping[str, str]] | None = None,
+        parametrisation: Mapping[str, Mapping[str, Any]] | None = None,
+        spring: Spring | None = None,
     ) -> System:
         """A system of formulas; the first one of its kind is derived and compiled, which takes seconds.
 
@@ -92,6 +198,7 @@ class System:
                 frame in the world.
             start: coordinates and rates by name: numbers, or formulas of the parameters; 0 where left out.
             parametrisation: `start` and `coordinates` of a `Parametrisation`.
+            spring: from the held frame to one that rests.
 
         Raises:
             DescriptionError: a formula is wrong: names it, the place in it, and what is allowed.
@@ -110,14 +217,7 @@ class System:
             tuple(tuple(row) for row in hand.get("rotation", IDENTITY)),
             None if parametrisation is None else Parametrisation(**parametrisation),
         )
-        return cls(description, parameters or {}, start)
-
-    name = "formulas"
-
-    @property
-    def system(self) -> System:
-        """Itself."""
-        return self
+        return cls(description, parameters or {}, start, spring)
 
     @property
     def n(self) -> int:
@@ -141,19 +241,13 @@ class System:
 
     def state(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Copies of configuration and velocity, checked for shape and finiteness."""
-        checked = []
-        for name, given in (("q", q), ("v", v)):
-            array = np.array(given, float)
-            if array.shape != (self.n,) or not np.isfinite(array).all():
-                raise ConstraintError(f"{name} = {array.tolist()}: must be {self.n} finite numbers")
-            checked.append(array)
-        return checked[0], checked[1]
+        return vector("q", q, self.n).copy(), vector("qd", v, self.n).copy()
 
     def evaluate(self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray, t: float = 0.0) -> Workspace:
         """All terms at a state, with those of the held frame and the energies. Overwritten by the next call."""
         q, v = self.state(q, v)
-        evaluate(self.model, float(t), q, v, self.workspace)
-        observe(self.model, float(t), q, v, self.workspace)
+        self._arrays.q[:], self._arrays.v[:] = q, v
+        _fill(self._packed, float(t))
         return self.workspace
 
     def M(self, q: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -182,11 +276,149 @@ class System:
         rest = w.A[self.k :] @ np.asarray(v, float) - w.b[self.k :]
         return float(np.linalg.norm(w.c)), float(np.linalg.norm(rest))
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Each row as errors name it: its key, and the formula."""
+        formulas = (*self.description.positions, *self.description.velocities)
+        return tuple(f"{key} ({shortened(text)})" for key, text in zip(self.row_names, formulas, strict=True))
+
+    def placed(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The independent coordinates at the start of the parametrisation, and psi there; None without one."""
+        d, given = self.description, self.description.parametrisation
+        if given is None:
+            return None
+        z = {key: constant(f"parametrisation.start.{key}", one, self.parameters) for key, one in given.start.items()}
+        psi = [
+            evaluate_formula(d.trees[f"parametrisation.coordinates.{name}"], self.parameters | z)
+            for name in d.coordinates
+        ]
+        return np.array(list(z.values())), np.array(psi, float)
+
+    def structure(self) -> Structure:
+        """What the system is: see `Structure`.
+
+        Raises:
+            DescriptionError: the analysis does not end within `generated.PATIENCE`.
+        """
+        found = json.loads(self._ask("structure", self._generic_points()))
+        A = self.A(self.q)
+        k, rank = self.k, self._rank_at_start
+        return Structure(
+            coordinates=self.coordinates,
+            positions=k,
+            velocities=self.m - k,
+            rank=rank,
+            degrees_of_freedom=self.n - rank,
+            growth=tuple(found["growth"]),
+            integrable_velocities=self.n - _rank(A[:k]) - found["growth"][-1],
+            cyclic=tuple(found["cyclic"]),
+            conserved=found["conserved"],
+            singular=self._singularities(),
+        )
+
+    def state_space(self) -> dict[str, Any]:
+        """The state-space form of YUN (24-29) as formulas: qd = S eta + xi, xd = f(x) + g(x) u with x = (q, eta).
+
+        Returns:
+            By name: `eta` (the rates that it is made of), S, xi, E (of the wrench u at the hand point), S^T M S,
+            S^T (M gamma + V + G), S^T E; f and g solved, where there are one or two eta.
+
+        Raises:
+            DescriptionError: as `structure`.
+        """
+        found: dict[str, Any] = json.loads(self._ask("state_space", [self.q]))
+        return found
+
+    def drift_and_input(
+        self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray, gamma: float = 0.0, t: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """f and g of YUN (28-29) as numbers, for the state (q, qd): (2 n,) and (2 n, 6), of the rates of q and of qd.
+
+        Args:
+            gamma: rate of the stabilisation [1/s]; the velocity is taken as it is given.
+        """
+        w = self.evaluate(q, v, t)
+        v = np.asarray(v, float)
+        wanted = w.bdot - w.Adot @ v
+        wanted[: self.k] -= gamma * (w.A[: self.k] @ v - w.b[: self.k])
+        balance = np.block([[w.M, -w.A.T], [w.A, np.zeros((self.m, self.m))]])
+        sides = np.zeros((self.n + self.m, 7))
+        sides[:, 0] = np.concatenate([w.passive - w.bias, wanted])
+        sides[: self.n, 1:] = np.vstack([w.J, w.E]).T
+        solved = np.linalg.lstsq(balance, sides, rcond=None)[0][: self.n]
+        return np.concatenate([v, solved[:, 0]]), np.vstack([np.zeros((self.n, 6)), solved[:, 1:]])
+
+    def _ask(self, what: str, points: Sequence[np.ndarray]) -> str:
+        question = {
+            "document": self.description.document(),
+            "parameters": self.parameters,
+            "points": [point.tolist() for point in points],
+        }
+        return generated.ask("analysis", json.dumps(question), what)
+
+    def _generic_points(self, count: int = 2) -> list[np.ndarray]:
+        """Random configurations near the start that satisfy the positions."""
+        random, points = np.random.default_rng(1), []
+        for size in (0.2, 0.1, 0.05, 0.02, 0.0):
+            for _ in range(2 * count):
+                q = self._returned(self.q + size * random.standard_normal(self.n))
+                if q is not None and np.isfinite(self.A(q)).all():
+                    points.append(q)
+                if len(points) == count:
+                    return points
+        return points or [self.q]
+
+    def _returned(self, q: np.ndarray) -> np.ndarray | None:
+        """The configuration brought to the positions by Newton steps; None where that fails."""
+        for _ in range(30):
+            w = self.evaluate(q, np.zeros(self.n))
+            c = w.c.copy()
+            if not np.isfinite(c).all():
+                return None
+            if np.abs(c).max(initial=0.0) < 1e-12:
+                return q
+            q = q - np.linalg.lstsq(w.A[: self.k].copy(), c, rcond=None)[0]
+        return None
+
+    def _singularities(self) -> tuple[str, ...]:
+        """Where rows or inertia are singular while one coordinate after the other is moved away from the start."""
+        found = []
+        for i, name in enumerate(self.coordinates):
+            reach = math.pi if self.model.angular[i] > 0.0 else 2.0 * max(abs(self.q[i]), 1.0)
+            grid = np.linspace(-reach, reach, _GRID)
+
+            def least(x: float, i: int = i) -> tuple[float, float]:
+                return self._least(np.concatenate([self.q[:i], [x], self.q[i + 1 :]]))
+
+            values = np.array([least(x) for x in grid])
+            for which, what in enumerate(("rows", "inertia")):
+                for j in range(_GRID):
+                    low, high = max(j - 1, 0), min(j + 1, _GRID - 1)
+                    if not values[j, which] <= min(values[low, which], values[high, which]):
+                        continue
+                    span = (grid[low], grid[high])
+                    ended = minimize_scalar(lambda x, k=which: least(x)[k], bounds=span, options={"xatol": 1e-10})
+                    best = min((grid[j], ended.x), key=lambda x, k=which: least(x)[k])
+                    if least(best)[which] < _SINGULAR and values[:, which].max() > 1e3 * _SINGULAR:
+                        found.append(f"{what}: {name} = {best + 0.0:.6g}")
+        return tuple(dict.fromkeys(found))
+
+    def _least(self, q: np.ndarray) -> tuple[float, float]:
+        """Least singular values of the rows (of those that count at the start) and the inertia, of the largest."""
+        w, least = self.evaluate(q, np.zeros(self.n)), []
+        for matrix, rank in ((w.A, self._rank_at_start), (w.M, self.n)):
+            if rank == 0 or not np.isfinite(matrix).all():
+                least.append(1.0)
+            else:
+                values = np.linalg.svd(matrix, compute_uv=False)
+                least.append(float(values[rank - 1] / values[0]) if values[0] > 0.0 else 0.0)
+        return least[0], least[1]
+
     def _start(self, given: Mapping[str, str | float]) -> tuple[np.ndarray, np.ndarray]:
         d = self.description
-        for name, value in self.parameters.items():
-            if not math.isfinite(value):
-                raise DescriptionError(f"parameters.{name} = {value}: must be finite")
+        for name, number in self.parameters.items():
+            if not math.isfinite(number):
+                raise DescriptionError(f"parameters.{name} = {number}: must be finite")
         names = (*d.coordinates, *d.rates)
         for name in given:
             if name not in names:
@@ -195,6 +427,9 @@ class System:
                 raise DescriptionError(
                     f"start.{name}: is no coordinate and no rate{hint}: must be of {', '.join(names)}"
                 )
+        placed = self.placed()
+        if placed is not None and not any(name in d.coordinates for name in given):
+            given = {**given, **dict(zip(d.coordinates, placed[1].tolist(), strict=True))}
         values = {name: constant(f"start.{name}", given.get(name, 0.0), self.parameters) for name in names}
         q = np.array([values[name] for name in d.coordinates])
         return q, np.array([values[name + RATE] for name in d.coordinates])

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.constraints.library import evaluate, find_power, observe
 from haptic_sim.constraints.linear import correct, factor, factor_inertia
-from haptic_sim.constraints.model import FormulaModel, Model, Workspace
-from haptic_sim.constraints.projection import step_explicit, step_rk4
+from haptic_sim.constraints.model import Model, Workspace, evaluate, find_power, observe
+from haptic_sim.constraints.projection import step_explicit, step_parametrised, step_rk4
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.contact.response import ContactParameters
@@ -30,7 +29,7 @@ _RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a dir
 class _Arrays(NamedTuple):
     """What the kernels read and write; what is from `J` to `residual` is brought up to date by `_refresh`."""
 
-    model: Model | FormulaModel = value("the system and its constraints")
+    model: Model = value("the system and its constraints")
     workspace: Workspace = value("that of the solver: a step finds its memory in the caches")
     period: float = value("time step", "s")
     time: np.ndarray = shared("time at the beginning of the step, for the solver", 1, unit="s")
@@ -38,8 +37,6 @@ class _Arrays(NamedTuple):
     v: np.ndarray = shared("its velocity", "coordinates")
     wrench: np.ndarray = shared("spatial wrench during the step, for the solver", 6, unit="N, N m")
     multipliers: np.ndarray = shared("multipliers at the beginning of the step, by the solver", "rows")
-    chart: int = value("parametrisation of the solver")
-    elbow: float = value("sign of the elbow's angle in the parametrisation by a circle")
     gamma: float = value("rate of decay of holonomic residuals; 0: the position is returned to the manifold", "1/s")
     J: np.ndarray = array("Jacobian of the hand", 6, "coordinates")
     Jdot: np.ndarray = array("rate of J", 6, "coordinates")
@@ -57,7 +54,6 @@ class _Arrays(NamedTuple):
     energy_start: np.ndarray = shared("start of the `EnergyBalance`", 1, unit="J")
     rank: np.ndarray = array("rank of the rows that are factored in the workspace", 1, dtype=np.int64)
     acceleration: np.ndarray = array("acceleration of the coordinates", "coordinates")
-    hand_acceleration: np.ndarray = array("acceleration of the hand", 6, unit="m/s^2, rad/s^2")
     unexplained: np.ndarray = array("forces of constraint that no wrench at the hand explains yet", "coordinates")
     gram: np.ndarray = array("J J^T of forces or of torques", 3, 3)
     eigenvalues: np.ndarray = array("eigenvalues of `gram`", 3)
@@ -120,21 +116,13 @@ class ConstrainedTool:
     def __init__(self, setup: ConstrainedSetup, constraint: ConstraintParameters, rate: float):
         self.setup, self.rate, self.period = setup, rate, 1.0 / rate
         self.solver: Solver = build_solver(setup, constraint, rate)
-        constrained = setup.constrained
-        model, n = constrained.model, constrained.n
-        assert isinstance(model, Model | FormulaModel)  # scenes have constraints of the library
-        solver, self.energy = self.solver, EnergyBalance()
-        self._advance: Callable[..., tuple[int, int, float]] = _step_stabilised
-        chart, elbow, gamma = 0, 0.0, 0.0
-        if isinstance(solver, StabilisedSolver):
-            gamma = solver.gamma
-        else:
-            chart, elbow = solver.chart, solver.elbow
-            self._advance = _step_rk4 if solver.integrator == "rk4" else _step_explicit
+        system, solver, self.energy = setup.system, self.solver, EnergyBalance()
+        kind, gamma = ("stabilised", solver.gamma) if isinstance(solver, StabilisedSolver) else (solver.integrator, 0.0)
+        self._advance: Callable[..., tuple[int, int, float]] = _STEPS[kind]
         self._arrays = allocate(
             _Arrays,
-            constrained.sizes,
-            model=model,
+            system.sizes,
+            model=system.model,
             workspace=solver.workspace,
             period=solver.period,
             time=solver.time,
@@ -142,8 +130,6 @@ class ConstrainedTool:
             v=solver.v,
             wrench=solver.wrench,
             multipliers=solver.multipliers,
-            chart=chart,
-            elbow=elbow,
             gamma=gamma,
             energy=self.energy.values,
             energy_start=self.energy.start,
@@ -153,8 +139,8 @@ class ConstrainedTool:
         self._packed_step: Packed | None = None
         self._packed_state: ToolState | None = None
         self._disturbed = round(setup.disturbance_time * rate) if setup.disturbance is not None else -1
-        self.sizes = ToolSizes(n, n, constrained.m)
-        self.observer = ToolObserver(constrained.system.coordinates, self._arrays)
+        self.sizes = ToolSizes(system.n, system.n, system.m)
+        self.observer = ToolObserver(system.coordinates, self._arrays)
         _refresh_tool(self._packed)
 
     def configure(self, contact: ContactParameters) -> None:
@@ -209,9 +195,7 @@ class ConstrainedTool:
         """What kernels step this tool with, and fill `state` with."""
         packed = self._packed_step
         if packed is None or state is not self._packed_state:
-            memory = self.solver.memory
-            assert isinstance(memory, Packed)  # of a library's model
-            packed = Packed(allocate(_StepArrays, tool=self._packed, solver=memory, state=state.arrays()))
+            packed = Packed(allocate(_StepArrays, tool=self._packed, solver=self.solver.memory, state=state.arrays()))
             self._packed_step, self._packed_state = packed, state
         return packed
 
@@ -227,9 +211,7 @@ def build_constrained_tool(scene: Any, constraint: ConstraintParameters, rate: f
 
 def initial_hand_pose(setup: ConstrainedSetup) -> np.ndarray:
     """Pose of the hand [m, quat_xyzw] (7,) at the start, as given."""
-    constrained = setup.constrained
-    w = constrained.evaluate(setup.q, setup.v)
-    observe(constrained.model, 0.0, setup.q, setup.v, w)
+    w = setup.system.evaluate(setup.q, setup.v)
     pose = np.zeros(7)
     pose[:3] = w.p
     quat_from_matrix(w.R, pose[3:])
@@ -257,7 +239,18 @@ def _step_explicit(packed, wrench):
     step = packed.arrays
     a = step.tool.arrays
     _begin(a, wrench, step.state)
-    result = step_explicit(step.solver, a.period, a.chart, a.elbow)
+    result = step_explicit(step.solver, a.period)
+    _end(a, step.state)
+    return result
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_parametrised(packed, wrench):
+    """As `_step_rk4`."""
+    step = packed.arrays
+    a = step.tool.arrays
+    _begin(a, wrench, step.state)
+    result = step_parametrised(step.solver, a.period)
     _end(a, step.state)
     return result
 
@@ -271,6 +264,14 @@ def _step_stabilised(packed, wrench):
     result = step_stabilised(step.solver, a.gamma, a.period)
     _end(a, step.state)
     return result
+
+
+_STEPS = {
+    "rk4": _step_rk4,
+    "explicit": _step_explicit,
+    "parametrised": _step_parametrised,
+    "stabilised": _step_stabilised,
+}
 
 
 @numba.njit(cache=True, nogil=True)
@@ -416,8 +417,7 @@ def _hand(a, v):
 @numba.njit(cache=True, nogil=True)
 def _find_power(a, power):
     """Fill the power of the wrench at the hand, its rate, that of the system's own forces, and its rate [W, W/s]."""
-    model, w, n, v, wrench = a.model, a.workspace, a.model.n, a.v, a.wrench
-    acceleration = a.acceleration
+    w, n, v, wrench, acceleration = a.workspace, a.model.n, a.v, a.wrench, a.acceleration
     power[0] = power[1] = 0.0
     for j in range(n):
         acceleration[j] = 0.0
@@ -432,11 +432,7 @@ def _find_power(a, power):
         for k in range(6):
             rate += a.inverse_inertia[i, k] * wrench[k]
         power[1] += wrench[i] * rate
-    for i in range(6):  # acceleration of the body at the hand point
-        a.hand_acceleration[i] = a.drift[i]
-        for k in range(6):
-            a.hand_acceleration[i] += a.inverse_inertia[i, k] * wrench[k]
-    power[2], power[3] = find_power(model, v, acceleration, a.twist, a.hand_acceleration, w)
+    power[2], power[3] = find_power(v, acceleration, w)
 
 
 @numba.njit(cache=True, nogil=True)

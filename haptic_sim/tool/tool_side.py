@@ -141,7 +141,7 @@ def tool_sizes(start: Start) -> ToolSizes:
     """Of the virtual tool."""
     if isinstance(start, World):
         return start.tool_sizes()
-    constrained = start.constrained
+    constrained = start.system
     return ToolSizes(constrained.n, constrained.n, constrained.m)
 
 

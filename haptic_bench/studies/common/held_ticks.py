@@ -14,7 +14,6 @@ import numpy as np
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_control.admittance import AdmittanceParameters
-from haptic_sim.constraints.library import observe
 from haptic_sim.constraints.scenes import CONSTRAINED, build_setup
 
 MOVING = 1e-9  # [m/s, rad/s] a tool this fast, or that is to be after a tick, does not keep its configuration
@@ -53,15 +52,14 @@ def _gained(trial: Trial, q: np.ndarray, wrenches: np.ndarray) -> np.ndarray:
     """
     experiment = trial.experiment
     setup = build_setup(experiment.scene, experiment.constraint)
-    constrained, n, rest = setup.constrained, setup.constrained.n, np.zeros(setup.constrained.n)
+    system, n, rest = setup.system, setup.system.n, np.zeros(setup.system.n)
     gained = np.zeros(len(q))
     for configuration in np.unique(q, axis=0):
         rows = np.flatnonzero(np.all(q == configuration, axis=1))
-        w = constrained.evaluate(configuration, rest)
-        observe(constrained.model, 0.0, configuration, rest, w)
+        w = system.evaluate(configuration, rest)
         forces = (w.passive - w.bias)[:, None] + w.J.T @ wrenches[rows, :3].T + w.E.T @ wrenches[rows, 3:].T
-        balance = np.block([[w.M, -w.A.T], [w.A, np.zeros((constrained.m, constrained.m))]])
-        sides = np.vstack([forces, np.zeros((constrained.m, rows.size))])
+        balance = np.block([[w.M, -w.A.T], [w.A, np.zeros((system.m, system.m))]])
+        sides = np.vstack([forces, np.zeros((system.m, rows.size))])
         acceleration = np.linalg.lstsq(balance, sides, rcond=None)[0][:n]
         gained[rows] = np.abs(acceleration).max(axis=0) / experiment.rate
     return gained

@@ -1,0 +1,297 @@
+"""What a system of formulas is: growth of its distribution, coordinates that do not appear, its state-space form.
+
+A program of its own, as `derivation` is: `python -m haptic_sim.constraints.analysis WHAT` reads JSON (`document`,
+`parameters`, `points`) and writes JSON.
+
+growth (YUN remark 1): fields X that span the rates which the rows allow, A(q) X = 0, are followed with all their
+derivatives at a point up to an order. The derivatives of A are SymPy's; those of X follow from A X = 0, where the free
+rates are constant, and those of a bracket [X, Y] = DY X - DX Y by the product rule. Each extension of the
+distribution, D_(k+1) = D_k + [D_1, D_k], needs one order more; it ends when nothing is added. Rows with a term b(q, t)
+are rows of (q, t), A qd - b td = 0; their dimensions count without that of the time.
+
+state_space: YUN (24-29). The rates of columns in which A is regular depend on the others, eta: qd = S eta + xi.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import sympy
+
+from haptic_sim.constraints.derivation import Size, Symbols, limit_memory, reduced
+from haptic_sim.constraints.description import Description
+
+RANK_TOLERANCE = 1e-9  # singular value of fields of unit length
+MOST_ORDERS = 6  # derivatives of the rows
+_EXPLICIT = 2  # free rates up to which the inertia is inverted as a formula
+
+Jet = list[np.ndarray]  # value (n,), first derivatives (n, n), second ones (n, n, n), ...
+
+
+def growth(description: Description, parameters: dict[str, float], points: list[list[float]]) -> list[int]:
+    """Dimensions of the distribution and of its extensions, the largest over the points, which satisfy the positions."""
+    s = Symbols(description)
+    A, b = s.velocity_rows()
+    coordinates = list(s.q)
+    timed = any(entry != 0 for entry in b)
+    if timed:
+        A = [[*row, -entry] for row, entry in zip(A, b, strict=True)]
+        coordinates.append(s.t)
+    values = dict(zip(s.p, (parameters[name] for name in description.parameters), strict=True))
+    levels = [[entry.subs(values) for row in A for entry in row]]
+    tensors: list[list[np.ndarray]] = [[] for _ in points]
+    found: list[int] = []
+    for order in range(MOST_ORDERS + 1):
+        if order:
+            levels.append([entry.diff(q) for entry in levels[-1] for q in coordinates])
+        function = sympy.lambdify(coordinates, levels[order], "math", cse=True)
+        for place, point in zip(tensors, points, strict=True):
+            at = [*point, 0.0][: len(coordinates)]
+            shape = (len(A), len(coordinates), *[len(coordinates)] * order)
+            place.append(np.array(function(*at), float).reshape(shape))
+        dimensions = [_growth_at(place, description.n + timed, order) for place in tensors]
+        length = max(map(len, dimensions))
+        found = [max(d[min(i, len(d) - 1)] for d in dimensions) for i in range(length)]
+        if len(found) < order + 1:  # one did not grow any more
+            break
+        rank = np.linalg.matrix_rank(tensors[0][0][: s.k], RANK_TOLERANCE) if s.k else 0
+        if found[-1] == len(coordinates) - rank:
+            break
+    return [dimension - timed for dimension in found]
+
+
+def _growth_at(A: list[np.ndarray], n: int, order: int) -> list[int]:
+    """Dimensions of D_1, ..., D_(order + 1) at a point, up to where they grow, from A and its derivatives there."""
+    first = _null_fields(A, n, order)
+    dimensions, fields, newest = [len(first)], list(first), first
+    for level in range(order):
+        brackets = [_bracket(x, y) for x in first for y in newest]
+        newest = [brackets[i] for i in _new_ones(fields, brackets)]
+        if not newest:
+            break
+        fields += newest
+        dimensions.append(len(fields))
+        first = [jet[: order - level] for jet in first]
+    return dimensions
+
+
+def _null_fields(A: list[np.ndarray], n: int, order: int) -> list[Jet]:
+    """Jets of fields that span the null space of A: free rates are constant, the others follow."""
+    m = A[0].shape[0]
+    rows, pivots = _regular_part(A[0])
+    free = [j for j in range(n) if j not in pivots]
+    inverse = np.linalg.inv(A[0][np.ix_(rows, pivots)]) if rows else np.zeros((0, 0))
+    jets = []
+    for j in free:
+        X: Jet = []
+        for r in range(order + 1):
+            tensor = np.zeros((n,) * (r + 1))
+            if r == 0:
+                tensor[j] = 1.0
+            right = np.zeros((m,) + (n,) * r)
+            for a in range(r + 1):  # the derivative of order r of A X, without A D^r X of the dependent rates
+                right += _product(A[a], X[r - a] if a else tensor, a, r - a)
+            tensor[pivots] -= np.tensordot(inverse, right[rows], 1) if rows else 0.0
+            X.append(tensor)
+        jets.append(X)
+    return jets
+
+
+def _product(A: np.ndarray, X: np.ndarray, a: int, b: int) -> np.ndarray:
+    """The part of the derivative of order a + b of A X that has a derivatives on A, (m, n, ..., n), symmetric."""
+    whole = np.tensordot(A, X, axes=([1], [0]))  # (m, a indices, b indices)
+    return _spread(whole, a, b)
+
+
+def _spread(whole: np.ndarray, a: int, b: int) -> np.ndarray:
+    """Sum over the ways in which a + b derivatives are shared out, of which a are on the first factor."""
+    r = a + b
+    total = np.zeros_like(whole)
+    for chosen in itertools.combinations(range(r), a):
+        rest = [i for i in range(r) if i not in chosen]
+        order = [0] * r
+        for position, index in enumerate((*chosen, *rest)):
+            order[index] = position
+        total += np.transpose(whole, [0, *(1 + i for i in order)])
+    return total
+
+
+def _bracket(x: Jet, y: Jet) -> Jet:
+    """[X, Y] = DY X - DX Y, to one order less."""
+    jet = []
+    for r in range(min(len(x), len(y)) - 1):
+        tensor = np.zeros_like(x[r])
+        for a in range(r + 1):  # a derivatives on the field that is differentiated already
+            for f, g, sign in ((y, x, 1.0), (x, y, -1.0)):
+                whole = np.tensordot(f[a + 1], g[r - a], axes=([1], [0]))
+                tensor += sign * _spread(whole, a, r - a)
+        jet.append(tensor)
+    return jet
+
+
+def _new_ones(fields: list[Jet], more: list[Jet]) -> list[int]:
+    """Which of `more` have values that are not in the span of the others before them."""
+    basis: list[np.ndarray] = []
+    for jet in fields:
+        _extend(basis, jet[0])
+    scale = max((float(np.linalg.norm(jet[0])) for jet in more), default=0.0)
+    return [i for i, jet in enumerate(more) if scale > 0.0 and _extend(basis, jet[0] / scale)]
+
+
+def _extend(basis: list[np.ndarray], vector: np.ndarray) -> bool:
+    rest = vector.astype(float).copy()
+    length = float(np.linalg.norm(rest))
+    for _ in range(2):
+        for one in basis:
+            rest -= one * (one @ rest)
+    remainder = float(np.linalg.norm(rest))
+    if not (length > RANK_TOLERANCE and remainder > RANK_TOLERANCE * max(length, 1e-3)):
+        return False
+    basis.append(rest / remainder)
+    return True
+
+
+def _regular_part(A: np.ndarray) -> tuple[list[int], list[int]]:
+    """Rows and columns of a regular part of A of full rank, the columns with the largest pivots."""
+    rest, rows, columns = A.astype(float).copy(), [], []
+    largest = np.abs(rest).max(initial=0.0)
+    for _ in range(min(A.shape)):
+        i, j = np.unravel_index(int(np.argmax(np.abs(rest))), rest.shape)
+        if not abs(rest[i, j]) > RANK_TOLERANCE * largest:
+            break
+        rows.append(int(i))
+        columns.append(int(j))
+        rest = rest - np.outer(rest[:, j], rest[i]) / rest[i, j]
+        rest[:, columns] = 0.0
+        rest[rows] = 0.0
+    return rows, columns
+
+
+def cyclic(description: Description) -> list[str]:
+    """Coordinates that appear in no formula: a translation or a turn along them changes nothing."""
+    s = Symbols(description)
+    A, b = s.velocity_rows()
+    found = set().union(*(e.free_symbols for e in (s.T, s.V, *s.F, *s.c, *itertools.chain(*A), *b)))
+    return [name for name, q in zip(description.coordinates, s.q, strict=True) if q not in found]
+
+
+def conserved(description: Description) -> dict[str, str]:
+    """Quantities that do not change where no wrench acts, by name.
+
+    The momentum of a coordinate that appears nowhere, if no row binds its rate; the energy, if there are no forces and
+    nothing depends on time.
+    """
+    s = Symbols(description)
+    A, b = s.velocity_rows()
+    found = {}
+    for i in (description.coordinates.index(name) for name in cyclic(description)):
+        if s.F[i] == 0 and all(row[i] == 0 for row in A):
+            found[f"momentum of {description.coordinates[i]}"] = _shown(s, s.T.diff(s.v[i]))
+    if all(force == 0 for force in s.F) and all(entry == 0 for entry in b) and not s.T.has(s.t):
+        found["energy"] = _shown(s, s.T + s.V)
+    return found
+
+
+def state_space(description: Description, parameters: dict[str, float], points: list[list[float]]) -> dict[str, Any]:
+    """YUN (24-29): the formulas, and which rates are eta."""
+    s = Symbols(description)
+    A, b = s.velocity_rows()
+    gamma = sympy.Symbol("gamma_")
+    wanted = [entry - gamma * s.c[i] if i < s.k else entry for i, entry in enumerate(b)]
+    values = dict(zip(s.p, (parameters[name] for name in description.parameters), strict=True))
+    values |= dict(zip(s.q, points[0], strict=True)) | {s.t: 0.0}
+    numbers = np.array([[float(entry.subs(values)) for entry in row] for row in A]).reshape(len(A), description.n)
+    rows, pivots = _regular_part(numbers)
+    free = [j for j in range(description.n) if j not in pivots]
+    eta = [sympy.Symbol(f"eta{i + 1}_") for i in range(len(free))]
+    inverse = sympy.Matrix([[A[i][j] for j in pivots] for i in rows]).inv() if rows else sympy.zeros(0, 0)
+    dependent = -inverse * sympy.Matrix(len(rows), len(free), [A[i][j] for i in rows for j in free])
+    offset = inverse * sympy.Matrix(len(rows), 1, [wanted[i] for i in rows])
+    S, xi = sympy.zeros(description.n, len(free)), sympy.zeros(description.n, 1)
+    for column, j in enumerate(free):
+        S[j, column] = 1
+    for row, j in enumerate(pivots):
+        xi[j] = _simple(offset[row])
+        for column in range(len(free)):
+            S[j, column] = _simple(dependent[row, column])
+    rates = S * sympy.Matrix(len(free), 1, eta) + xi
+    moving = dict(zip(s.v, rates, strict=True))
+    drift = (S * sympy.Matrix(len(free), 1, eta) + xi).applyfunc(lambda e: _along(s, e, rates))
+    M = sympy.Matrix(s.inertia())
+    V = sympy.Matrix([e.subs(moving, simultaneous=True) for e in s.bias()])
+    G = sympy.Matrix([(s.V.diff(q) - f).subs(moving, simultaneous=True) for q, f in zip(s.q, s.F, strict=True)])
+    E = sympy.Matrix(s.wrench_map()).T
+    H = (S.T * M * S).applyfunc(_simple)
+    h = (S.T * (M * drift + V + G)).applyfunc(_simple)
+    B = (S.T * E).applyfunc(_simple)
+    shown: dict[str, Any] = {
+        "eta": [f"{description.coordinates[j]}_dot" for j in free],
+        "S": _table(s, S),
+        "xi": [row[0] for row in _table(s, xi)],
+        "E": _table(s, E),
+        "S^T M S": _table(s, H),
+        "S^T (M gamma + V + G)": [row[0] for row in _table(s, h)],
+        "S^T E": _table(s, B),
+    }
+    if len(free) <= _EXPLICIT:
+        solved = H.inv() if free else sympy.zeros(0, 0)
+        f = [*rates, *(-solved * h)]
+        g = [*([[sympy.Integer(0)] * 6] * description.n), *(solved * B).tolist()]
+        shown["f"] = [_shown(s, _simple(entry)) for entry in f]
+        shown["g"] = [[_shown(s, _simple(entry)) for entry in row] for row in g]
+    return shown
+
+
+def _along(s: Symbols, expression: Any, rates: Any) -> Any:
+    """Rate of an expression of q and t at constant eta."""
+    rate = sympy.Add(*(expression.diff(q) * v for q, v in zip(s.q, rates, strict=True)))
+    return rate + expression.diff(s.t)
+
+
+def _simple(expression: Any) -> Any:
+    """The expression, shorter where that is quickly found."""
+    if expression.count_ops() > 300:
+        return expression
+    return min(expression, reduced(expression), sympy.factor_terms(reduced(expression)), key=lambda e: e.count_ops())
+
+
+def _table(s: Symbols, matrix: Any) -> list[list[str]]:
+    return [[_shown(s, entry) for entry in row] for row in matrix.tolist()]
+
+
+def _shown(s: Symbols, expression: Any) -> str:
+    """A formula in the names of the description; `gamma` is the rate of the stabilisation, eta1, ... are (24)."""
+    d = s.description
+    names: dict[Any, Any] = {}
+    for symbols, texts in ((s.q, d.coordinates), (s.v, d.rates), (s.p, d.parameters)):
+        names |= {symbol: sympy.Symbol(text) for symbol, text in zip(symbols, texts, strict=True)}
+    for symbol in expression.free_symbols:
+        if str(symbol).endswith("_") and symbol not in names:
+            names[symbol] = sympy.Symbol(str(symbol)[:-1])
+    named = expression.xreplace(names).replace(Size, lambda x: sympy.Function("abs")(x))
+    return str(named)
+
+
+def main() -> int:
+    """Answer what is asked on standard input."""
+    limit_memory()
+    given = json.loads(sys.stdin.read())
+    description = Description.read(given["document"])
+    if sys.argv[1:] == ["structure"]:
+        answer: Any = {
+            "growth": growth(description, given["parameters"], given["points"]),
+            "cyclic": cyclic(description),
+            "conserved": conserved(description),
+        }
+    else:
+        answer = state_space(description, given["parameters"], given["points"])
+    json.dump(answer, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
