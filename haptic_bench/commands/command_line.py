@@ -322,6 +322,19 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("--rate", metavar="HZ", help="points a second in the file; default: 100")
     command.set_defaults(command="haptic_bench.commands.trajectory:trajectory")
 
+    command = commands.add_parser("system", help="tell what a system of formulas is (docs/formulas.md)")
+    command.add_argument("system", metavar="NAME|FILE", help="system of config/systems, or its file, or an experiment")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="changes",
+        metavar="KEY=VALUE",
+        help="change a key of the experiment, as scene.radius=0.04",
+    )
+    command.add_argument("--json", action="store_true", help="print JSON, without the equations of motion")
+    command.set_defaults(command="haptic_bench.commands.formulas:system")
+
     _add_passivity(commands)
     _add_zwidth(commands)
 

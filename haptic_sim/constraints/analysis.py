@@ -33,7 +33,7 @@ Jet = list[np.ndarray]  # value (n,), first derivatives (n, n), second ones (n, 
 
 
 def growth(description: Description, parameters: dict[str, float], points: list[list[float]]) -> list[int]:
-    """Dimensions of the distribution and of its extensions, the largest over the points, which satisfy the positions."""
+    """Dimensions of the distribution and of its extensions, the largest over points that satisfy the positions."""
     s = Symbols(description)
     A, b = s.velocity_rows()
     coordinates = list(s.q)
@@ -208,7 +208,7 @@ def state_space(description: Description, parameters: dict[str, float], points: 
     rows, pivots = _regular_part(numbers)
     free = [j for j in range(description.n) if j not in pivots]
     eta = [sympy.Symbol(f"eta{i + 1}_") for i in range(len(free))]
-    inverse = sympy.Matrix([[A[i][j] for j in pivots] for i in rows]).inv() if rows else sympy.zeros(0, 0)
+    inverse = _inverse(sympy.Matrix([[A[i][j] for j in pivots] for i in rows])) if rows else sympy.zeros(0, 0)
     dependent = -inverse * sympy.Matrix(len(rows), len(free), [A[i][j] for i in rows for j in free])
     offset = inverse * sympy.Matrix(len(rows), 1, [wanted[i] for i in rows])
     S, xi = sympy.zeros(description.n, len(free)), sympy.zeros(description.n, 1)
@@ -219,11 +219,10 @@ def state_space(description: Description, parameters: dict[str, float], points: 
         for column in range(len(free)):
             S[j, column] = _simple(dependent[row, column])
     rates = S * sympy.Matrix(len(free), 1, eta) + xi
-    moving = dict(zip(s.v, rates, strict=True))
-    drift = (S * sympy.Matrix(len(free), 1, eta) + xi).applyfunc(lambda e: _along(s, e, rates))
+    drift = rates.applyfunc(lambda e: _along(s, e))
     M = sympy.Matrix(s.inertia())
-    V = sympy.Matrix([e.subs(moving, simultaneous=True) for e in s.bias()])
-    G = sympy.Matrix([(s.V.diff(q) - f).subs(moving, simultaneous=True) for q, f in zip(s.q, s.F, strict=True)])
+    V = sympy.Matrix(s.bias())
+    G = sympy.Matrix([s.V.diff(q) - force for q, force in zip(s.q, s.F, strict=True)])
     E = sympy.Matrix(s.wrench_map()).T
     H = (S.T * M * S).applyfunc(_simple)
     h = (S.T * (M * drift + V + G)).applyfunc(_simple)
@@ -238,7 +237,7 @@ def state_space(description: Description, parameters: dict[str, float], points: 
         "S^T E": _table(s, B),
     }
     if len(free) <= _EXPLICIT:
-        solved = H.inv() if free else sympy.zeros(0, 0)
+        solved = _inverse(H) if free else sympy.zeros(0, 0)
         f = [*rates, *(-solved * h)]
         g = [*([[sympy.Integer(0)] * 6] * description.n), *(solved * B).tolist()]
         shown["f"] = [_shown(s, _simple(entry)) for entry in f]
@@ -246,17 +245,26 @@ def state_space(description: Description, parameters: dict[str, float], points: 
     return shown
 
 
-def _along(s: Symbols, expression: Any, rates: Any) -> Any:
+def _along(s: Symbols, expression: Any) -> Any:
     """Rate of an expression of q and t at constant eta."""
-    rate = sympy.Add(*(expression.diff(q) * v for q, v in zip(s.q, rates, strict=True)))
-    return rate + expression.diff(s.t)
+    return sympy.Add(*(expression.diff(q) * v for q, v in zip(s.q, s.v, strict=True))) + expression.diff(s.t)
+
+
+def _inverse(matrix: Any) -> Any:
+    """The inverse, without SymPy's search for zeros by simplification."""
+    if matrix.rows == 1:
+        return sympy.Matrix([[1 / matrix[0, 0]]])
+    if matrix.rows == 2:
+        (a, b), (c, d) = matrix.tolist()
+        return sympy.Matrix([[d, -b], [-c, a]]) / _simple(a * d - b * c)
+    return matrix.inv(method="LU", iszerofunc=lambda entry: entry == 0)
 
 
 def _simple(expression: Any) -> Any:
-    """The expression, shorter where that is quickly found."""
-    if expression.count_ops() > 300:
+    """The expression, shorter where that is quickly found: without quotients, and not long."""
+    if expression.count_ops() > 150 or any(power.exp.is_negative for power in expression.atoms(sympy.Pow)):
         return expression
-    return min(expression, reduced(expression), sympy.factor_terms(reduced(expression)), key=lambda e: e.count_ops())
+    return min(expression, sympy.factor_terms(reduced(expression)), key=lambda e: e.count_ops())
 
 
 def _table(s: Symbols, matrix: Any) -> list[list[str]]:

@@ -397,10 +397,14 @@ class System:
                     if not values[j, which] <= min(values[low, which], values[high, which]):
                         continue
                     span = (grid[low], grid[high])
-                    ended = minimize_scalar(lambda x, k=which: least(x)[k], bounds=span, options={"xatol": 1e-10})
-                    best = min((grid[j], ended.x), key=lambda x, k=which: least(x)[k])
-                    if least(best)[which] < _SINGULAR and values[:, which].max() > 1e3 * _SINGULAR:
-                        found.append(f"{what}: {name} = {best + 0.0:.6g}")
+
+                    def depth(x: float, which: int = which) -> float:
+                        return least(x)[which]
+
+                    ended = minimize_scalar(depth, bounds=span, options={"xatol": 1e-10})
+                    best = float(min((grid[j], ended.x), key=depth))
+                    if depth(best) < _SINGULAR and values[:, which].max() > 1e3 * _SINGULAR:
+                        found.append(f"{what}: {name} = {round(best, 6) + 0.0:g}")
         return tuple(dict.fromkeys(found))
 
     def _least(self, q: np.ndarray) -> tuple[float, float]:
