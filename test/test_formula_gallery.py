@@ -28,7 +28,7 @@ def motion(name: str, *settings: str) -> Motion:
 
 def system(name: str, *settings: str) -> System:
     scene = scene_as(load(name, *settings).experiment, FormulasParameters)
-    found = build_setup(scene, ConstraintParameters()).constrained
+    found = build_setup(scene, ConstraintParameters()).system
     assert isinstance(found, System)
     return found
 

@@ -200,7 +200,7 @@ def _lean(J: np.ndarray) -> float:
 def find_speeds(document: str) -> tuple[float | None, ...]:
     """Weave and capsize speed by the formulas of a scene, and by the paper's equations with its parameters."""
     scene = FormulasParameters.model_validate_json(document)
-    system = build_setup(scene, ConstraintParameters()).constrained
+    system = build_setup(scene, ConstraintParameters()).system
     assert isinstance(system, System)
     return (
         *critical_speeds(lambda v: of_formulas(system, v)),
@@ -318,7 +318,7 @@ def _fell_at(time: np.ndarray, roll: np.ndarray) -> float | None:
 def _stability(motion: Motion) -> Figure:
     """Figure 3 of the paper, from the formulas."""
     scene = scene_as(motion.trial.experiment, FormulasParameters)
-    system = build_setup(scene, ConstraintParameters()).constrained
+    system = build_setup(scene, ConstraintParameters()).system
     assert isinstance(system, System)
     speeds = np.linspace(0.0, 10.0, 161)
     values = np.array([np.sort_complex(eigenvalues(of_formulas(system, v))) for v in speeds])
