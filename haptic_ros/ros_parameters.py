@@ -46,12 +46,17 @@ def encode(section: BaseModel) -> dict[str, Any]:
             raise TypeError(f"{type(section).__name__}.{name}: an optional section; give it a variant of type none")
         if isinstance(value, BaseModel):
             values[name] = encode(value)
-        elif _as_text(field.annotation):
+        elif _is_text(field):
             dumped = section.model_dump(mode="json", include={name})[name]
             values[name] = json.dumps(dumped)
         else:
             values[name] = value
     return values
+
+
+def _is_text(field: FieldInfo) -> bool:
+    """Whether a field is a text in ROS: also a list that may be left out, since an empty one has no type there."""
+    return _as_text(field.annotation) or field.default == ()
 
 
 def _as_text(annotation: Any) -> bool:
@@ -102,7 +107,8 @@ def declare(node: Node, model: type[BaseModel], prefix: str = "") -> None:
             unit = extra.get("unit", "")
             description = (field.description or "") + (f" [{unit}]" if unit else "")
             default = None if field.is_required() else field.default
-            _declare(node, key, field.annotation, default, description, extra, field)
+            annotation = dict[str, Any] if _is_text(field) else field.annotation
+            _declare(node, key, annotation, default, description, extra, field)
 
 
 def _declare(
@@ -191,7 +197,7 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
         else:
             value = changed[key] if key in changed else node.get_parameter(key).value
             if value is not None:
-                values[name] = _parsed(key, value) if _as_text(field.annotation) else value
+                values[name] = _parsed(key, value) if _is_text(field) else value
     return values
 
 

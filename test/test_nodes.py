@@ -22,7 +22,7 @@ from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.nodes.recorder import RecorderNode  # noqa: E402
-from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
+from haptic_bench.running.graph import NodeSpec, node_specs, write_parameters  # noqa: E402
 from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros.inbox import Inbox  # noqa: E402
@@ -52,9 +52,9 @@ class Bench:
         self.nodes: list[Any] = []
         self.sent: list[tuple[str, bytes]] = []
 
-    def node(self, name: str, *settings: str, change: dict[str, Any] | None = None) -> Any:
-        """A configured node of corner_peg with settings; `change` replaces parameters."""
-        (trial,) = experiment.load("corner_peg", settings)
+    def node(self, name: str, *settings: str, change: dict[str, Any] | None = None, of: str = "corner_peg") -> Any:
+        """A node of an experiment with settings; `change` replaces parameters."""
+        (trial,) = experiment.load(of, settings)
         directory = self._folder / str(len(self.nodes))
         directory.mkdir()
         experiment.write_resolved(trial, directory)
@@ -413,6 +413,29 @@ def test_bad_parameters_leave_a_node_unconfigured(
     node = bench.node(name, change=change)
     assert node.trigger_configure() == TransitionCallbackReturn.FAILURE
     assert said in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["y", "n", "Y", "N", "yes", "off", "nan", "inf", "Infinity", "1", "0x1p3", "~", "", "e1"]
+)
+def test_a_text_is_a_text_in_the_parameters_of_a_node(text: str, tmp_path: Path) -> None:
+    """Also one that rcl's reader would take for something else, as the coordinate y of a system of formulas."""
+    write_parameters([NodeSpec("n", {"n": {"one": text, "several": ["x", text]}})], tmp_path / "parameters.yaml")
+    rclpy.init(args=["--ros-args", "--params-file", str(tmp_path / "parameters.yaml")])
+    node = rclpy.create_node("n", automatically_declare_parameters_from_overrides=True)
+    try:
+        assert node.get_parameter("one").value == text
+        assert node.get_parameter("several").value == ["x", text]
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+@pytest.mark.parametrize("name", ["rattleback", "peaucellier"])  # a coordinate y; no velocities
+def test_a_node_reads_formulas(bench: Bench, name: str) -> None:
+    node = configured(bench.node("environment", of=name))
+    (trial,) = experiment.load(name, ())
+    assert node.config.scene == trial.experiment.scene
 
 
 @pytest.mark.parametrize("module", ["haptic_sim.nodes.environment", "haptic_bench.nodes.recorder"])

@@ -6,6 +6,7 @@ This list is used twice: `launch/bench.launch.py` turns it into launch_ros actio
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,4 +210,13 @@ def write_parameters(specs: list[NodeSpec], path: Path, namespace: str = "") -> 
         for spec in specs
         for name, parameters in spec.nodes.items()
     }
-    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    path.write_text(yaml.dump(document, Dumper=_ParameterDumper, sort_keys=False), encoding="utf-8")
+
+
+class _ParameterDumper(yaml.SafeDumper):
+    """Quotes also those texts that only rcl's reader takes for booleans and numbers, such as the coordinate y."""
+
+
+_ParameterDumper.add_implicit_resolver(
+    "tag:rcl", re.compile(r"[yn]|nan|inf(?:inity)?|0x[0-9a-f.]+p[-+0-9]+", re.IGNORECASE), list("yYnNiI0")
+)
