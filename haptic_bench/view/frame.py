@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from haptic_bench.experiment import Experiment
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import CONSTRAINT, CONTACT
 
@@ -36,6 +37,19 @@ CHARTS = (
     Chart("latency", "Latency", "ms", 1e3, ("of the force", "of the surroundings")),
 )
 """The latency of the force is the time from the state of the device to the force that answers it."""
+
+
+def charts_of(experiment: Experiment) -> tuple[Chart, ...]:
+    """The charts of an experiment, with the curves that it has."""
+    absent = set()
+    if experiment.alone:
+        absent |= {("force", "on the hand"), ("latency", "of the force")}
+    if not experiment.asynchronous:
+        absent.add(("latency", "of the surroundings"))
+    if experiment.environment.publish is None:
+        absent.add(("penetration", "deepest contact"))
+    curves = [tuple(curve for curve in chart.curves if (chart.name, curve) not in absent) for chart in CHARTS]
+    return tuple(chart._replace(curves=some) for chart, some in zip(CHARTS, curves, strict=True) if some)
 
 
 @dataclass(frozen=True)

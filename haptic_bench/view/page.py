@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.view.frame import CHARTS, Frame, Hand
+from haptic_bench.view.frame import Frame, Hand
 from haptic_bench.view.scene import Scene, Shape
 from haptic_sim.parameters import ParameterError
 
@@ -244,7 +244,7 @@ class Page:
         charts = gui.add_panel()
         with charts.add_tab("Charts"):
             colours = [_css(colour) for colour in (BLUE, PURPLE, VERMILION, GREEN)]
-            for chart in CHARTS:
+            for chart in self.scene.charts:
                 curves = [
                     {"label": curve, "stroke": colour, "width": 1.5, "spanGaps": False}
                     for curve, colour in zip(chart.curves, colours, strict=False)
@@ -382,11 +382,11 @@ class Page:
 
     def _draw_charts(self, frame: Frame) -> None:
         times = np.array([one.time for one in self._strips])
-        for chart in CHARTS:
+        for chart in self.scene.charts:
             data = [times]
             for curve in chart.curves:
                 key = chart.name, curve
-                data.append(np.array([one.values.get(key, np.nan) for one in self._strips]) * chart.scale)
+                data.append(np.array([one.values.get(key, 0.0) for one in self._strips]) * chart.scale)
             self._charts[chart.name].data = tuple(data)
 
     def stop(self) -> None:

@@ -18,6 +18,7 @@ import trimesh
 from scipy.spatial import ConvexHull, QhullError
 
 from haptic_bench.experiment import Trial
+from haptic_bench.view.frame import Chart, charts_of
 from haptic_sim.constraints.scenes import (
     ConstrainedSetup,
     DiskOnSphereParameters,
@@ -97,6 +98,7 @@ class Scene:
         centre: of what moves and touches at the start [m], (3,).
         size: half the diagonal of that [m].
         rate: of the servo [Hz].
+        charts: that the trial has values for.
         named: names of the bodies in a world state.
         place: see `Place`.
         from_configuration: the same from the configuration alone, for a trial without world states.
@@ -112,6 +114,7 @@ class Scene:
     centre: np.ndarray
     size: float
     rate: float
+    charts: tuple[Chart, ...]
     named: tuple[str, ...]
     place: Place
     from_configuration: Callable[[np.ndarray], np.ndarray]
@@ -207,6 +210,7 @@ def _scene(
         centre,
         size,
         experiment.rate,
+        charts_of(experiment),
         names if named is None else named,
         place,
         from_configuration,
