@@ -56,7 +56,7 @@ def test_waves_that_are_held_do_not_feel_jitter() -> None:
     """Bit by bit what a constant delay gives; without the buffer the wall is softer."""
     jittery = ("relay.delay=0.015", "relay.jitter=0.01", "relay.seed=3")
     held, constant, free = (
-        STUDY.run_unrecorded(load("delayed_wall", "duration=1.2", *settings))
+        STUDY.run_unrecorded(load("delayed_wall", "duration=0.8", *settings))
         for settings in ((*jittery, "relay.wave.play_out=0.025"), ("relay.delay=0.025",), jittery)
     )
     for name in held.names:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
+from haptic_bench.recording.samples import Samples
 from haptic_bench.studies import study_of
+from haptic_bench.trials.trial import _guarded as guarded
 from haptic_control.guard import GuardParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
@@ -224,6 +226,9 @@ def test_the_mode_decides_which_guards_act_and_writes_both_down(
     assert ((guard.type, guard.at_device), guard.acts) == (written, acts)
     assert decided.in_mode("realtime" if mode == "offline" else "offline").experiment.guard == guard, "for good"
     assert decided.driver().guard_acts is acts
+    names = [f"port_{kind}_{part}" for kind in ("energy", "dissipated") for part in ("translation", "rotation")]
+    said = guarded(decided, Samples({name: np.zeros(2) for name in names}))["guard"]["type"]
+    assert said == ("passivity" if acts else "none"), "of the device's port, as the summary has it"
 
 
 def test_without_a_relay_there_is_one_guard() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,6 +160,9 @@ def test_a_message_that_is_not_in_the_bag_is_no_difference() -> None:
         verdict = resimulate(trial, lost)
         assert verdict.difference == ""
         said += any("relay" in line for line in verdict.unverified)
+        for line in verdict.unverified:
+            found = re.search(r"(\w+) (\d+) is lost", line)
+            assert found is None or int(found[2]) not in columns(TOPICS[found[1]](), lost[found[1]])["tick"], line
     assert said == 40
 
 

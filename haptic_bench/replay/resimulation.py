@@ -93,7 +93,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
     arrived = "relayed_" if experiment.relayed else ""
     for each, own in of_hands.values():
         if not isinstance(each.experiment.device, NoDeviceParameters):
-            _driver(each, own["device_state"], own[f"{arrived}device_command"], verdict)
+            _driver(each, own, f"{arrived}device_command", verdict)
     others = {hand: own for hand, (_, own) in of_hands.items() if hand}
     _tool_side(trial, recorded, others, Live(experiment.contact, tool_side, "contact", events), verdict)
     if not experiment.alone:
@@ -153,11 +153,12 @@ def _local_geometry(trial: Trial) -> LocalGeometry:
 
 def _driver(
     trial: Trial,
-    states: Mapping[int, bytes],
-    commands: Mapping[int, bytes],
+    recorded: Recorded,
+    topic: str,
     verdict: Verdict,
 ) -> None:
-    """The device from its commands."""
+    """The device from its commands, which are on a topic."""
+    states, commands = recorded["device_state"], recorded[topic]
     driver = trial.driver()
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):
@@ -173,9 +174,7 @@ def _driver(
         if after.command_tick >= 0:
             used = commands.get(after.command_tick)
             if used is None:
-                verdict.unverified.append(
-                    f"device_state from {tick + 1} on: device_command {after.command_tick} is lost"
-                )
+                verdict.unverified.append(f"device_state from {tick + 1} on: {topic} {after.command_tick} is lost")
                 return
             command.load(used)
         driver.actuate(command)
