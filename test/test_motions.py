@@ -190,7 +190,7 @@ def test_urdf_of_somebody_else_follows_a_straight_line():
     assert one.bodies["arm/wrist_3_link"].position - before == pytest.approx([0, 0.1, 0.1], abs=1e-4)
 
 
-# The systems of IGMS Table II, and a cube (Table I: several kinds of bodies in one environment, all touched by a hand)
+# The systems of IGMS Table II, and a cube
 
 _LEG = (
     '<body pos="{x} {y} 0"><joint axis="0 1 0"/>'
@@ -273,6 +273,69 @@ def _limits(one: World, count: int) -> np.ndarray:
     for law in one.start.laws:
         limits[:, law.position] = law.lower, law.upper
     return limits
+
+
+def test_one_environment_has_what_table_1_asks_for(tmp_path):
+    """Several kinds of bodies, described by data alone, that follow, fall, collide, and are felt by the hand."""
+    scene = {
+        "files": {
+            "arm": {"path": ARM, "q": [0, -1.2, 2.0, 0, -0.8, 0]},
+            "figure": {"path": FIGURE, "position": [3, 0, 0]},
+        },
+        "bodies": {
+            "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
+            "cube": {
+                "joint": "free",
+                "position": [-1.0, 0, 0.06],
+                "mass": 0.5,
+                "shapes": [{"type": "box", "size": [0.1, 0.1, 0.1]}],
+            },
+            "flyer": {
+                "joint": "free",
+                "position": [0, 2, 1],
+                "mass": 2.0,
+                "shapes": [{"type": "box", "size": [0.2, 0.1, 0.1]}],
+            },
+            "tip": tip([-1.0, 0, 0.145]),
+        },
+        "tool": "tip",
+        "ignore": [["arm", "arm"], ["figure", "figure"]],
+        "motions": {
+            "reach": line(0.1, -1.1, 1.9, 0, -0.8, 0.2, of="arm", duration=0.2),
+            "fly": line(0.1, 2.0, 1.1, 0, 0, 0.0998334166, 0.9950041653, of="flyer", duration=0.2),
+            "nod": {
+                "of": "figure",
+                "joints": ["left_elbow", "right_elbow"],
+                "trajectory": {"type": "joint_line", "to": [-0.5, -0.5], "duration": 0.2},
+            },
+        },
+    }
+    one = World(scene, contact={"stiffness": 2000, "damping": 20}, environment={"method": "penalty"})
+    felt = 0.0
+    for _ in range(250):
+        one.step([0, 0, -3.0, 0, 0, 0])
+        felt = max(felt, one.wrench[2])
+    assert felt > 3.0  # the cube, which the floor carries
+    assert one.bodies["cube"].position[2] == pytest.approx(0.05, abs=5e-3)
+    x = one.coordinates
+    assert [x["arm/waist"], x["arm/elbow"], x["figure/left_elbow"]] == pytest.approx([0.1, 1.9, -0.5], abs=1e-3)
+    assert one.bodies["flyer"].position == pytest.approx([0.1, 2.0, 1.1], abs=1e-4)
+
+
+def test_joint_without_limits_follows_beyond_a_turn(tmp_path):
+    (tmp_path / "wheel.urdf").write_text(
+        '<robot name="r"><link name="a"/><link name="b"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" '
+        'iyy="1" iyz="0" izz="1"/></inertial></link><joint name="axle" type="continuous"><parent link="a"/>'
+        '<child link="b"/><axis xyz="0 0 1"/></joint></robot>'
+    )
+    file = {"path": str(tmp_path / "wheel.urdf")}
+    one = world({}, line(8.0, of="wheel", duration=0.5), files={"wheel": file})
+    assert one.start.motions[0].places.names == ("wheel/axle",)
+    for _ in range(600):
+        one.step()
+    angle = one.start.motions[0].places.of(one._core.state.q)[0]
+    assert angle == pytest.approx(8.0 - 2.0 * np.pi, abs=1e-5)
+    assert one._core.state.v[0] == pytest.approx(0.0, abs=1e-3)
 
 
 # Dynamics

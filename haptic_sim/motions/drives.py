@@ -75,6 +75,7 @@ class MotionArrays(NamedTuple):
     v: np.ndarray = shared("place in v", "groups", dtype=np.int64)
     columns: np.ndarray = shared("velocity coordinates", "m", dtype=np.int64)
     trees: np.ndarray = shared("trees that it moves", "moved", dtype=np.int64)
+    loose: np.ndarray = shared("velocity coordinates of these that have no drives", "loose", dtype=np.int64)
     stiffness: np.ndarray = shared("gain of position", "m")
     damping: np.ndarray = shared("gain of velocity", "m")
     gravity: np.ndarray = shared("weight of the bodies", "nv", unit="N, N m")
@@ -91,6 +92,8 @@ class MotionArrays(NamedTuple):
     kept: np.ndarray = array("acceleration that is kept", "nv")
     last: np.ndarray = array("acceleration of the last step with a touch", "nv")
     acceleration: np.ndarray = array("acceleration that is commanded", "nv")
+    free: np.ndarray = array("accelerations of the coordinates without drives", "loose")
+    inertia: np.ndarray = array("their inertia, then its Cholesky factor", "loose", "loose", unit="kg, kg m^2")
     goal: np.ndarray = array("orientation of the trajectory, quaternion x y z w", 4)
     turn: np.ndarray = array("rotation to it, world axes", 3, unit="rad")
 
@@ -207,9 +210,11 @@ def _arrays_of(motion: Motion, body: Multibody, driven: DrivenArrays, sizes: dic
     places, trajectory = motion.places, motion.trajectory
     columns = places.columns
     trees = np.unique(np.searchsorted(body.trees.start, columns, side="right") - 1)
+    start, size = body.trees.start, body.trees.size
+    loose = np.setdiff1d(np.concatenate([np.arange(start[t], start[t] + size[t]) for t in trees]), columns)
     return allocate(
         MotionArrays,
-        {**sizes, "n": len(places.names), "m": columns.size},
+        {**sizes, "n": len(places.names), "m": columns.size, "loose": loose.size},
         driven=driven,
         times=trajectory.times,
         coefficients=trajectory.coefficients,
@@ -219,6 +224,7 @@ def _arrays_of(motion: Motion, body: Multibody, driven: DrivenArrays, sizes: dic
         v=places.v,
         columns=columns,
         trees=trees,
+        loose=loose,
         stiffness=motion.stiffness,
         damping=motion.damping,
         gravity=body.data.g,
@@ -302,6 +308,8 @@ def drive(packed, time, period):
             acceleration[j] = a.kept[j]
         elif follows and a.torque:
             acceleration[j] += a.stiffness[i] * a.error[i] + a.damping[i] * a.lag[i]
+    if a.loose.shape[0] > 0 and (a.torque or not follows):
+        _let_loose(a)
     for t in range(a.trees.shape[0]):
         first = body.start[a.trees[t]]
         end = first + body.size[a.trees[t]]
@@ -322,6 +330,26 @@ def drive(packed, time, period):
         _add_gyroscopic(a)
     for i in range(a.columns.shape[0]):
         body.bias[a.columns[i]] -= force[a.columns[i]]
+
+
+@numba.njit(cache=True, nogil=True)
+def _let_loose(a):
+    """Fill the accelerations that coordinates without drives have if the others have theirs: D_ll a_l = -B_l - D_ld a_d.
+
+    So that the drives give the accelerations that are asked of them (collocated linearisation: Spong, IROS 1994).
+    """
+    body, loose, x, n = a.driven.body, a.loose, a.free, a.loose.shape[0]
+    for i in range(n):
+        s = -body.bias[loose[i]]
+        for k in range(a.columns.shape[0]):
+            s -= body.D[loose[i], a.columns[k]] * a.acceleration[a.columns[k]]
+        x[i] = s
+        for k in range(n):
+            a.inertia[i, k] = body.D[loose[i], loose[k]]
+    cholesky(a.inertia, n, a.inertia)  # in place: entry (i, j) is read before it is written
+    cholesky_solve(a.inertia, n, x)
+    for i in range(n):
+        a.acceleration[loose[i]] = x[i]
 
 
 @numba.njit(cache=True, nogil=True)
