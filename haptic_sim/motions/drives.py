@@ -334,7 +334,7 @@ def drive(packed, time, period):
 
 @numba.njit(cache=True, nogil=True)
 def _let_loose(a):
-    """Fill the accelerations that coordinates without drives have if the others have theirs: D_ll a_l = -B_l - D_ld a_d.
+    """Fill the accelerations of coordinates without drives, the others having theirs: D_ll a_l = -B_l - D_ld a_d.
 
     So that the drives give the accelerations that are asked of them (collocated linearisation: Spong, IROS 1994).
     """
