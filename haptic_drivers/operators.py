@@ -377,10 +377,12 @@ def build_operator(
         case PointerParameters():
             if events is None or mobility is None:
                 raise TypeError("a pointer needs its events and the mobility of what it moves")
-            operator = Pointer(parameters, events, mobility)
+            operator = Pointer(parameters, events, mobility, parameters.release)
     if any(parameters.tremor):
         operator = Trembling(operator, Tremor(parameters.tremor, parameters.tremor_band, seed))
-    return operator if parameters.release is None else Released(operator, parameters.release)
+    if parameters.release is None or isinstance(parameters, PointerParameters):  # which bounds how fast it lets go
+        return operator
+    return Released(operator, parameters.release)
 
 
 def file_key(parameters: AnyOperatorParameters) -> str:

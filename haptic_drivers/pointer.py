@@ -68,11 +68,12 @@ class SpringParameters(Parameters):
     @model_validator(mode="after")
     def _bounds_are_left_sooner_than_the_spring_swings(self) -> SpringParameters:
         for i, unit in enumerate(("N/s", "N m/s")):
-            needed = 2.0 * math.pi * self.frequency * self.bound[i]
+            # with half of that, bodies held far from their centre of mass were found to gain energy
+            needed = 4.0 * math.pi * self.frequency * self.bound[i]
             if self.bound_rate[i] < needed:
                 raise ValueError(
                     f".bound_rate[{i}] = {self.bound_rate[i]:g} {unit}: is so slow that the spring would not be "
-                    f"damped; must be >= 2 pi frequency bound[{i}] = {needed:.4g} {unit}"
+                    f"damped; must be >= 4 pi frequency bound[{i}] = {needed:.4g} {unit}"
                 )
         return self
 
@@ -117,11 +118,15 @@ class Pointer:
         events: what the pointer does.
         mobility: inverse inertia of what the hand moves, at the hand in world axes (6, 6) [1/kg, 1/(kg m),
             1/(kg m^2)]; it is read in each call, so that it may change.
+        release: from this time [s] on nothing is held.
     """
 
-    def __init__(self, parameters: SpringParameters, events: Events, mobility: np.ndarray):
+    def __init__(
+        self, parameters: SpringParameters, events: Events, mobility: np.ndarray, release: float | None = None
+    ):
         p = parameters
         self._events, self._patience = events, p.patience
+        self._release = math.inf if release is None else release
         self._arrays = allocate(
             PointerArrays,
             stiffness=np.array(p.stiffness),
@@ -153,7 +158,9 @@ class Pointer:
             out[:] = self._arrays.last
             return
         event = self._events.next(time)
-        if event is not None:
+        if time >= self._release:
+            self._let_go()
+        elif event is not None:
             self._follow(event, time, pose)
         elif self._holds and not time - self._sign <= self._patience:
             self._let_go()
@@ -323,15 +330,17 @@ def _damp(a):
         return
     a.known[:] = W
     for part in range(2):
-        first, largest, most = 3 * part, 0.0, 0.0
-        for i in range(first, first + 3):
-            row = abs(W[i, first]) + abs(W[i, first + 1]) + abs(W[i, first + 2])
-            largest, most = max(largest, row), max(most, W[i, i])
+        first = 3 * part
+        for i in range(3):
+            for j in range(3):
+                A[i, j] = 0.5 * (W[first + i, first + j] + W[first + j, first + i])
+        symmetric_eigen(A, 3, a.values, a.vectors)
+        largest = a.values[2]  # the same however the body is turned, and so is the potential of the spring
         given = a.stiffness[part] if part == 0 or a.oriented[0] else 0.0
-        if largest > 0.0:  # it is no less than the largest eigenvalue
+        if largest > 0.0:
             given = min(given, a.frequency**2 / largest)
         for i in range(first, first + 3):
-            k[i] = given if W[i, i] > 1e-12 * most else 0.0  # none where the body cannot move
+            k[i] = given if W[i, i] > 1e-12 * largest else 0.0  # none where the body cannot move
     for i in range(6):
         for j in range(6):
             A[i, j] = math.sqrt(k[i] * k[j]) * 0.5 * (W[i, j] + W[j, i])

@@ -156,9 +156,10 @@ def test_point_alone_leaves_the_body_free_to_turn() -> None:
 
 def test_force_is_zero_in_time_after_a_release_a_lost_client_and_what_cannot_be_followed() -> None:
     fall = round(SPRING.bound[0] / SPRING.bound_rate[0] / T) + 1
-    for how in ("release", "silence", "nan", "unknown phase"):
+    for how in ("release", "silence", "nan", "unknown phase", "the end of the operator"):
         body, events = Body(1.0, 1e-3), Events()
-        pointer, out = Pointer(SPRING, events, body.mobility), np.zeros(6)
+        end = 0.3 if how == "the end of the operator" else None
+        pointer, out = Pointer(SPRING, events, body.mobility, end), np.zeros(6)
         events.offer(event(GRAB, 0))
         forces = []
         for k in range(1500):
@@ -177,23 +178,36 @@ def test_force_is_zero_in_time_after_a_release_a_lost_client_and_what_cannot_be_
         let_go = 300 if how != "silence" else 251 + round(SPRING.patience / T)
         assert not any(forces[let_go + fall + 1 :]), how
         assert forces[let_go - 1] == pytest.approx(SPRING.bound[0])
+        assert np.abs(np.diff(forces)).max() <= SPRING.bound_rate[0] * T * (1 + 1e-9)
+
+
+def stored(pointer: Pointer, spring: SpringParameters) -> float:
+    """Energy in the spring in the last call, from its definition: a parabola up to the bound, then a straight line."""
+    energy = 0.0
+    for part, bound in enumerate(spring.bound):
+        k = pointer._arrays.k[3 * part]
+        x = float(np.linalg.norm(pointer._arrays.e[3 * part : 3 * part + 3]))
+        reach = min(x, bound / k)
+        energy += 0.5 * k * reach**2 + bound * (x - reach)
+    return energy
 
 
 @given(
     mass=st.floats(1e-3, 100.0),
-    inertia=st.floats(1e-6, 1.0),
+    radius=st.floats(0.01, 0.3),
     frequency=st.floats(0.5, 10.0),
-    point=st.tuples(*(3 * [st.floats(-0.1, 0.1)])),
+    arm=st.tuples(*(3 * [st.floats(-2.8, 2.8)])),
     start=st.tuples(*(3 * [st.floats(-0.3, 0.3)]), *(3 * [st.floats(-0.5, 0.5)])),
     speed=st.tuples(*(6 * [st.floats(-1.0, 1.0)])),
 )
 @example(1.0, 1.0, 2.0, (0.0, 0.0, 0.0), (0, 0, 0.25, 0, 0, 0), (0, 0, 0, 0, 0, 1.0))  # only the torque at its bound
 @settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_pointer_at_rest_gives_no_more_energy_than_the_spring_had(
-    mass: float, inertia: float, frequency: float, point: Any, start: Any, speed: Any
+    mass: float, radius: float, frequency: float, arm: Any, start: Any, speed: Any
 ) -> None:
-    """Whatever the body, where it is held, how far, and however fast it is hit; at the lowest rate that is allowed."""
-    rate = tuple(2 * math.pi * frequency * bound for bound in SPRING.bound)
+    """Whatever its mass and radius of gyration, up to five of these from its centre; at the lowest rate allowed."""
+    inertia, point = mass * radius**2, radius * np.array(arm)
+    rate = tuple(4 * math.pi * frequency * bound for bound in SPRING.bound)
     spring = SpringParameters(frequency=frequency, bound_rate=rate)
     body, events = Body(mass, inertia), Events()
     pointer, out = Pointer(spring, events, body.mobility), np.zeros(6)
@@ -202,24 +216,17 @@ def test_pointer_at_rest_gives_no_more_energy_than_the_spring_had(
     advance_pose(np.array(start), 1.0, body.pose)
     body.twist[:] = speed
     pointer.wrench(T, body.pose, body.twist, out)
-    stored = 0.0
-    for part, bound in enumerate(spring.bound):
-        k = pointer._arrays.k[3 * part]
-        x = float(np.linalg.norm(pointer._arrays.e[3 * part : 3 * part + 3]))
-        reach = min(x, bound / k)
-        stored += 0.5 * k * reach**2 + bound * (x - reach)
     # at a bounded rate the force turns later than the spring: until then it goes on along the body's velocity
     late = 2.0 * T + 2.0 * SPRING.bound[0] / rate[0]
     power = SPRING.bound[0] * np.linalg.norm(speed[:3]) + SPRING.bound[1] * np.linalg.norm(speed[3:])
-    budget, peaks = body.kinetic + stored + late * power, []
+    budget, energies = body.kinetic + stored(pointer, spring) + late * power, []
     for step in range(2, 2500):
         if step % 200 == 0:
             events.offer(event(MOVE, step))
         pointer.wrench(step * T, body.pose, body.twist, out)
+        energies.append(body.kinetic + stored(pointer, spring))
         body.step(out)
-        peaks.append(body.kinetic)
-    assert max(peaks) <= budget
-    assert max(peaks[-500:]) <= max(peaks[:500])  # it does not swing up
+    assert max(energies) <= budget
 
 
 numbers = st.one_of(st.floats(-2.0, 2.0), st.floats(), st.sampled_from([0.0, 1e300, -1e-300, math.nan, math.inf]))
@@ -366,7 +373,7 @@ def test_line_that_is_no_event_is_named(line: str, said: str) -> None:
 
 
 def test_a_bound_that_is_left_too_slowly_is_refused_with_the_least() -> None:
-    with pytest.raises(ParameterError, match=r"operator.bound_rate\[0\] = 100 N/s: .* must be >= .* = 188.5 N/s"):
+    with pytest.raises(ParameterError, match=r"operator.bound_rate\[0\] = 100 N/s: .* must be >= .* = 377 N/s"):
         load("corner_peg", ["operator={type: pointer, bound_rate: [100, 25]}"])
 
 

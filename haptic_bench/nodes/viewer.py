@@ -37,6 +37,7 @@ from haptic_bench.view.live import LiveFrames
 from haptic_bench.view.page import Page
 from haptic_bench.view.pointer import Pointer
 from haptic_bench.view.scene import build_scene
+from haptic_bench.view.sound import Sound
 from haptic_drivers.nodes.driver import is_live
 from haptic_drivers.pointing import Sender
 from haptic_ros.inbox import Inbox, ServoGroup
@@ -79,6 +80,7 @@ class ViewerNode(Node):
             record=(lambda keep: _tell(f"record {'yes' if keep else 'no'}")) if controlled else None,
             paused=paused,
         )
+        self._sound = Sound(self.page)
         self._pointer: Pointer | None = None
         if is_live(trial.experiment.operator):
             reliable = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
@@ -120,6 +122,7 @@ class ViewerNode(Node):
             self.course.show_paused(self._paused, True)
         self._drawn.append((time.monotonic(), time.process_time()))
         self.page.show(frame)
+        self._sound.hear(frame, self._frames.impulse)
         self.page.show_state(describe(frame))
 
     def pace(self) -> str:

@@ -56,6 +56,11 @@ class LiveFrames:
         names += ["world_state"] if experiment.environment.publish is not None else []
         return tuple(names)
 
+    @property
+    def impulse(self) -> np.ndarray:
+        """Impulse of the contacts on the first hand's tool since the start of the trial, in the world [N s], (3,)."""
+        return self._tools[""].impulse[:3]
+
     def take(self, topic: str, data: bytes) -> None:
         """Take a message.
 
