@@ -15,8 +15,9 @@ from haptic_bench.catalogue import catalogue, config_folder, did_you_mean, short
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.experiment.loading import read_document, read_system
 from haptic_sim.constraints.description import DescriptionError
+from haptic_sim.constraints.equations import Structure
 from haptic_sim.constraints.scenes import CONSTRAINED, ConstraintParameters, FormulasParameters, build_setup
-from haptic_sim.constraints.system import Structure, System
+from haptic_sim.constraints.system import System
 from haptic_sim.parameters import ParameterError, explain
 
 

@@ -69,8 +69,11 @@ def _growth_at(A: list[np.ndarray], n: int, order: int) -> list[int]:
     first = _null_fields(A, n, order)
     dimensions, fields, newest = [len(first)], list(first), first
     for level in range(order):
-        brackets = [_bracket(x, y) for x in first for y in newest]
-        newest = [brackets[i] for i in _new_ones(fields, brackets)]
+        pairs = [(x, y) for x in first for y in newest]
+        brackets = [_bracket(x, y) for x, y in pairs]
+        # the terms of a bracket may cancel: what is left is measured by them
+        scale = max((_length(y[1]) * _length(x[0]) + _length(x[1]) * _length(y[0]) for x, y in pairs), default=0.0)
+        newest = [brackets[i] for i in _new_ones(fields, brackets, scale)]
         if not newest:
             break
         fields += newest
@@ -133,12 +136,15 @@ def _bracket(x: Jet, y: Jet) -> Jet:
     return jet
 
 
-def _new_ones(fields: list[Jet], more: list[Jet]) -> list[int]:
-    """Which of `more` have values that are not in the span of the others before them."""
+def _length(tensor: np.ndarray) -> float:
+    return float(np.linalg.norm(tensor))
+
+
+def _new_ones(fields: list[Jet], more: list[Jet], scale: float) -> list[int]:
+    """Which of `more`, of this size, have values that are not in the span of the others before them."""
     basis: list[np.ndarray] = []
     for jet in fields:
         _extend(basis, jet[0])
-    scale = max((float(np.linalg.norm(jet[0])) for jet in more), default=0.0)
     return [i for i, jet in enumerate(more) if scale > 0.0 and _extend(basis, jet[0] / scale)]
 
 
@@ -149,7 +155,7 @@ def _extend(basis: list[np.ndarray], vector: np.ndarray) -> bool:
         for one in basis:
             rest -= one * (one @ rest)
     remainder = float(np.linalg.norm(rest))
-    if not (length > RANK_TOLERANCE and remainder > RANK_TOLERANCE * max(length, 1e-3)):
+    if not (length > RANK_TOLERANCE and remainder > RANK_TOLERANCE):
         return False
     basis.append(rest / remainder)
     return True

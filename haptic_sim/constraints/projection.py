@@ -25,11 +25,11 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from haptic_sim.constraints.equations import Equations
 from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.generated import call_place
 from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
-from haptic_sim.constraints.system import System
 from haptic_sim.linalg import backward, cholesky, cholesky_solve, forward
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
@@ -421,7 +421,7 @@ class ProjectionSolver:
 
     def __init__(
         self,
-        system: System,
+        system: Equations,
         q: Sequence[float] | np.ndarray,
         v: Sequence[float] | np.ndarray,
         period: float = 1e-3,

@@ -12,10 +12,11 @@ from pydantic import Field, model_validator
 
 from haptic_sim.constraints import sources
 from haptic_sim.constraints.description import IDENTITY, DescriptionError
+from haptic_sim.constraints.equations import Spring
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.projection import ProjectionSolver
 from haptic_sim.constraints.stabilised import StabilisedSolver
-from haptic_sim.constraints.system import Spring, System
+from haptic_sim.constraints.system import System
 from haptic_sim.parameters import ParameterError, Parameters, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
 

@@ -26,11 +26,11 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from haptic_sim.constraints.equations import Equations
 from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.linear import correct, factor, multipliers
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
 from haptic_sim.constraints.projection import ADVANCED, HELD
-from haptic_sim.constraints.system import System
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, value
@@ -372,7 +372,7 @@ class StabilisedSolver:
 
     def __init__(
         self,
-        system: System,
+        system: Equations,
         q: Sequence[float] | np.ndarray,
         v: Sequence[float] | np.ndarray,
         gamma: float,
