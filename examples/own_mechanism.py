@@ -35,4 +35,4 @@ for ratio in (0.8, 1.2, 2.0):
     print(f"hoop at {ratio:.1f} sqrt(g / r): the bead rests at {angles[-1]:.2f} degrees, {rest:.2f} by the closed form")
     curves[f"{ratio:.1f} sqrt(g / r)"] = (1e-3 * np.arange(8000), np.array(angles))
 
-save_figure(folder / "own_mechanism.svg", "A bead on a rotating hoop", curves, "time [s]", "angle from the bottom [deg]")
+save_figure(folder / "own_mechanism.svg", "Bead on a rotating hoop", curves, "time [s]", "angle from the bottom [deg]")
