@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from claim_checks import changed, names, scaled
+from claim_checks import Run, changed, names, scaled
 
 from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import load
@@ -155,6 +155,15 @@ def test_what_runs_beside_a_trial_is_judged_too() -> None:
     (beside,) = run.analysis.references.values()
     spun = {label: changed(beside, **{run.column("v", "e0"): 1e-4}) for label in run.analysis.references}
     assert run.holds(references=spun)["spin_is_kept"] is False
+
+
+def test_a_bicycle_that_falls_is_judged_until_it_lies() -> None:
+    run = Run("bicycle", "scene.parameters.v=3", "duration=2.2")
+    analysis = run.study.analyse(run.trial, run.samples, compare=False)
+    assert analysis.metrics["fell_at"] == pytest.approx(1.47, abs=0.02)
+    assert verdicts(analysis) == dict.fromkeys(
+        ["stability", "steers_into_the_fall", "constraints_hold", "energy_kept"], True
+    ) | dict.fromkeys(["steers_upright", "falls_below", "speeds_up"])
 
 
 def test_formulas_that_are_not_the_papers_have_other_speeds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ STEP = 1e-4  # [rad], [rad/s] of the differences; the error of the speeds is 1e-
 FASTEST, APART = 20.0, 0.05  # [m/s] speeds at which stability is looked at
 SPEEDS = 1e-5  # [m/s] from the speeds of the paper's equations
 FALLEN = 0.5  # [rad] of roll from which a bicycle counts as fallen
+LIES = 1.0  # [rad] of roll up to which a motion is judged
 UPRIGHT = 0.1  # of the largest roll that is left in the last second
 SLOW = 0.75  # of the weave speed: the bicycle that falls beside
 GAINED = 0.02  # error of the gain of speed
@@ -228,6 +229,12 @@ class Bicycle(FormulaStudy):
         weave = _speeds(trial)[0]
         return {} if weave is None else {BELOW: with_parameters(trial, FALLS_WITHIN, v=SLOW * weave)}
 
+    def judge(self, trial: Trial, samples: Samples, references: Mapping[str, Samples]) -> Analysis:
+        """See FormulaStudy: a bicycle that falls is judged until it lies; nothing but its wheels is in the formulas."""
+        lies = np.abs(Motion(trial, samples).q("phi")) > LIES
+        whole = samples if not lies.any() else samples.until(float(samples["time"][np.argmax(lies)]))
+        return super().judge(trial, whole, references)
+
     def own(self, motion: Motion, references: Mapping[str, Samples]) -> tuple[dict[str, float | None], list[Claim]]:
         """See FormulaStudy."""
         weave, capsize, *published = _speeds(motion.trial)
@@ -261,7 +268,9 @@ class Bicycle(FormulaStudy):
             ),
             STEERS_UPRIGHT.judged(
                 {"largest": largest, "left": left},
-                left < UPRIGHT * largest if between and lasted and largest > 0.0 and not motion.pushed else None,
+                fell is None and left < UPRIGHT * largest
+                if between and (lasted or fell is not None) and largest > 0.0 and not motion.pushed
+                else None,
                 f"it is about a bicycle between the two speeds, alone, for more than {LASTS:g} s",
             ),
             FALLS_BELOW.judged(
@@ -315,6 +324,13 @@ def _fell_at(time: np.ndarray, roll: np.ndarray) -> float | None:
     return float(time[np.argmax(fallen)]) if fallen.any() else None
 
 
+def _until_fallen(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+    """Time [s] and roll [deg], for a drawing."""
+    roll = motion.q("phi")
+    stands = np.cumsum(np.abs(roll) > FALLEN) <= 1
+    return thin(motion.time[stands], 180.0 / math.pi * roll[stands])
+
+
 def _stability(motion: Motion) -> Figure:
     """Figure 3 of the paper, from the formulas."""
     scene = scene_as(motion.trial.experiment, FormulasParameters)
@@ -353,12 +369,10 @@ def _stability(motion: Motion) -> Figure:
 def _motion(motion: Motion, analysis: Analysis) -> Figure:
     degrees = 180.0 / math.pi
     speed, _, _ = _forward(motion)
-    rolls = [Line(*thin(motion.time, degrees * motion.q("phi")), "this run", Style(BLUE))]
+    rolls = [Line(*_until_fallen(motion), "this run", Style(BLUE))]
     if BELOW in analysis.references:
         slow = Motion(motion.trial, analysis.references[BELOW])
-        roll = slow.q("phi")
-        shown = np.cumsum(np.abs(roll) > FALLEN) <= 1  # on the ground, the formulas say nothing
-        rolls.append(Line(*thin(slow.time[shown], degrees * roll[shown]), BELOW, Style(VERMILION, (5, 1.8))))
+        rolls.append(Line(*_until_fallen(slow), BELOW, Style(VERMILION, (5, 1.8))))
     x, y = motion.q("x", "y").T
     panels = [
         draw("roll", "Roll, until the bicycle has fallen", rolls, "time [s]", Axis("angle [deg]", least=1.0)),
