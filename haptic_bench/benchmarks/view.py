@@ -84,10 +84,9 @@ def _client(port: int) -> Iterator[None]:
         thread.join(2.0)
 
 
-def _run(name: str, settings: list[str], interruption: Interruption, *, view: bool) -> tuple[Path, Any]:
-    """Run a realtime trial, with a view that has a client or without; what is left of it must be removed."""
+def _run(directory: Path, name: str, settings: list[str], interruption: Interruption, *, view: bool) -> Any:
+    """Run a realtime trial in a directory, with a view that has a client or without; returns the trial."""
     (one,) = experiment.load(name, settings, duration=DURATION)
-    directory = Path(tempfile.mkdtemp(prefix="haptics-benchmark-"))
     port = free_port(HOST, None)
     viewing = Viewing(HOST, port) if view else None
     with _client(port) if view else contextlib.nullcontext():
@@ -96,13 +95,15 @@ def _run(name: str, settings: list[str], interruption: Interruption, *, view: bo
         raise KeyboardInterrupt
     if outcome.status != "done":
         raise RuntimeError(f"benchmark of the view: {outcome.status} {outcome.reason}".rstrip())
-    return directory, one
+    return one
 
 
 def _drawn(interruption: Interruption) -> tuple[float, float]:
     """Frames a second and CPU [% of a core] of a view of 20 bodies."""
-    directory, _ = _run("stack", ["environment.publish=60"], interruption, view=True)
-    found = re.search(r"drawn ([\d.]+) frames/s, ([\d.]+) %", (directory / "viewer.log").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        _run(Path(folder), "stack", ["environment.publish=60"], interruption, view=True)
+        text = Path(folder, "viewer.log").read_text(encoding="utf-8")
+    found = re.search(r"drawn ([\d.]+) frames/s, ([\d.]+) %", text)
     if found is None:
         raise RuntimeError("benchmark of the view: it has drawn nothing")
     return float(found[1]), float(found[2])
@@ -110,9 +111,10 @@ def _drawn(interruption: Interruption) -> tuple[float, float]:
 
 def _missed(interruption: Interruption, *, view: bool) -> float:
     """Part of the periods of corner_peg at 1 kHz that had no answer in time [%]."""
-    directory, one = _run("corner_peg", ["rate=1000"], interruption, view=view)
-    counts = json.loads((directory / "timing.json").read_text(encoding="utf-8"))
-    measured = health.read(directory, one.experiment.rate, counts)
+    with tempfile.TemporaryDirectory() as folder:
+        one = _run(Path(folder), "corner_peg", ["rate=1000"], interruption, view=view)
+        counts = json.loads(Path(folder, "timing.json").read_text(encoding="utf-8"))
+        measured = health.read(Path(folder), one.experiment.rate, counts)
     assert measured is not None
     periods = measured.ticks + measured.skipped
     return 100.0 * (1.0 - (measured.answers.size - measured.overdue) / periods) if periods else 100.0

@@ -120,7 +120,8 @@ class ViewerNode(Node):
         if frame.tick >= 0 and not self._begun:
             self._begun = True
             self.course.show_paused(self._paused, True)
-        self._drawn.append((time.monotonic(), time.process_time()))
+        if frame.tick >= 0:
+            self._drawn.append((time.monotonic(), time.process_time()))
         self.page.show(frame)
         self._sound.hear(frame, self._frames.impulse)
         self.page.show_state(describe(frame))

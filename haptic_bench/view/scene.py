@@ -352,7 +352,7 @@ def _box(body: int, half: np.ndarray) -> Shape:
 
 
 def _ball(body: int, radii: Any) -> Shape:
-    ball = trimesh.creation.icosphere(subdivisions=2)
+    ball = trimesh.creation.icosphere(subdivisions=3)
     return Shape(body, ball.vertices * np.asarray(radii), ball.faces, smooth=True)
 
 
