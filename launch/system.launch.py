@@ -24,7 +24,7 @@ if lacking := requirements.unmet():
 from haptic_bench import experiment
 from haptic_bench.experiment.system import DEVICES, load_system
 from haptic_bench.running import namespaces
-from haptic_bench.running.graph import node_specs, write_parameters
+from haptic_bench.running.graph import SIDES, node_specs, write_parameters
 from haptic_bench.running.runner import PAUSE, comings_and_goings
 from haptic_bench.trials.trial import new_directory
 from haptic_sim.parameters import ParameterError
@@ -52,6 +52,12 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         "out", default_value="", description="New or empty directory of the parameters; empty: one under ./trials/"
     ),
+    DeclareLaunchArgument(
+        "side",
+        default_value="",
+        choices=["", *SIDES],
+        description="haptics: the nodes beside the device; dynamics: the environment; empty: all",
+    ),
     DeclareLaunchArgument("namespace", default_value="", description="Of nodes and topics; empty: the world's name"),
     DeclareLaunchArgument(
         "set",
@@ -71,10 +77,13 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
     logger: Any = launch.logging.get_logger("haptics")
     settings = [setting.strip() for setting in values["set"].split(";") if setting.strip()]
+    exactly = bool(values["namespace"] or values["side"])
     try:
         trial = load_system(values["world"], values["device"], settings)
+        if values["side"] and not trial.experiment.asynchronous:
+            raise ParameterError([f"side:={values['side']}: needs a local model; add set:=local_model.type=full"])
         name = namespaces.checked(values["namespace"]) if values["namespace"] else trial.experiment.namespace
-        claim = namespaces.claim(name, exactly=bool(values["namespace"]), inside=trial.experiment.hand_names)
+        claim = namespaces.claim(name, exactly=exactly, inside=trial.experiment.hand_names)
         namespace = claim.__enter__()
         directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
     except ParameterError as error:
@@ -85,7 +94,9 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         logger.warning(note)
     written = experiment.write_resolved(trial.in_mode("realtime"), directory)
     composed, restart = values["composed"] == "true", values["restart"] == "true" and not trial.experiment.relayed
-    specs = node_specs(written, directory, mode="realtime", composed=composed, record=False, lasting=True)
+    specs = node_specs(
+        written, directory, mode="realtime", composed=composed, record=False, lasting=True, side=values["side"]
+    )
     parameters: Path = directory / "parameters.yaml"
     write_parameters(specs, parameters, namespace)
     logger.info(f"{namespace}: parameters are in {parameters}")
@@ -107,5 +118,8 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         )
         for spec in specs
     ]
-    released = RegisterEventHandler(OnShutdown(on_shutdown=lambda *_: claim.__exit__(None, None, None)))
-    return [released, *nodes]
+
+    def release(*_: object) -> None:
+        claim.__exit__(None, None, None)
+
+    return [RegisterEventHandler(OnShutdown(on_shutdown=release)), *nodes]

@@ -385,6 +385,12 @@ def _add_start(commands: Any) -> None:
         action="store_true",
         help="record and report a trial of at most an hour; a node that ends ends it",
     )
+    command.add_argument(
+        "--side",
+        default="",
+        choices=("haptics", "dynamics"),
+        help="run the nodes beside the device, or the environment alone, on this host (docs/two_hosts.md)",
+    )
     command.add_argument("--no-restart", action="store_true", help="end with the first node that ends")
     command.add_argument("--out", metavar="DIR", help="directory of the logs, new or empty; default: under ./trials/")
     command.add_argument("--namespace", metavar="NAME", help="namespace of the topics; default: the experiment's name")

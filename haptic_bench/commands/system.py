@@ -31,6 +31,10 @@ def start(options: argparse.Namespace) -> int:
     if options.composed and experiment.hands:
         raise ParameterError(["--composed: is made for one hand; leave it out"])
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
+    if options.side and options.record:
+        raise ParameterError(["--side, --record: the recorder records a whole graph; leave one of them out"])
+    if options.side and options.record:
+        raise ParameterError(["--side, --record: the recorder records a whole graph; leave one of them out"])
     if options.record:
         longest = experiment.model_copy(update={"duration": LONGEST_RECORD})
         one = replace(one, experiment=longest, built=one.start)
@@ -49,6 +53,7 @@ def start(options: argparse.Namespace) -> int:
                 composed=options.composed,
                 namespace=namespace,
                 restart=not options.no_restart,
+                side=options.side,
             )
             failed, reason = outcome.status == "failed", outcome.reason
     print(directory)

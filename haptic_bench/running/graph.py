@@ -33,6 +33,9 @@ MODULES = {
 
 
 ENDLESS = 2**53  # ticks
+SIDES = ("haptics", "dynamics")  # of a system
+DYNAMICS = ("environment",)
+"""The node of a system with a local model that may run on a host of its own; all others are with the device."""
 WORLD_SIDE = ("world_relay", "controller", "local_model", "environment")
 """Nodes on the world's side of a relay; all others are on the device's."""
 
@@ -90,7 +93,8 @@ def node_specs(
     a device the environment leads, alone, and is one process anyway. Each further hand has a driver and a controller of
     its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. With
     a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host. `paused`: the
-    first tick waits until the leader's parameter of that name is false. `lasting`: the graph runs until it is stopped.
+    first tick waits until the leader's parameter of that name is false. `lasting`: the graph runs until it is stopped;
+    its sides are `haptics` and `dynamics`, the environment behind a local model.
     """
     experiment = trial.experiment
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
@@ -159,9 +163,11 @@ def node_specs(
     if experiment.alone:
         rest = [NodeSpec(name, {name: parameters[name]}) for name in names[1:]]
         return [NodeSpec("alone", {"environment": parameters["environment"]}), *rest]
-    if side:
+    if side in SIDES:
+        names = [name for name in names if (name in DYNAMICS) == (side == "dynamics")]
+    elif side:
         names = [name for name in names if (name in WORLD_SIDE) == (side == "world")]
-    if not composed:
+    if not composed or side == "dynamics":
         return [_process(name, parameters[name]) for name in names]
     answers = "local_model" if experiment.asynchronous else "environment"
     inside = [name for name in names if name in ("driver", "device_relay", "world_relay", "controller", answers)]

@@ -392,6 +392,8 @@ def keep(
         begun[i] = time.monotonic()
         return start(specs[i], progress if i == 0 else _not_progress)
 
+    if "progress" not in specs[0].nodes[specs[0].name]:  # the leader is on another host
+        say(f"{namespace}: {', '.join(spec.name for spec in specs)} here; Ctrl-C stops")
     status, reason = "interrupted", ""
     try:
         processes += map(launch, range(len(specs)))

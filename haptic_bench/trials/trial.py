@@ -173,18 +173,20 @@ def run_system(
     composed: bool = False,
     namespace: str = "",
     restart: bool = True,
+    side: str = "",
 ) -> Outcome:
     """Run the graph of a trial until it is interrupted, with nodes that may end; arguments as for `run_trial`.
 
     With `restart` a node that ends is started again, but no end of a relay, which counts the energy that has crossed.
     """
     directory, experiment = directory.resolve(), trial.experiment
-    with namespaces.claim(
-        namespace or experiment.namespace, exactly=bool(namespace), inside=experiment.hand_names
-    ) as claimed:
+    if side and not experiment.asynchronous:
+        raise ParameterError([f"--side {side}: needs a local model; add --set local_model.type=full"])
+    exactly = bool(namespace or side)
+    with namespaces.claim(namespace or experiment.namespace, exactly=exactly, inside=experiment.hand_names) as claimed:
         written = write_resolved(trial.in_mode("realtime"), directory)
         specs = node_specs(
-            written, directory, mode="realtime", composed=composed, record=False, progress=True, lasting=True
+            written, directory, mode="realtime", composed=composed, record=False, progress=True, lasting=True, side=side
         )
         return runner.keep(specs, directory, claimed, interruption, restart=restart and not experiment.relayed)
 

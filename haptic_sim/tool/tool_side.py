@@ -13,7 +13,14 @@ from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment, EnvironmentParameters
-from haptic_sim.tool.local_model import HeldWrench, LocalModel, LocalModelParameters, Proxy, ResolvedContacts
+from haptic_sim.tool.local_model import (
+    ExtrapolatedWrench,
+    HeldWrench,
+    LocalModel,
+    LocalModelParameters,
+    Proxy,
+    ResolvedContacts,
+)
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.surroundings import Surroundings, WorldSurroundings
 from haptic_sim.tool.world_state import Observer
@@ -211,6 +218,8 @@ def build_local_model(world: World, sections: LocalSections, device: DeviceLimit
     period = sections.environment.schedule(rate).period / rate
     if parameters.type == "held":
         return HeldWrench(world, contact, rate, parameters, period)
+    if parameters.type == "extrapolated":
+        return ExtrapolatedWrench(world, contact, rate, parameters, period)
     if parameters.type == "resolve":
         return ResolvedContacts(world, contact, rate, parameters, period)
     method = sections.environment.method
@@ -245,5 +254,5 @@ def build_surroundings(world: World, sections: LocalSections, rate: float) -> Su
         rate=rate,
         period=schedule.period / rate,
         following=environment.following,
-        wrench=local_model.type == "held",
+        wrench=local_model.type in ("held", "extrapolated"),
     )

@@ -2,12 +2,12 @@
 
 - `Proxy`: the tool among the constraints of the last update, with impulses, penalties and friction; or with penalties
   at constraints that are interpolated (intermediate representation).
-- `HeldWrench`, `ResolvedContacts`: what others do, for comparison.
+- `HeldWrench`, `ExtrapolatedWrench`, `ResolvedContacts`: what others do, for comparison.
 """
 
-from haptic_sim.tool.local_model.baselines import HeldWrench, ResolvedContacts
+from haptic_sim.tool.local_model.baselines import ExtrapolatedWrench, HeldWrench, ResolvedContacts
 from haptic_sim.tool.local_model.model import LocalModel
 from haptic_sim.tool.local_model.parameters import LocalModelParameters
 from haptic_sim.tool.local_model.proxy import Proxy
 
-__all__ = ["HeldWrench", "LocalModel", "LocalModelParameters", "Proxy", "ResolvedContacts"]
+__all__ = ["ExtrapolatedWrench", "HeldWrench", "LocalModel", "LocalModelParameters", "Proxy", "ResolvedContacts"]

@@ -1,6 +1,7 @@
 """What others do between the updates of a slow environment: baselines to compare the local model with.
 
 - `HeldWrench` applies the wrench that the environment's contacts made, until the next one comes (zero-order hold).
+- `ExtrapolatedWrench` continues the last two such wrenches in a straight line (first-order hold).
 - `ResolvedContacts` solves the environment's last contact problem again in each tick, as SOFA's LCPForceFeedback does:
   the violations of the constraints are those of the update, shifted by J dx for the displacement dx of the tool since,
   and A = h^2 J M^-1 J^T over a step h of the environment says what forces undo,
@@ -63,6 +64,37 @@ class HeldWrench(LocalModel):
         state.wrench[:] = self._wrench
         state.impulse += self._tool.period * self._wrench
         state.contacts, state.contact_state = self._contacts, RESTING if self._contacts else FREE
+
+
+class ExtrapolatedWrench(HeldWrench):
+    """The type `extrapolated`.
+
+    With the wrenches F_0 and F_1 of the last two surveys, of the states at t_0 and t_1, the wrench at t is
+    F_1 + (F_1 - F_0) (t - t_1) / (t_1 - t_0). The line ends LONGEST after the survey.
+    """
+
+    LONGEST = 0.2  # [s]
+
+    def __init__(
+        self, world: World, contact: ContactParameters, rate: float, parameters: LocalModelParameters, period: float
+    ):
+        super().__init__(world, contact, rate, parameters, period)
+        self._last, self._slope, self._surveyed_at = np.zeros(6), np.zeros(6), -1
+        self._ahead = round(self.LONGEST * rate)
+
+    def _take(self, geometry: LocalGeometry, tick: int) -> None:
+        """See LocalModel."""
+        super()._take(geometry, tick)
+        ticks = geometry.tick - self._surveyed_at
+        if self._surveyed_at >= 0 and ticks > 0:
+            self._slope[:] = (geometry.wrench - self._last) / ticks
+        self._last[:], self._surveyed_at = geometry.wrench, geometry.tick
+
+    def _step(self, command: ToolCommand, state: ToolState) -> None:
+        """See LocalModel."""
+        ahead = min(max(state.tick + 1 - self._surveyed_at, 0), self._ahead)
+        self._wrench[:] = self._last + ahead * self._slope
+        super()._step(command, state)
 
 
 class ResolvedContacts(HeldWrench):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from haptic_sim.parameters import Parameters, quantity
 
-Kind = Literal["none", "full", "intermediate_representation", "resolve", "held"]
+Kind = Literal["none", "full", "intermediate_representation", "resolve", "held", "extrapolated"]
 
 
 class TransientParameters(Parameters):
@@ -29,7 +29,8 @@ class LocalModelParameters(Parameters):
         description="What answers between two updates of the environment. none: nothing, the environment runs at the "
         "servo rate; full: a proxy with impulses, penalties and friction at the constraints (THESIS 6); "
         "intermediate_representation: penalties at the constraints of the update, which are interpolated; resolve: the "
-        "environment's last contact problem, solved again for the displaced tool; held: the environment's last wrench",
+        "environment's last contact problem, solved again for the displaced tool; held: the environment's last wrench; "
+        "extrapolated: a straight line through its last two",
     )
     epsilon: float = quantity(
         0.005, unit="m", description="Distance below which a constraint is in the local model", ge=0.0, le=1.0
