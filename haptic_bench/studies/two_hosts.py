@@ -252,7 +252,7 @@ class TwoHosts(Study):
         ]
         caption = (
             "The hand presses against the wall at 10 mm and leaves it; the force of the wall comes from another host. "
-            "A local model has no such error: it finds its force itself, in each tick. Distances below 1e-6 mm are drawn "
+            "A local model has no such error: it finds its force itself, in each tick. Less than 1e-6 mm is drawn "
             "as that."
         )
         return [Figure("Haptics here, dynamics there", caption, panels), *made]
