@@ -80,6 +80,11 @@ def test_rolling_disk(tmp_path: Path) -> None:
     assert abs(aside) > 50.0 and apart < 1.0
 
 
+def test_own_mechanism(tmp_path: Path) -> None:
+    for _, (_, rest, expected) in printed("own_mechanism", tmp_path):
+        assert rest == pytest.approx(expected, abs=0.05)
+
+
 def test_urdf_arm(tmp_path: Path) -> None:
     ((_, (upper, lower)),) = printed("urdf_arm", tmp_path)
     assert upper == pytest.approx(math.degrees(math.atan(8.0 / ((2.0 / 2 + 1.0) * GRAVITY))), abs=0.01)

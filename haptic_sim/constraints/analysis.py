@@ -29,6 +29,8 @@ RANK_TOLERANCE = 1e-9  # singular value of fields of unit length
 MOST_ORDERS = 6  # derivatives of the rows
 _EXPLICIT = 2  # free rates up to which the inertia is inverted as a formula
 
+_READABLE = 400  # characters of a conserved quantity that is written out
+
 Jet = list[np.ndarray]  # value (n,), first derivatives (n, n), second ones (n, n, n), ...
 
 
@@ -198,7 +200,8 @@ def conserved(description: Description) -> dict[str, str]:
         if s.F[i] == 0 and all(row[i] == 0 for row in A):
             found[f"momentum of {description.coordinates[i]}"] = _shown(s, s.T.diff(s.v[i]))
     if all(force == 0 for force in s.F) and all(entry == 0 for entry in b) and not s.T.has(s.t):
-        found["energy"] = _shown(s, s.T + s.V)
+        shown = _shown(s, s.T + s.V)
+        found["energy"] = shown if len(shown) <= _READABLE else "kinetic + potential"
     return found
 
 
