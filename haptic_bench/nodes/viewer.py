@@ -255,6 +255,8 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: told.append(number))
     os.nice(5)  # looking on comes last
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[:-1] or cores)  # the last one is that of the servo threads
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     trial = read_resolved(Path(directory) / "experiment.yaml")
     node = ViewerNode(trial, host, int(port), controlled=controlled == "yes", paused=paused == "yes")
