@@ -60,7 +60,7 @@ class Browser:
         self.requests: list[str] = []
 
     def __enter__(self) -> Browser:
-        from websockets.sync.client import connect
+        connect = pytest.importorskip("websockets.sync.client").connect
 
         assert self._process.stderr is not None
         for line in self._process.stderr:
