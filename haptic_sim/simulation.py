@@ -39,6 +39,7 @@ ELSEWHERE = (
     "relay",
     "local_model",
     "health",
+    "standard_topics",
     "analysis",
 )
 """Keys of an experiment's file that do not describe its world."""

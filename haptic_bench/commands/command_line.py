@@ -309,6 +309,12 @@ def _add_commands(commands: Any) -> None:
     command.add_argument("directory", help="directory of a trial or a sweep")
     command.set_defaults(command="haptic_bench.commands.cli:report")
 
+    command = commands.add_parser("gallery", help="run every experiment once, and write one page of all")
+    command.add_argument("out", metavar="DIR", help="directory of the page and the trials, new or empty")
+    command.add_argument("names", nargs="*", metavar="NAME", help="experiments; default: all")
+    command.add_argument("--quiet", action="store_true", help="show no progress bar")
+    command.set_defaults(command="haptic_bench.commands.gallery:gallery")
+
     command = commands.add_parser("repair", help="complete a trial that was killed, or whose bag is damaged")
     command.add_argument("directory", help="directory of a trial or a sweep")
     command.set_defaults(command="haptic_bench.commands.cli:repair")

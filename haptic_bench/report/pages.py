@@ -146,7 +146,7 @@ def write_page(directory: Path, title: str, figures: Iterable[Figure]) -> Path:
     _write_figures(directory / "figures", shown)
     target = directory / "report.html"
     target.write_text(
-        _page(title, [f"<header>\n<h1>{escape(title)}</h1>\n</header>", _figures(shown)]), encoding="utf-8"
+        page(title, [f"<header>\n<h1>{escape(title)}</h1>\n</header>", _figures(shown)]), encoding="utf-8"
     )
     return target
 
@@ -210,7 +210,7 @@ def _trial_page(
         _footer([run]),
     ]
     shown = [*scene, *figures, *([] if clock is None else [clock])]
-    return _page(experiment.title or experiment.name, parts), shown
+    return page(experiment.title or experiment.name, parts), shown
 
 
 def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
@@ -281,7 +281,7 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
         _section("Figures", _figures(figures)),
         _footer(runs),
     ]
-    return _page(f"{experiment.title or experiment.name}: sweep of {', '.join(keys)}", parts), figures
+    return page(f"{experiment.title or experiment.name}: sweep of {', '.join(keys)}", parts), figures
 
 
 def _port(curves: Sequence[Curve]) -> list[Figure]:
@@ -300,7 +300,8 @@ def _short(label: str, keys: Sequence[str]) -> str:
 # Parts of a page
 
 
-def _page(title: str, parts: Iterable[str]) -> str:
+def page(title: str, parts: Iterable[str]) -> str:
+    """A page of HTML that needs no other file, from its parts."""
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     body = "\n".join(part for part in parts if part)
     return (
