@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 from claim_checks import Compared, load, names, scaled
-from conftest import Haptics
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.local_models import felt_clearance
 from haptic_bench.studies.tight_hole import STUDY
 from haptic_sim.parameters import ParameterError
@@ -75,12 +70,3 @@ def test_a_study_without_a_device_is_refused() -> None:
     settings = ["device.type=none", "controller.type=none", "local_model.type=none"]
     with pytest.raises(ParameterError, match="needs a device"):
         experiment.load("tight_hole", [*settings, "environment.rate=null", "environment.delay=null"])
-
-
-def test_it_runs_in_realtime_with_the_environment_in_its_own_process(
-    haptics: Callable[..., Haptics], tmp_path: Path
-) -> None:
-    run = haptics("run", "tight_hole", "--duration", "1.0", "--mode", "realtime", "--out", str(tmp_path / "out"))
-    assert run.wait() == 0, run.err
-    samples = Samples.read_csv(tmp_path / "out" / "samples.csv")
-    assert len(set(samples["geometry_tick"].tolist())) > 20  # of 50 updates
