@@ -29,7 +29,18 @@ from haptic_drivers.noise import SensorNoise
 from haptic_drivers.operators import AnyOperatorParameters, Operator, PointerParameters, build_operator, events_of
 from haptic_drivers.pointer import mobility_of
 from haptic_sim.contact.response import DeviceLimits
-from haptic_sim.messages import FORCE, MOTION, NOTHING, DeviceCommand, DeviceState, OperatorEvent, tick_time
+from haptic_sim.messages import (
+    ENABLED,
+    FAULT,
+    FORCE,
+    MOTION,
+    NOTHING,
+    DeviceCommand,
+    DeviceState,
+    OperatorEvent,
+    Reason,
+    tick_time,
+)
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.random_numbers import displaced
@@ -220,6 +231,7 @@ class Driver:
         because the last one was too old, or said so; rejected: readings that were not finite, or too far from the last
         good one.
         fault: why the device cannot be used any more; empty as long as it can. It is idle then.
+        reason: why it rendered nothing in the last tick.
     """
 
     def __init__(
@@ -243,6 +255,7 @@ class Driver:
         self._tick = -1
         self.saturations = self.bounded = self.refused = self.expired = self.rejected = 0
         self.fault = ""
+        self.reason = Reason.NO_COMMAND
         self._displacement = device.bound.velocity * JUMP * self._period  # largest of a tick [m, rad]
         self._soft_start = soft_start
         self.activate(0)
@@ -309,6 +322,8 @@ class Driver:
             self._encoder.read(state)
         self._check_reading(tick, state)
         state.reading_tick, state.command_tick = self._reading_tick, self._command_tick
+        state.reading_age = (tick - self._reading_tick) * self._period
+        state.state, state.reason = FAULT if self.fault else ENABLED, self.reason
 
     def _check_reading(self, tick: int, state: DeviceState) -> None:
         """Reject what the sensors cannot have measured; else observe the port."""
@@ -339,9 +354,12 @@ class Driver:
         bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
         if not self._is_current(command):
             self.expired += 1
+            self.reason = self._reason_without(command)
         elif command.mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
             self.refused += 1
+            self.reason = Reason.NO_COMMAND
         else:
+            self.reason = self._reason_with(command, limited > 0)
             self.saturations += limited
             self.bounded += int(bound.cut[0])
             self._command_tick = command.tick
@@ -349,6 +367,24 @@ class Driver:
         self._command_tick = -1
         device.idle(self._wrench, self._period)
         self.bounded += int(bound.cut[0])
+
+    def _reason_without(self, command: DeviceCommand) -> Reason:
+        """Why a command is not followed that is not current."""
+        if self.fault:
+            return Reason.FAILED
+        told = command.mode != NOTHING and command.tick >= self._first
+        return Reason.WATCHDOG if told and command.tick < self._tick else Reason.NO_COMMAND
+
+    def _reason_with(self, command: DeviceCommand, limited: bool) -> Reason:
+        """Why a command that is followed renders nothing; NONE: it renders something."""
+        device = self._device
+        if device.MODE != FORCE or device.rendered.any():
+            return Reason.NONE
+        if not command.wrench.any():
+            return Reason.NO_CONTACT
+        if not device.bound.scale[0]:
+            return Reason.SCALED_TO_ZERO
+        return Reason.SATURATED if limited or device.bound.cut[0] else Reason.PASSIVE
 
     def resumes(self, command: DeviceCommand) -> bool:
         """Whether a command comes after a tick in which none was followed."""

@@ -16,6 +16,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -31,6 +32,46 @@ _NANO = 1_000_000_000
 FREE, COLLIDING, RESTING = 0, 1, 2  # ToolState.contact_state
 FORCE, MOTION, NOTHING = 0, 1, 2  # DeviceCommand.mode
 GRAB, MOVE, RELEASE = 0, 1, 2  # OperatorEvent.phase
+DISABLED, ENABLED, PAUSED, FAULT = 0, 1, 2, 3  # DeviceState.state
+STATES = ("disabled", "enabled", "paused", "fault")
+
+
+class Reason(IntEnum):
+    """DeviceState.reason: why a device renders nothing."""
+
+    NONE = 0
+    NOT_ENABLED = 1
+    ON_PAUSE = 2
+    NO_PRESENCE = 3
+    STOPPED = 4
+    FAILED = 5
+    OLD_READING = 6
+    NO_COMMAND = 7
+    WATCHDOG = 8
+    CLUTCHED = 9
+    SCALED_TO_ZERO = 10
+    NO_CONTACT = 11
+    PASSIVE = 12
+    SATURATED = 13
+
+
+REASONS = {
+    Reason.NONE: "",
+    Reason.NOT_ENABLED: "the device is not enabled",
+    Reason.ON_PAUSE: "the device is paused",
+    Reason.NO_PRESENCE: "nobody holds the device",
+    Reason.STOPPED: "emergency stop",
+    Reason.FAILED: "the device has a fault",
+    Reason.OLD_READING: "the device has told nothing for too long",
+    Reason.NO_COMMAND: "nothing is commanded",
+    Reason.WATCHDOG: "the last command is too old",
+    Reason.CLUTCHED: "the clutch is open",
+    Reason.SCALED_TO_ZERO: "the force is scaled to zero",
+    Reason.NO_CONTACT: "there is no contact: the commanded wrench is zero",
+    Reason.PASSIVE: "the guard takes the force away",
+    Reason.SATURATED: "a limit of the device takes the force away",
+}
+"""What is said of each reason for zero force."""
 
 CONSTRAINT = np.dtype(
     [
@@ -411,7 +452,11 @@ def _scalar(name: str) -> property:
 
 
 def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
-    """The fields of many messages of one layout, without strings and the last sequence, as a structured array."""
+    """The fields of many messages of one layout, without strings and the last sequence, as a structured array.
+
+    Raises:
+        MessageError: one of them is shorter: it is of another version of the message.
+    """
     names, formats, offsets = ["sec", "nanosec"], ["<i4", "<u4"], [0, 4]
     end = 8
     for field in layout.FIELDS:
@@ -425,6 +470,10 @@ def columns(layout: Message, messages: Sequence[bytes]) -> np.ndarray:
         offsets.append(start)
         end = start + dtype.itemsize * count
     dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
+    if (shortest := min(map(len, messages), default=4 + end)) < 4 + end:
+        raise MessageError(
+            f"{layout.TYPE}: {shortest} bytes: must be at least {4 + end}; it is of another version of haptics"
+        )
     return np.frombuffer(b"".join(message[4 : 4 + end] for message in messages), dtype)
 
 
@@ -445,6 +494,9 @@ class DeviceState(Message):
         Field("reading_tick", "<i8"),
         Field("port_energy", "<f8", 2),
         Field("port_dissipated", "<f8", 2),
+        Field("reading_age", "<f8"),
+        Field("state", "u1"),
+        Field("reason", "u1"),
         Field("buttons", "<i4", sequence=True),
     )
     pose: np.ndarray
@@ -455,6 +507,9 @@ class DeviceState(Message):
     reading_tick: int
     port_energy: np.ndarray
     port_dissipated: np.ndarray
+    reading_age: float
+    state: int
+    reason: int
     buttons: np.ndarray
 
     @cached_property
@@ -721,11 +776,15 @@ class ForwardPacket(RelayPacket):
         Field("operator_wrench", "<f8", 6),
         Field("rendered_wrench", "<f8", 6),
         *_LEDGER,
+        Field("state", "u1"),
+        Field("reason", "u1"),
     )
     pose: np.ndarray
     twist: np.ndarray
     operator_wrench: np.ndarray
     rendered_wrench: np.ndarray
+    state: int
+    reason: int
 
 
 class BackwardPacket(RelayPacket):

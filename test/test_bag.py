@@ -55,6 +55,9 @@ def device_state(tick, rate=1000):
         tick,
         np.array([0.1, 0.2]) * tick,
         np.array([0.3, 0.4]) * tick,
+        0.001 * tick,
+        tick % 4,
+        tick % 14,
         np.array([0, 1], dtype=np.int32),
     )
 

@@ -17,7 +17,7 @@ from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
 from haptic_drivers.inertial import InertialDevice
 from haptic_drivers.operators import ConstantParameters, SineParameters
-from haptic_sim.messages import FORCE, MOTION, NOTHING, DeviceCommand, DeviceState
+from haptic_sim.messages import ENABLED, FAULT, FORCE, MOTION, NOTHING, DeviceCommand, DeviceState, Reason
 from haptic_sim.worlds.scenes import NoToolParameters, PegParameters
 
 RATE = 512.0  # [Hz]
@@ -399,3 +399,41 @@ def test_device_turns_through_many_turns() -> None:
         device.step(np.zeros(6), np.zeros(6), T)
     angle = 100.0 * 1000 * T
     np.testing.assert_allclose(device.pose[5:], [np.sin(angle / 2), np.cos(angle / 2)], rtol=0, atol=1e-10)
+
+
+def test_a_state_says_why_nothing_was_rendered() -> None:
+    """Each reason once, of a device that lets x and y through and no torque."""
+    one = driver(wrench_limit=[5.0, 5.0, 0.0], impulse_rendering="saturated")
+    found = [Reason(sensed(one, 0).reason)]
+    told = [
+        (0, [1.0, 0, 0, 0, 0, 0], FORCE),
+        (1, [0] * 6, FORCE),
+        (2, [0, 0, 0, 0, 0, 1.0], FORCE),
+        (3, [1.0, 0, 0, 0, 0, 0], NOTHING),
+        (4, [1.0, 0, 0, 0, 0, 0], MOTION),
+        (5, [np.nan] * 6, FORCE),
+        (-1, [1.0, 0, 0, 0, 0, 0], FORCE),
+    ]
+    for tick, (of, wrench, mode) in enumerate(told):
+        sensed(one, tick)
+        one.actuate(command(of, wrench, mode))
+        found.append(Reason(sensed(one, tick + 1).reason))
+    nothing = Reason.NO_COMMAND
+    assert found == [nothing, Reason.NONE, Reason.NO_CONTACT, Reason.SATURATED, nothing, nothing, nothing, nothing]
+    sensed(one, 100)
+    one.actuate(command(5, [1.0, 0, 0, 0, 0, 0]))
+    state = sensed(one, 101)
+    assert (state.reason, state.state, state.reading_age) == (Reason.WATCHDOG, ENABLED, 0.0)
+
+
+def test_a_soft_start_and_a_fault_say_so() -> None:
+    one = driver(soft_start=1.0)
+    sensed(one, 0)
+    one.actuate(command(0, [1.0, 0, 0, 0, 0, 0]))
+    assert sensed(one, 1).reason == Reason.SCALED_TO_ZERO
+    one._device.pose[0] = np.nan
+    for tick in range(2, 8):
+        state = sensed(one, tick)
+        one.actuate(command(tick, [1.0, 0, 0, 0, 0, 0]))
+    assert (state.state, sensed(one, 8).reason) == (FAULT, Reason.FAILED)
+    assert state.reading_age == pytest.approx((7 - state.reading_tick) * T)

@@ -19,7 +19,9 @@ from haptic_sim.messages import (
     FORCE,
     FREE,
     MOTION,
+    REASONS,
     RESTING,
+    STATES,
     TOPICS,
     BackwardPacket,
     DeviceCommand,
@@ -29,6 +31,7 @@ from haptic_sim.messages import (
     Message,
     MessageError,
     OperatorEvent,
+    Reason,
     ToolCommand,
     ToolState,
     WorldState,
@@ -225,6 +228,17 @@ def test_constants_are_those_of_the_definitions() -> None:
     ]
     assert TYPES.types["haptics/msg/DeviceCommand"].FORCE == FORCE
     assert TYPES.types["haptics/msg/DeviceCommand"].MOTION == MOTION
+    of_state = TYPES.types["haptics/msg/DeviceState"].__dict__
+    assert [of_state[name.upper()] for name in STATES] == list(range(len(STATES)))
+    assert {one: of_state[one.name] for one in Reason} == {one: one.value for one in Reason}
+    assert set(REASONS) == set(Reason)
+
+
+def test_columns_refuse_messages_of_before_a_field_was_added() -> None:
+    state = DeviceState()
+    shorter = state.to_bytes()[: -(8 + 2 + 2 + 4)]  # reading_age, state and reason, padding, the number of buttons
+    with pytest.raises(MessageError, match="another version of haptics"):
+        columns(state, [shorter, shorter])
 
 
 def test_topics_are_in_the_order_of_the_tick() -> None:
@@ -430,7 +444,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
     assert message.is_finite()
     floats = {
         OperatorEvent: 10,
-        DeviceState: 29,
+        DeviceState: 30,
         DeviceCommand: 25,
         ToolCommand: 6,
         ToolState: 1 + 6 + 6 + 7 + 6 + 36 + 6 + 2 + 8 + 9 + 18,

@@ -26,6 +26,7 @@ from haptic_sim.messages import (
     ForwardPacket,
     LocalGeometry,
     Message,
+    Reason,
     ToolCommand,
     ToolState,
     WorldState,
@@ -178,6 +179,8 @@ def _driver(
                 return
             command.load(used)
         driver.actuate(command)
+        if after.command_tick < 0:
+            driver.reason = Reason(after.reason)  # it depends on the clock
 
 
 def _tool_side(

@@ -129,6 +129,7 @@ class DeviceEnd(_End):
         self._write(packet, state.tick, state.nanoseconds, self._content.tick)
         packet.pose[:] = state.pose
         packet.twist[:] = state.twist
+        packet.state, packet.reason = state.state, state.reason
         # They would bring energy to the world that no account knows: with a guard the motion alone crosses.
         packet.operator_wrench[:] = 0.0 if self._guarded else state.operator_wrench
         packet.rendered_wrench[:] = 0.0 if self._guarded else state.rendered_wrench
@@ -168,7 +169,7 @@ class WorldEnd(_End):
         super().__init__(relay, guard, rate, "forward", realtime, build_port(relay, guard, 1.0 / rate))
         self._content = ForwardPacket()
         self._content.tick = self._tick = -1
-        self._pose = np.array(pose, float)
+        self._pose, self._period = np.array(pose, float), 1.0 / rate
         self._content.pose[:] = self._pose
         self._wrench = np.zeros(6)
 
@@ -191,6 +192,8 @@ class WorldEnd(_End):
         state.operator_wrench[:] = content.operator_wrench
         state.rendered_wrench[:] = content.rendered_wrench
         state.command_tick, state.reading_tick = -1, content.tick
+        state.reading_age = (packet.tick - content.tick) * self._period
+        state.state, state.reason = content.state, content.reason
 
     def backward(self, command: DeviceCommand, packet: BackwardPacket) -> None:
         """Fill what crosses of a device's command."""

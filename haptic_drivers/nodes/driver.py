@@ -20,7 +20,16 @@ from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import DeviceTopics
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim import inputs
-from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, OperatorEvent
+from haptic_sim.messages import (
+    REASONS,
+    STATES,
+    DeviceCommand,
+    DeviceState,
+    Message,
+    MessageError,
+    OperatorEvent,
+    Reason,
+)
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.worlds.scenes import AnyToolParameters
 
@@ -207,6 +216,8 @@ class DriverNode(LeaderNode):
         if core.expired:
             trouble = f"{core.expired} ticks without force: the last command was too old"
         return trouble, values | {
+            "state": STATES[state.state],
+            "no force because": REASONS[Reason(state.reason)],
             "saturations": core.saturations,
             "bounded ticks": core.bounded,
             "ticks without force": core.expired,
