@@ -21,6 +21,7 @@ from haptic_bench.set_up import failures, requirements
 from haptic_bench.set_up.failures import BAD_INPUT, DONE, FAILED
 
 MODES = ("offline", "lockstep", "realtime")
+DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at
 PROBLEMS = 20  # lines that are said of bad input
 EXAMPLES = """\
 examples:
@@ -118,6 +119,8 @@ def _answer(options: argparse.Namespace) -> int | None:
         os.getcwd()
     except OSError as error:
         raise NotThere(f"the working directory: {error.strerror}; change into one that is there") from error
+    if options.command == DOCTOR:
+        return int(_function(DOCTOR)(options))
     if options.experiment is None and options.command == "haptic_bench.commands.cli:describe":
         known = catalogue()
         width = max(map(len, known), default=0)
@@ -343,6 +346,12 @@ def _add_commands(commands: Any) -> None:
 
     _add_passivity(commands)
     _add_zwidth(commands)
+
+    command = commands.add_parser(
+        "doctor", help="look for what this machine lacks: packages, permissions, middleware, devices, with remedies"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.set_defaults(command=DOCTOR)
 
     command = commands.add_parser("benchmark", help="run the benchmarks and print a table")
     command.add_argument("name", nargs="?", help="name of one benchmark; default: all")
