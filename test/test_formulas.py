@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+import yaml
+from conftest import ROOT
 from constrained_systems import DAMPED, LOPSIDED, POINT, build, disk_of, rows
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.constraints import analysis, generated, sources
+from haptic_sim.constraints import analysis, equations, generated, sources
 from haptic_sim.constraints.description import Description, DescriptionError
 from haptic_sim.constraints.equations import Spring
 from haptic_sim.constraints.errors import ConstraintError
@@ -323,7 +325,8 @@ def test_structure_of_the_rolling_disk_and_its_state_space_form():
     found = disk.structure()
     assert (found.positions, found.velocities, found.rank, found.degrees_of_freedom) == (2, 2, 4, 2)
     assert (found.growth, found.integrable_velocities, found.nonholonomy) == ((2, 3, 4), 0, 3)
-    assert found.cyclic == () and "inertia: x6 = 0" in found.singular
+    assert found.cyclic == () and found.singular == ()  # the disk stays upright: its positions keep it from x6 = 0
+    assert found.given_up == ""
     v = np.array([-0.03 * math.cos(0.3) * 4.0, -0.03 * math.sin(0.3) * 4.0, 0, 2.0, 4.0, 0])
     wrench = np.array([0.1, -0.2, 0.3, 0.01, 0.02, 0.03])
     f, g = disk.drift_and_input(q, v)
@@ -340,6 +343,47 @@ def test_structure_of_the_rolling_disk_and_its_state_space_form():
     assert shown_f[:6] == pytest.approx(v, abs=1e-12)
     accelerations = (np.array(shown_f) + np.array(shown_g) @ wrench)[6:]
     assert accelerations == pytest.approx(solver.a[[3, 4]], abs=1e-9)
+
+
+def of_config(name):
+    return build_setup(FormulasParameters(type="formulas", **read_system(name)), ConstraintParameters()).system
+
+
+def read_system(name):
+    content = yaml.safe_load((ROOT / "config" / "systems" / f"{name}.yaml").read_text())
+    return {key: value for key, value in content.items() if key != "type"}
+
+
+def test_singular_configurations_are_those_of_the_positions():
+    """At the bowl's rim a row of the rolling ball follows from the others; at e0 = 0, half a turn, none does."""
+    assert of_config("ball_in_bowl")._singularities() == ("rows: z = 0",)
+    # P on its line, with rods of L + s = 0.7 m stretched: A meets B
+    x = math.sqrt(0.7**2 - (0.21 / 0.4) ** 2)
+    found = of_config("peaucellier")._singularities()
+    assert {f"rows: xP = {-x:.6g}", f"rows: xP = {x:.6g}"} <= set(found)
+
+
+def test_the_bicycle_is_told_in_formulas_as_far_as_they_can_be_read():
+    form = of_config("bicycle").state_space()
+    assert set(equations.STATE_SPACE) <= set(form) and "given up" not in form
+    assert form["eta"] == ["psi_dot", "theta_dot", "delta_dot"] or len(form["eta"]) == 3
+    assert analysis.TOO_LONG in form["S^T (M gamma + V + G)"] and "phi_dot" not in form["S"][0]
+
+
+def test_what_is_known_is_told_where_the_rest_is_given_up(monkeypatch):
+    """An answer that ends in the middle of a part."""
+    written = '["cyclic", ["x"]]\n["conserved", {}]\n["grow'
+    disk = build(rows(POINT, ["z - 0.123456*x"]), np.zeros(3), m=1.0)
+    monkeypatch.setattr(generated, "_ask", lambda *_: (written, "the analysis did not end within 60 s"))
+    found = disk.structure()
+    assert (found.cyclic, found.growth, found.integrable_velocities, found.nonholonomy) == (("x",), None, None, None)
+    assert found.given_up == "growth: the analysis did not end within 60 s"
+    monkeypatch.setattr(generated, "_ask", lambda *_: ('["eta", ["x_dot"]]\n', "the analysis failed: MemoryError"))
+    form = disk.state_space()
+    assert form["eta"] == ["x_dot"]
+    assert form["given up"].startswith("S, xi, E,") and form["given up"].endswith(
+        "f, g: the analysis failed: MemoryError"
+    )
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-7, 0.7, math.pi - 1e-9])

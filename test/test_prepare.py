@@ -52,7 +52,7 @@ class FakePreparation(prepare.Preparation):
         self.made.append("install")
 
     @contextlib.contextmanager
-    def _started(self, what, command):
+    def _started(self, what, command, folder=None):
         yield lambda: self.made.append(what)
 
 
@@ -109,6 +109,18 @@ def test_kernels_are_compiled_for_the_first_command_that_calls_any(checkout):
     assert preparation.made == ["venv", "install"]
     preparation.prepare(["run", "corner_peg"])
     assert preparation.made == ALL
+
+
+def test_kernels_are_compiled_where_the_command_finds_its_files(checkout, tmp_path_factory, monkeypatch):
+    """A relative path of an experiment is one from where the user is."""
+    user = tmp_path_factory.mktemp("user")
+    monkeypatch.chdir(user)
+    write(checkout / ".haptics" / "venv" / "bin" / "python", "#!/bin/sh\npwd\n").chmod(0o755)
+    preparation = FakePreparation(checkout)
+    preparation._install_packages = lambda: write(preparation.python, "#!/bin/sh\npwd\n").chmod(0o755)
+    preparation._started = lambda *given: prepare.Preparation._started(preparation, *given)
+    preparation.prepare(["run", "own.yaml"])
+    assert (checkout / ".haptics" / "log" / "kernels.log").read_text() == f"{user}\n"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from haptic_bench import experiment
 from haptic_bench.catalogue import catalogue, config_folder, did_you_mean, shortened
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.experiment.loading import read_document, read_system
-from haptic_sim.constraints.description import DescriptionError
 from haptic_sim.constraints.equations import Structure
 from haptic_sim.constraints.scenes import CONSTRAINED, ConstraintParameters, FormulasParameters, build_setup
 from haptic_sim.constraints.system import System
@@ -24,14 +23,11 @@ from haptic_sim.parameters import ParameterError, explain
 def system(options: argparse.Namespace) -> int:
     """`haptics system`."""
     found = find(options.system, options.changes)
-    try:
-        structure = found.structure()
-        if options.json:
-            print(json.dumps(asdict(structure) | {"nonholonomy": structure.nonholonomy}, indent=2))
-        else:
-            _print(found, structure)
-    except DescriptionError as error:
-        raise ParameterError([f"scene.{error}"]) from error
+    structure = found.structure()
+    if options.json:
+        print(json.dumps(asdict(structure) | {"nonholonomy": structure.nonholonomy}, indent=2))
+    else:
+        _print(found, structure)
     return DONE
 
 
@@ -71,13 +67,18 @@ def _print(found: System, s: Structure) -> None:
         f"rows                   {s.positions} of positions, {s.velocities} of velocities; rank {s.rank} at the start"
     )
     print(f"degrees of freedom     {s.degrees_of_freedom}")
-    print(f"growth                 {' '.join(map(str, s.growth))}; degree of nonholonomy {s.nonholonomy}")
-    print(f"integrable velocities  {s.integrable_velocities} of {s.velocities}")
-    print(f"cyclic coordinates     {', '.join(s.cyclic) or 'none'}")
-    for name, formula in s.conserved.items():
+    if s.growth is not None:
+        print(f"growth                 {' '.join(map(str, s.growth))}; degree of nonholonomy {s.nonholonomy}")
+        print(f"integrable velocities  {s.integrable_velocities} of {s.velocities}")
+    if s.cyclic is not None:
+        print(f"cyclic coordinates     {', '.join(s.cyclic) or 'none'}")
+    for name, formula in (s.conserved or {}).items():
         print(f"conserved              {name}: {formula}")
     for text in s.singular or ("none found",):
         print(f"singular               {text}")
+    print("                       (sought while one coordinate at a time moves from the start; others may exist)")
+    if s.given_up:
+        print(f"given up               {s.given_up}")
     _print_equations(found.state_space())
 
 
@@ -87,7 +88,10 @@ def _print_equations(form: dict[str, Any]) -> None:
     print("u is force and torque at the hand point in world axes, gamma the rate of the stabilisation,")
     print("gamma_q the acceleration at constant eta; rates of coordinates are those of q_dot")
     for name, value in form.items():
-        title = {"eta": "eta", "S^T (M gamma + V + G)": "S^T (M gamma_q + V + G)"}.get(name, f"{name}")
+        if name == "given up":
+            print(f"\ngiven up: {value}")
+            continue
+        title = {"S^T (M gamma + V + G)": "S^T (M gamma_q + V + G)"}.get(name, name)
         print(f"\n{title} =")
         for i, row in enumerate(value):
             text = "[" + ", ".join(row) + "]" if isinstance(row, list) else row

@@ -150,7 +150,8 @@ class Preparation:
             with contextlib.ExitStack() as stack:
                 if self.kernels in due:  # are compiled while the messages are built
                     compilation = [self.python, "-m", "haptic_bench.commands.warm", *arguments]
-                    finish = stack.enter_context(self._started("kernels", compilation))
+                    here = os.getcwd()  # the files that the command names are looked for from here
+                    finish = stack.enter_context(self._started("kernels", compilation, here))
                 if self.install in due:
                     with self._making(self.install, "building the messages"):
                         self._build_messages()
@@ -271,8 +272,8 @@ class Preparation:
             finish()
 
     @contextlib.contextmanager
-    def _started(self, what, command):
-        """While a command runs, its output to a log file; gives the function that waits for its end.
+    def _started(self, what, command, folder=None):
+        """While a command runs in a folder (`home`), its output to a log file; gives the function that waits for it.
 
         Leaving before that ends it and its children.
         """
@@ -300,7 +301,7 @@ class Preparation:
         with open(path, "wb") as log:
             child = subprocess.Popen(
                 command,
-                cwd=self.home,
+                cwd=folder or self.home,
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,7 +1,7 @@
 """What a system of formulas is: growth of its distribution, coordinates that do not appear, its state-space form.
 
 A program of its own, as `derivation` is: `python -m haptic_sim.constraints.analysis WHAT` reads JSON (`document`,
-`parameters`, `points`) and writes JSON.
+`parameters`, `points`) and writes a line of JSON, [name, value], for each part of the answer as soon as it is found.
 
 growth (YUN remark 1): fields X that span the rates which the rows allow, A(q) X = 0, are followed with all their
 derivatives at a point up to an order. The derivatives of A are SymPy's; those of X follow from A X = 0, where the free
@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,14 @@ import sympy
 from haptic_sim.constraints.derivation import Size, Symbols, limit_memory, reduced
 from haptic_sim.constraints.description import Description
 
+TOO_LONG = "(a formula that is too long to be written)"
 RANK_TOLERANCE = 1e-9  # singular value of fields of unit length
 MOST_ORDERS = 6  # derivatives of the rows
 _EXPLICIT = 2  # free rates up to which the inertia is inverted as a formula
 
 _READABLE = 400  # characters of a conserved quantity that is written out
+_WORKABLE = 20_000  # nodes of a formula of S with which it is worth while to go on
+_LONGEST = 2000  # nodes of the tree of a formula of the state-space form that is written out; longer ones fill pages
 
 Jet = list[np.ndarray]  # value (n,), first derivatives (n, n), second ones (n, n, n), ...
 
@@ -179,6 +183,15 @@ def _regular_part(A: np.ndarray) -> tuple[list[int], list[int]]:
     return rows, columns
 
 
+def structure(
+    description: Description, parameters: dict[str, float], points: list[list[float]]
+) -> Iterator[tuple[str, Any]]:
+    """What `Structure` needs of the formulas, by its names there; the quick parts first."""
+    yield "cyclic", cyclic(description)
+    yield "conserved", conserved(description)
+    yield "growth", growth(description, parameters, points)
+
+
 def cyclic(description: Description) -> list[str]:
     """Coordinates that appear in no formula: a translation or a turn along them changes nothing."""
     s = Symbols(description)
@@ -205,8 +218,10 @@ def conserved(description: Description) -> dict[str, str]:
     return found
 
 
-def state_space(description: Description, parameters: dict[str, float], points: list[list[float]]) -> dict[str, Any]:
-    """YUN (24-29): the formulas, and which rates are eta."""
+def state_space(
+    description: Description, parameters: dict[str, float], points: list[list[float]]
+) -> Iterator[tuple[str, Any]]:
+    """YUN (24-29): which rates are eta, and the formulas, by their names."""
     s = Symbols(description)
     A, b = s.velocity_rows()
     gamma = sympy.Symbol("gamma_")
@@ -227,31 +242,31 @@ def state_space(description: Description, parameters: dict[str, float], points: 
         xi[j] = _simple(offset[row])
         for column in range(len(free)):
             S[j, column] = _simple(dependent[row, column])
+    yield "eta", [f"{description.coordinates[j]}_dot" for j in free]
+    yield "S", _table(s, S)
+    yield "xi", [row[0] for row in _table(s, xi)]
+    E = sympy.Matrix(s.wrench_map()).T
+    yield "E", _table(s, E)
+    if any(_is_longer(entry, _WORKABLE) for entry in (*S, *xi)):
+        yield "given up", "S^T E, S^T M S, S^T (M gamma + V + G), f, g: S is too long for formulas that hold it"
+        return
+    B = (S.T * E).applyfunc(_simple)
+    yield "S^T E", _table(s, B)
+    M = sympy.Matrix(s.inertia())
+    H = (S.T * M * S).applyfunc(_simple)
+    yield "S^T M S", _table(s, H)
     rates = S * sympy.Matrix(len(free), 1, eta) + xi
     drift = rates.applyfunc(lambda e: _along(s, e))
-    M = sympy.Matrix(s.inertia())
     V = sympy.Matrix(s.bias())
     G = sympy.Matrix([s.V.diff(q) - force for q, force in zip(s.q, s.F, strict=True)])
-    E = sympy.Matrix(s.wrench_map()).T
-    H = (S.T * M * S).applyfunc(_simple)
     h = (S.T * (M * drift + V + G)).applyfunc(_simple)
-    B = (S.T * E).applyfunc(_simple)
-    shown: dict[str, Any] = {
-        "eta": [f"{description.coordinates[j]}_dot" for j in free],
-        "S": _table(s, S),
-        "xi": [row[0] for row in _table(s, xi)],
-        "E": _table(s, E),
-        "S^T M S": _table(s, H),
-        "S^T (M gamma + V + G)": [row[0] for row in _table(s, h)],
-        "S^T E": _table(s, B),
-    }
+    yield "S^T (M gamma + V + G)", [row[0] for row in _table(s, h)]
     if len(free) <= _EXPLICIT:
         solved = _inverse(H) if free else sympy.zeros(0, 0)
         f = [*rates, *(-solved * h)]
+        yield "f", [_shown(s, _simple(entry)) for entry in f]
         g = [*([[sympy.Integer(0)] * 6] * description.n), *(solved * B).tolist()]
-        shown["f"] = [_shown(s, _simple(entry)) for entry in f]
-        shown["g"] = [[_shown(s, _simple(entry)) for entry in row] for row in g]
-    return shown
+        yield "g", [[_shown(s, _simple(entry)) for entry in row] for row in g]
 
 
 def _along(s: Symbols, expression: Any) -> Any:
@@ -260,18 +275,33 @@ def _along(s: Symbols, expression: Any) -> Any:
 
 
 def _inverse(matrix: Any) -> Any:
-    """The inverse, without SymPy's search for zeros by simplification."""
+    """The inverse, without SymPy's search for zeros by simplification: of names for the entries, where it is larger."""
     if matrix.rows == 1:
         return sympy.Matrix([[1 / matrix[0, 0]]])
     if matrix.rows == 2:
         (a, b), (c, d) = matrix.tolist()
         return sympy.Matrix([[d, -b], [-c, a]]) / _simple(a * d - b * c)
-    return matrix.inv(method="LU", iszerofunc=lambda entry: entry == 0)
+    names: dict[Any, Any] = {}
+
+    def named(entry: Any) -> Any:
+        return entry if entry.is_number else names.setdefault(entry, sympy.Symbol(f"entry{len(names)}_"))
+
+    inverse = matrix.applyfunc(named).inv(method="LU", iszerofunc=lambda entry: entry == 0)
+    return inverse.xreplace({name: entry for entry, name in names.items()})
+
+
+def _is_longer(expression: Any, nodes: int) -> bool:
+    """Whether the tree of an expression has more nodes; counts no further, as it may have millions."""
+    return next(itertools.islice(sympy.preorder_traversal(expression), nodes, None), None) is not None
 
 
 def _simple(expression: Any) -> Any:
     """The expression, shorter where that is quickly found: without quotients, and not long."""
-    if expression.count_ops() > 150 or any(power.exp.is_negative for power in expression.atoms(sympy.Pow)):
+    if (
+        _is_longer(expression, 300)
+        or expression.count_ops() > 150
+        or any(power.exp.is_negative for power in expression.atoms(sympy.Pow))
+    ):
         return expression
     return min(expression, sympy.factor_terms(reduced(expression)), key=lambda e: e.count_ops())
 
@@ -282,6 +312,8 @@ def _table(s: Symbols, matrix: Any) -> list[list[str]]:
 
 def _shown(s: Symbols, expression: Any) -> str:
     """A formula in the names of the description; `gamma` is the rate of the stabilisation, eta1, ... are (24)."""
+    if _is_longer(expression, _LONGEST):
+        return TOO_LONG
     d = s.description
     names: dict[Any, Any] = {}
     for symbols, texts in ((s.q, d.coordinates), (s.v, d.rates), (s.p, d.parameters)):
@@ -298,15 +330,10 @@ def main() -> int:
     limit_memory()
     given = json.loads(sys.stdin.read())
     description = Description.read(given["document"])
-    if sys.argv[1:] == ["structure"]:
-        answer: Any = {
-            "growth": growth(description, given["parameters"], given["points"]),
-            "cyclic": cyclic(description),
-            "conserved": conserved(description),
-        }
-    else:
-        answer = state_space(description, given["parameters"], given["points"])
-    json.dump(answer, sys.stdout)
+    arguments = description, given["parameters"], given["points"]
+    parts = structure(*arguments) if sys.argv[1:] == ["structure"] else state_space(*arguments)
+    for part in parts:
+        print(json.dumps(part), flush=True)
     return 0
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from haptic_sim.constraints import generated
 from haptic_sim.constraints.description import (
@@ -26,14 +25,14 @@ from haptic_sim.constraints.description import (
 from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.formulas import evaluate as evaluate_formula
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, evaluate, observe, sizes
+from haptic_sim.constraints.singularities import find_singularities
 from haptic_sim.linalg import RANK_TOLERANCE
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, value
 
 Made = TypeVar("Made", bound="Equations")
 
-_SINGULAR = 1e-6  # least singular value of rows or inertia, of the largest, at a configuration that is shown
-_GRID = 65  # values of a coordinate at which that is looked for
+STATE_SPACE = ("eta", "S", "xi", "E", "S^T E", "S^T M S", "S^T (M gamma + V + G)")  # parts of `state_space`
 _ROTATION = 1e-9  # what R R^T may differ from 1
 _ANTISYMMETRY = 1e-12  # relative to the largest eigenvalue: least one of an inertia
 
@@ -64,11 +63,15 @@ class Structure:
         coordinates: names. positions, velocities: numbers of rows. rank: of all rows at the start.
         degrees_of_freedom: coordinates less rank.
         growth: dimensions of the distribution of allowed rates on the manifold of the positions, and of its successive
-            extensions by Lie brackets, at a generic point near the start; the last does not grow any more.
-        integrable_velocities: combinations of the rows of velocities that are derivatives of positions (YUN remark 1).
+            extensions by Lie brackets, at a generic point near the start; the last does not grow any more. None where
+            that was given up.
+        integrable_velocities: combinations of the rows of velocities that are derivatives of positions (YUN remark 1);
+            None where that was given up.
         cyclic: coordinates that appear in no formula. conserved: formulas of what does not change without a wrench.
-        singular: where rows lose rank or the inertia is singular, as far as that is found: while one coordinate after
-            the other is moved, and the others are as at the start.
+        singular: where rows lose rank or the inertia is singular, as far as that is found: one coordinate after the
+            other is moved from the start, the others as little as the positions demand. `possible` where the least
+            singular value is small, but the rank is not lost in numbers.
+        given_up: what is not known of the above, and why; empty where all is.
     """
 
     coordinates: tuple[str, ...]
@@ -76,16 +79,17 @@ class Structure:
     velocities: int
     rank: int
     degrees_of_freedom: int
-    growth: tuple[int, ...]
-    integrable_velocities: int
-    cyclic: tuple[str, ...]
-    conserved: dict[str, str]
+    growth: tuple[int, ...] | None
+    integrable_velocities: int | None
+    cyclic: tuple[str, ...] | None
+    conserved: dict[str, str] | None
     singular: tuple[str, ...]
+    given_up: str
 
     @property
-    def nonholonomy(self) -> int:
+    def nonholonomy(self) -> int | None:
         """Degree of nonholonomy: extensions until the distribution does not grow any more, and 1; 1 if integrable."""
-        return len(self.growth)
+        return None if self.growth is None else len(self.growth)
 
 
 def _rank(A: np.ndarray) -> int:
@@ -167,6 +171,9 @@ class Equations:
         self._packed = Packed(self._arrays)
         self._check_start()
         self._rank_at_start = _rank(self.A(self.q))
+        self._measure = np.sqrt(np.diag(self.M(self.q)))
+        lengths = np.linalg.norm(self.A(self.q) / self._measure, axis=1)
+        self._lengths = np.where(lengths > 0.0, lengths, 1.0)
 
     @classmethod
     def from_formulas(
@@ -297,38 +304,37 @@ class Equations:
         return np.array(list(z.values())), np.array(psi, float)
 
     def structure(self) -> Structure:
-        """What the system is: see `Structure`.
-
-        Raises:
-            DescriptionError: the analysis does not end within `generated.PATIENCE`.
-        """
-        found = json.loads(self._ask("structure", self._generic_points()))
+        """What the system is: see `Structure`."""
+        found, trouble = self._ask("structure", self._generic_points())
         A = self.A(self.q)
-        k, rank = self.k, self._rank_at_start
+        k, rank, growth = self.k, self._rank_at_start, found.get("growth")
+        missing = [name for name in ("cyclic", "conserved", "growth") if name not in found]
         return Structure(
             coordinates=self.coordinates,
             positions=k,
             velocities=self.m - k,
             rank=rank,
             degrees_of_freedom=self.n - rank,
-            growth=tuple(found["growth"]),
-            integrable_velocities=self.n - _rank(A[:k]) - found["growth"][-1],
-            cyclic=tuple(found["cyclic"]),
-            conserved=found["conserved"],
+            growth=None if growth is None else tuple(growth),
+            integrable_velocities=None if growth is None else self.n - _rank(A[:k]) - growth[-1],
+            cyclic=tuple(found["cyclic"]) if "cyclic" in found else None,
+            conserved=found.get("conserved"),
             singular=self._singularities(),
+            given_up=f"{', '.join(missing)}: {trouble}" if trouble else "",
         )
 
     def state_space(self) -> dict[str, Any]:
         """The state-space form of YUN (24-29) as formulas: qd = S eta + xi, xd = f(x) + g(x) u with x = (q, eta).
 
         Returns:
-            By name: `eta` (the rates that it is made of), S, xi, E (of the wrench u at the hand point), S^T M S,
-            S^T (M gamma + V + G), S^T E; f and g solved, where there are one or two eta.
-
-        Raises:
-            DescriptionError: as `structure`.
+            By name: `eta` (the rates that it is made of), S, xi, E (of the wrench u at the hand point), S^T E,
+            S^T M S, S^T (M gamma + V + G); f and g solved, where there are one or two eta. `given up` says what is not
+            among them, and why. A formula that would fill pages is `analysis.TOO_LONG`.
         """
-        found: dict[str, Any] = json.loads(self._ask("state_space", [self.q]))
+        found, trouble = self._ask("state_space", [self.q])
+        if trouble:
+            missing = [name for name in STATE_SPACE if name not in found]
+            found["given up"] = f"{', '.join([*missing, 'f', 'g'])}: {trouble}"
         return found
 
     def drift_and_input(
@@ -350,13 +356,13 @@ class Equations:
         solved = np.linalg.lstsq(balance, sides, rcond=None)[0][: self.n]
         return np.concatenate([v, solved[:, 0]]), np.vstack([np.zeros((self.n, 6)), solved[:, 1:]])
 
-    def _ask(self, what: str, points: Sequence[np.ndarray]) -> str:
+    def _ask(self, what: str, points: Sequence[np.ndarray]) -> tuple[dict[str, Any], str]:
         question = {
             "document": self.description.document(),
             "parameters": self.parameters,
             "points": [point.tolist() for point in points],
         }
-        return generated.ask("analysis", json.dumps(question), what)
+        return generated.ask_parts(json.dumps(question), what)
 
     def _generic_points(self, count: int = 2) -> list[np.ndarray]:
         """Random configurations near the start that satisfy the positions."""
@@ -370,8 +376,8 @@ class Equations:
                     return points
         return points or [self.q]
 
-    def _returned(self, q: np.ndarray) -> np.ndarray | None:
-        """The configuration brought to the positions by Newton steps; None where that fails."""
+    def _returned(self, q: np.ndarray, fixed: int | None = None) -> np.ndarray | None:
+        """The configuration brought to the positions by Newton steps, one coordinate fixed; None where that fails."""
         for _ in range(30):
             w = self.evaluate(q, np.zeros(self.n))
             c = w.c.copy()
@@ -379,40 +385,28 @@ class Equations:
                 return None
             if np.abs(c).max(initial=0.0) < 1e-12:
                 return q
-            q = q - np.linalg.lstsq(w.A[: self.k].copy(), c, rcond=None)[0]
+            A = w.A[: self.k].copy()
+            if fixed is not None:
+                A[:, fixed] = 0.0
+            if not np.isfinite(A).all():
+                return None
+            q = q - np.linalg.lstsq(A, c, rcond=None)[0]
         return None
 
     def _singularities(self) -> tuple[str, ...]:
-        """Where rows or inertia are singular while one coordinate after the other is moved away from the start."""
-        found = []
-        for i, name in enumerate(self.coordinates):
-            reach = math.pi if self.model.angular[i] > 0.0 else 2.0 * max(abs(self.q[i]), 1.0)
-            grid = np.linspace(-reach, reach, _GRID)
-
-            def least(x: float, i: int = i) -> tuple[float, float]:
-                return self._least(np.concatenate([self.q[:i], [x], self.q[i + 1 :]]))
-
-            values = np.array([least(x) for x in grid])
-            for which, what in enumerate(("rows", "inertia")):
-                for j in range(_GRID):
-                    low, high = max(j - 1, 0), min(j + 1, _GRID - 1)
-                    if not values[j, which] <= min(values[low, which], values[high, which]):
-                        continue
-                    span = (grid[low], grid[high])
-
-                    def depth(x: float, which: int = which) -> float:
-                        return least(x)[which]
-
-                    ended = minimize_scalar(depth, bounds=span, options={"xatol": 1e-10})
-                    best = float(min((grid[j], ended.x), key=depth))
-                    if depth(best) < _SINGULAR and values[:, which].max() > 1e3 * _SINGULAR:
-                        found.append(f"{what}: {name} = {round(best, 6) + 0.0:g}")
-        return tuple(dict.fromkeys(found))
+        """See `Structure`."""
+        angular = self.model.angular > 0.0
+        reach = np.where(angular, math.pi, 2.0 * np.maximum(np.abs(self.q), 1.0))
+        return find_singularities(self.coordinates, self.q, reach.tolist(), self._returned, self._least)
 
     def _least(self, q: np.ndarray) -> tuple[float, float]:
-        """Least singular values of the rows (of those that count at the start) and the inertia, of the largest."""
+        """Least singular values of the rows (of those that count at the start) and the inertia, of the largest.
+
+        Coordinates are measured by their inertia at the start, rows by their length there: units do not count.
+        """
         w, least = self.evaluate(q, np.zeros(self.n)), []
-        for matrix, rank in ((w.A, self._rank_at_start), (w.M, self.n)):
+        rows, inertia = w.A / self._measure, w.M / np.outer(self._measure, self._measure)
+        for matrix, rank in ((rows / self._lengths[:, None], self._rank_at_start), (inertia, self.n)):
             if rank == 0 or not np.isfinite(matrix).all():
                 least.append(1.0)
             else:

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -92,24 +93,38 @@ def ask(program: str, document: str, *arguments: str) -> str:
     Raises:
         DescriptionError: it fails, or does not end in time.
     """
+    answer, trouble = _ask(program, document, *arguments)
+    if trouble:
+        raise DescriptionError(f"kinetic, positions, velocities, hand: {trouble}")
+    return answer
+
+
+def ask_parts(document: str, what: str) -> tuple[dict[str, Any], str]:
+    """What the program `analysis` answers, by the names of the parts; and why there are no more, or nothing."""
+    answer, trouble = _ask("analysis", document, what)
+    lines = answer.splitlines(keepends=True)
+    return dict(json.loads(line) for line in lines if line.endswith("\n")), trouble
+
+
+def _ask(program: str, document: str, *arguments: str) -> tuple[str, str]:
+    """What a program has written, and what is wrong with that, or nothing."""
     command = [sys.executable, "-m", f"haptic_sim.constraints.{program}", *arguments]
     root = str(Path(__file__).resolve().parents[2])
     found = os.environ.get("PYTHONPATH")
     # the order of what SymPy puts in sets is that of hashes
     environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": f"{root}:{found}" if found else root}
     try:
-        done = subprocess.run(
-            command, input=document, capture_output=True, text=True, timeout=PATIENCE, env=environment
+        done = subprocess.run(command, input=document.encode(), capture_output=True, timeout=PATIENCE, env=environment)
+    except subprocess.TimeoutExpired as late:
+        return (late.stdout or b"").decode(errors="ignore"), (
+            f"the {program} did not end within {PATIENCE:g} s; must be formulas that are shorter, with names in "
+            "definitions for what they share"
         )
-    except subprocess.TimeoutExpired:
-        raise DescriptionError(
-            f"kinetic, positions, velocities, hand: the {program} did not end within {PATIENCE:g} s; must be formulas "
-            "that are shorter, with names in definitions for what they share"
-        ) from None
+    trouble = ""
     if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
-        raise DescriptionError(f"kinetic, positions, velocities, hand: the {program} failed: {reason[0][:200]}")
-    return done.stdout
+        reason = done.stderr.decode().strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
+        trouble = f"the {program} failed: {reason[0][:200]}"
+    return done.stdout.decode(), trouble
 
 
 @cache
