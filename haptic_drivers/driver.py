@@ -22,11 +22,21 @@ from haptic_drivers.bound import (
     soft_start_quantity,
     start_softly,
 )
+from haptic_drivers.devices.hardware import HardwareDevice, limits_of
+from haptic_drivers.devices.link import Source, Still
+from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.encoder import Encoder, EncoderParameters
 from haptic_drivers.events import Events
 from haptic_drivers.inertial import ORIGIN, InertialDevice
 from haptic_drivers.noise import SensorNoise
-from haptic_drivers.operators import AnyOperatorParameters, Operator, PointerParameters, build_operator, events_of
+from haptic_drivers.operators import (
+    AnyOperatorParameters,
+    ConstantParameters,
+    Operator,
+    PointerParameters,
+    build_operator,
+    events_of,
+)
 from haptic_drivers.pointer import mobility_of
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import (
@@ -121,8 +131,10 @@ SOFT_START = 0.5  # [s] after an activation in the course of a trial, and of har
 REJECTED = 5  # readings in a row that are rejected, after which the device is stopped
 
 
-class DeviceError(RuntimeError):
-    """The device cannot be read any more; the text says what was read."""
+NOT_FINITE_TEXTS = (
+    "not finite; a simulated device has diverged: lower the gains of operator or controller, or raise the rate",
+    "not finite",
+)
 
 
 class NoDeviceParameters(Parameters):
@@ -132,12 +144,13 @@ class NoDeviceParameters(Parameters):
 
 
 SimulatedParameters = InertialParameters | AdmittanceDeviceParameters
-SimulatedDeviceParameters = Annotated[SimulatedParameters, Field(discriminator="type")]
-AnyDeviceParameters = Annotated[SimulatedParameters | NoDeviceParameters, Field(discriminator="type")]
+RealDeviceParameters = SimulatedParameters | HardwareParameters
+DriverDeviceParameters = Annotated[RealDeviceParameters, Field(discriminator="type")]
+AnyDeviceParameters = Annotated[RealDeviceParameters | NoDeviceParameters, Field(discriminator="type")]
 
 
 class Device(Protocol):
-    """A simulated device under the operator's wrench and what is commanded.
+    """A device under the operator's wrench and what is commanded, simulated or hardware.
 
     Attributes:
         MODE: of the commands that it takes, FORCE or MOTION.
@@ -213,17 +226,18 @@ class ForceDevice:
 
 
 class Driver:
-    """Owns a simulated device and the operator's hand on it.
+    """Owns a device and the operator's hand on it.
 
     Args:
-        device: integrates its own dynamics.
-        operator: applies a wrench to it.
+        device: integrates its own dynamics, or is hardware.
+        operator: applies a wrench to it, if it is simulated.
         rate: of the servo [Hz].
         watchdog: age beyond which a command is not followed [s].
         soft_start: time over which what is rendered grows from zero after an activation [s]; None: SOFT_START, but none
             at the start of a trial.
         noise: of its sensors; encoder: of its position; None: what they tell is true.
         events: of an operator that is a pointer.
+        hardware: the device, where it is one.
 
     Attributes:
         saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
@@ -244,8 +258,9 @@ class Driver:
         noise: SensorNoise | None = None,
         encoder: Encoder | None = None,
         events: Events | None = None,
+        hardware: HardwareDevice | None = None,
     ):
-        self.events = events
+        self.events, self._hardware = events, hardware
         self._noise, self._encoder = noise, encoder
         self._device, self._operator, self._port = device, operator, Packed(device.port)
         self._rate, self._period = rate, 1.0 / rate
@@ -285,6 +300,11 @@ class Driver:
         """Whether the guard changes commands."""
         return bool(self._device.port.acts[0])
 
+    def enable(self) -> None:
+        """An activation begins: hardware is enabled."""
+        if self._hardware is not None:
+            self._hardware.enable()
+
     def release(self) -> None:
         """Leave the device passive: nothing will be commanded any more."""
         self._device.release()
@@ -308,10 +328,16 @@ class Driver:
         Of a reading that is not finite, or further from the last good one than the device moves (JUMP times its limit
         of speed), the last good one is taken in place. After REJECTED in a row there is a `fault`.
         """
-        device = self._device
+        device, hardware = self._device, self._hardware
         self._tick = tick
+        stamp = tick_time(tick, self._rate) if time is None else time
+        if hardware is not None:
+            if hardware.take(tick, stamp):
+                self.activate(tick)  # from zero force
+            elif not hardware.lets_through:
+                reset_port(device.port)
         self._operator.wrench(tick / self._rate, device.pose, device.twist, self._wrench)
-        state.stamp(tick, tick_time(tick, self._rate) if time is None else time)
+        state.stamp(tick, stamp)
         state.pose[:] = device.pose
         state.twist[:] = device.twist
         device.measure(tick, self._wrench, state.operator_wrench)
@@ -324,6 +350,8 @@ class Driver:
         state.reading_tick, state.command_tick = self._reading_tick, self._command_tick
         state.reading_age = (tick - self._reading_tick) * self._period
         state.state, state.reason = FAULT if self.fault else ENABLED, self.reason
+        if hardware is not None:
+            hardware.tell(state)
 
     def _check_reading(self, tick: int, state: DeviceState) -> None:
         """Reject what the sensors cannot have measured; else observe the port."""
@@ -336,12 +364,15 @@ class Driver:
         self._doubtful += 1
         if self._doubtful >= REJECTED or not self._device.port.observed[0]:
             found = (
-                "not finite; a simulated device has diverged: lower the gains of operator or controller, or raise the "
-                "rate"
+                NOT_FINITE_TEXTS[self._hardware is not None]
                 if wrong == NOT_FINITE
                 else "further from the last one than the device moves"
             )
-            self.fault = f"device: readings rejected from tick {good + 1} to {tick}, the last was {found}"
+            fault = f"device: readings rejected from tick {good + 1} to {tick}, the last was {found}"
+            if self._hardware is None:
+                self.fault = fault
+            elif self._hardware.lets_through:
+                self._hardware.fail(fault)
 
     def actuate(self, command: DeviceCommand) -> None:
         """Follow the command within the limits during the tick of the last `sense`.
@@ -352,7 +383,10 @@ class Driver:
         device, bound = self._device, self._device.bound
         since = self._tick - self._begun
         bound.scale[0] = 1.0 if since >= self._ramp else max(0.0, since / self._ramp)
-        if not self._is_current(command):
+        hardware = self._hardware
+        if hardware is not None and not hardware.lets_through:
+            self.reason = hardware.reason
+        elif not self._is_current(command):
             self.expired += 1
             self.reason = self._reason_without(command)
         elif command.mode != device.MODE or (limited := device.apply_command(command, self._wrench, self._period)) < 0:
@@ -397,7 +431,7 @@ class Driver:
 
 
 def build_driver(
-    device: SimulatedParameters,
+    device: RealDeviceParameters,
     operator: AnyOperatorParameters,
     tool: AnyToolParameters,
     rate: float,
@@ -405,19 +439,23 @@ def build_driver(
     hand: HandParameters | None = None,
     seed: int = 0,
     guard: GuardParameters | None = None,
+    source: Source | None = None,
 ) -> Driver:
-    """The driver of a simulated device.
+    """The driver of a device.
 
     Args:
-        device, operator: what to simulate.
+        device, operator: what to simulate; hardware is held by a person, and has no simulated operator.
         tool: whose inertia a device may share.
         rate: of the servo [Hz].
         table: rows of the operator's file, if it has one.
         hand: where the device starts.
         seed: of the experiment.
         guard: of the device's port.
+        source: of the readings of hardware; None: it stands still, without a device.
     """
     hand, guard, period = hand or HandParameters(), guard or GuardParameters(), 1.0 / rate
+    if isinstance(device, HardwareParameters):
+        return _hardware_driver(device, rate, guard, source or Still())
     simulated: Device
     if isinstance(device, AdmittanceDeviceParameters):
         port = Port.of(guard, MOTION, period, device.apparent_inertia, acts=guard.acts)
@@ -449,6 +487,18 @@ def build_driver(
         encoder,
         events,
     )
+
+
+def _hardware_driver(device: HardwareParameters, rate: float, guard: GuardParameters, source: Source) -> Driver:
+    """The driver of hardware; a damper of the guard is as weak as its delay asks for."""
+    inertia = None
+    if device.mass is not None and device.inertia is not None:
+        share = 1.0 / (1.0 + 2.0 * rate * (device.delay or 0.0))
+        inertia = share * device.mass, share * device.inertia
+    port = Port.of(guard, FORCE, 1.0 / rate, inertia, acts=guard.acts)
+    held = HardwareDevice(device, limits_of(device), port, source)
+    nobody = build_operator(ConstantParameters(wrench=(0.0,) * 6))
+    return Driver(held, nobody, rate, device.watchdog, device.soft_start, hardware=held)
 
 
 def _inertias(device: InertialParameters, tool: AnyToolParameters) -> tuple[float, float]:

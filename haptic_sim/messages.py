@@ -33,6 +33,7 @@ FREE, COLLIDING, RESTING = 0, 1, 2  # ToolState.contact_state
 FORCE, MOTION, NOTHING = 0, 1, 2  # DeviceCommand.mode
 GRAB, MOVE, RELEASE = 0, 1, 2  # OperatorEvent.phase
 DISABLED, ENABLED, PAUSED, FAULT = 0, 1, 2, 3  # DeviceState.state
+MOST_BUTTONS = 16  # of a device
 STATES = ("disabled", "enabled", "paused", "fault")
 
 
@@ -512,6 +513,9 @@ class DeviceState(Message):
     reason: int
     buttons: np.ndarray
 
+    def __init__(self, frame: str = "world", buttons: int = MOST_BUTTONS):
+        super().__init__(frame, buttons=buttons)
+
     @cached_property
     def packed(self) -> Packed:
         """What kernels read and fill."""
@@ -528,6 +532,33 @@ class DeviceStateArrays(NamedTuple):
     rendered_wrench: np.ndarray = shared("wrench of the device on the hand during the last tick", 6, unit="N, N m")
     port_energy: np.ndarray = shared("energy received from the hand", 2, unit="J")
     port_dissipated: np.ndarray = shared("energy kept from the hand by the guard", 2, unit="J")
+
+
+class DeviceReading(Message):
+    """What a hardware device told and was told, in the axes of its base: all that its driver had in a tick."""
+
+    TYPE = "haptics/msg/DeviceReading"
+    FIELDS = (
+        Field("tick", "<i8"),
+        Field("pose", "<f8", 7),
+        Field("twist", "<f8", 6),
+        Field("written", "<f8", 6),
+        Field("age", "<f8"),
+        Field("motion_scale", "<f8"),
+        Field("force_scale", "<f8"),
+        Field("state", "u1"),
+        Field("reason", "u1"),
+        Field("buttons", "<i4", sequence=True),
+    )
+    pose: np.ndarray
+    twist: np.ndarray
+    written: np.ndarray
+    age: float
+    motion_scale: float
+    force_scale: float
+    state: int
+    reason: int
+    buttons: np.ndarray
 
 
 class DeviceCommand(Message):

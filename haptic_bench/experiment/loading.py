@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from haptic_bench.catalogue import NotThere, config_folder, did_you_mean
 from haptic_bench.catalogue import find as _find
 from haptic_bench.experiment import studies
+from haptic_bench.experiment.devices import with_device_data
 from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
@@ -142,7 +143,7 @@ def _with_system(document: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _validate(
     document: dict[str, Any], path: Path, varied: tuple[tuple[str, str], ...] = (), *, resolved: bool = False
 ) -> Trial:
-    document = _with_system(document, path.parent)
+    document = with_device_data(_with_system(document, path.parent), path.parent)
     try:
         experiment = Experiment.model_validate(document)
     except ValidationError as error:

@@ -11,6 +11,7 @@ from haptic_control.controllers import AnyControllerParameters, NoControllerPara
 from haptic_control.guard import GuardParameters
 from haptic_control.relay.ends import Guard
 from haptic_control.relay.parameters import RelayParameters
+from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import AnyDeviceParameters
 from haptic_drivers.operators import AnyOperatorParameters
 from haptic_ros.trial import StandardTopicParameters
@@ -128,7 +129,8 @@ class Experiment(Parameters):
             for place, part in parts
             for section, names in keys.items()
             for key in names
-            if any(getattr(getattr(part, section, None), key, ()))
+            if any(getattr(getattr(part, section, None), key, ()) or ())
+            and not isinstance(getattr(part, section), HardwareParameters)
         )
         if not self.relayed:
             return found
@@ -182,6 +184,12 @@ class Experiment(Parameters):
     def alone(self) -> bool:
         """Whether the environment runs without a device, under the operator's wrench."""
         return self.device.type == "none"
+
+    @property
+    def hardware(self) -> tuple[str, ...]:
+        """The keys of the devices that are hardware; empty if all are simulated."""
+        keys = {"device.name": self.device, **{f"hands[{i}].device.name": h.device for i, h in enumerate(self.hands)}}
+        return tuple(f"{key} = {one.name}" for key, one in keys.items() if isinstance(one, HardwareParameters))
 
     @property
     def limits(self) -> DeviceLimits:

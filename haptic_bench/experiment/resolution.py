@@ -21,6 +21,7 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import Driver, HandParameters, InertialParameters, NoDeviceParameters, build_driver
 from haptic_drivers.operators import PointerParameters
 from haptic_sim import inputs
@@ -45,6 +46,7 @@ from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT
 from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
+_FORCE_DEVICES = (InertialParameters, HardwareParameters)
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
 
 
@@ -92,6 +94,8 @@ class Trial:
         """What is listed at the start: content of files that is not simulated, keys without effect, warnings."""
         experiment, start = self.experiment, self.start
         unused = tuple(unused_keys(experiment))
+        if experiment.hardware:
+            unused += (f"operator.type = {experiment.operator.type}: has no effect, a person holds the device",)
         if left_out := not_analysed(experiment.controller, self.coupled_inertias):
             unused += (left_out,)
         if not isinstance(start, World):
@@ -135,8 +139,16 @@ class Trial:
         return coupled_inertias(self.experiment, self.start)
 
     def in_mode(self, mode: str) -> Trial:
-        """The same trial, with what it leaves to the mode (offline, lockstep, realtime) decided."""
+        """The same trial, with what it leaves to the mode (offline, lockstep, realtime) decided.
+
+        Raises:
+            ParameterError: it has hardware, which has a clock of its own, and the mode is not realtime.
+        """
         experiment, guard = self.experiment, self.experiment.guard
+        if mode != "realtime" and (names := experiment.hardware):
+            raise ParameterError(
+                [f"--mode {mode}: {names[0]} is hardware, which runs in real time only; add --mode realtime"]
+            )
         acts = guard.acts or (mode == "realtime" and guard.type is None and guard.at_device is None)
         update: dict[str, Any] = {}
         if experiment.relayed:
@@ -228,7 +240,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
         mobility *= start.hands_of_tree  # each of them moves its part of what they hold together
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
-    if isinstance(device, InertialParameters) and device.mass is not None and device.inertia is not None:
+    if isinstance(device, _FORCE_DEVICES) and device.mass is not None and device.inertia is not None:
         soft = isinstance(start, World) and experiment.environment.method not in ("constraint", "hybrid")
         return CoupledInertias(
             planar=planar,
@@ -236,7 +248,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
             device=(device.mass, device.inertia),
             damping=device.damping,
             integrator=experiment.environment.integrator,
-            difference=device.difference_part(experiment.rate),
+            difference=device.difference_part(experiment.rate) if isinstance(device, InertialParameters) else None,
             contact=(contact.stiffness, contact.damping) if soft else None,
         )
     if isinstance(device, AdmittanceDeviceParameters):
@@ -256,7 +268,7 @@ def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
     if isinstance(controller, FourChannelParameters) and controller.needs_reference and controller.reference is None:
         update["reference"] = tuple(hand_pose(start).tolist())
     if isinstance(controller, DeviceModelParameters) and controller.needs_device:
-        simulated = device if isinstance(device, InertialParameters) else None
+        simulated = device if isinstance(device, _FORCE_DEVICES) else None
         if controller.device_matrix is None:
             for name, known in ("device_mass", "mass"), ("device_inertia", "inertia"):
                 if getattr(controller, name) is None:

@@ -64,6 +64,11 @@ def broken_rules(experiment: Experiment) -> list[str]:
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
     else:
         problems += _admittance_rules(experiment)
+    if experiment.hardware and isinstance(experiment.operator, PointerParameters):
+        problems.append(
+            f"operator.type = pointer: {experiment.hardware[0]} is held by a person; leave the pointer out, as "
+            "operator.type=constant"
+        )
     if experiment.guard.type in ("wave", "tank") and not experiment.relayed:
         problems.append(f"guard.type = {experiment.guard.type}: is of a relay; give relay.delay, or leave it out")
     if experiment.guard.at_device is not None and not experiment.relayed:

@@ -1,7 +1,8 @@
 """What a system that runs until it is stopped is made of: a world, and a device to touch it with.
 
 The world is an experiment, of the catalogue or a YAML file; or a world file (MJCF or URDF, here or in `config/worlds`),
-whose held body `scene.tool` names. A device is a type, or a YAML file with sections of an experiment.
+whose held body `scene.tool` names. A device is a type of simulated ones, a hardware device of `config/devices`, or a
+YAML file: with sections of an experiment, or with the data of a hardware device.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
+from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.loading import find, load_document, read_document
 from haptic_bench.experiment.resolution import Trial
 from haptic_drivers.driver import AnyDeviceParameters
@@ -18,7 +20,8 @@ from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError
 
 WORLD_FILES = (".xml", ".urdf")
-DEVICES = tuple(kind.model_fields["type"].default for kind in get_args(get_args(AnyDeviceParameters)[0]))
+_TYPES = [kind.model_fields["type"].default for kind in get_args(get_args(AnyDeviceParameters)[0])]
+DEVICES = tuple(kind for kind in _TYPES if kind != "hardware")
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
 HALVINGS = 12
 COUPLING = {"stiffness": (1000.0, 1.0), "damping": (20.0, 0.02)}  # N/m, N m/rad and N s/m, N m s/rad, to begin with
@@ -29,7 +32,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
 
     Args:
         world: name of an experiment or of a world, or a file.
-        device: one of DEVICES, or a YAML file; empty: as the world has it.
+        device: one of DEVICES, a name in config/devices, or a YAML file; empty: as the world has it.
         settings: KEY=VALUE.
 
     Raises:
@@ -40,7 +43,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
         path = find(world)
         return _one(_with_device(read_document(path), device), path, settings)
     document, factor = _with_device(_document(path, settings), device), 1.0
-    if "controller" in document or document["device"].get("type") != "inertial":
+    if "controller" in document or document["device"].get("type") not in ("inertial", "hardware"):
         return _one(document, path, settings)
     for halving in range(HALVINGS):  # the stiffest coupling of these that is stable with the tool
         gains = {name: [factor * values[0]] * 3 + [factor * values[1]] * 3 for name, values in COUPLING.items()}
@@ -107,18 +110,23 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
     """The same experiment with another device."""
     if not device:
         return document
+    rest = {key: value for key, value in document.items() if key not in ("device", "controller")}
+    if device in known_devices():
+        return rest | {"device": {"type": "hardware", "name": device}}
     if device.endswith((".yaml", ".yml")):
         given = read_document(Path(device))
+        if "module" in given:
+            return rest | {"device": {"type": "hardware", "name": str(Path(device).resolve())}}
         given.pop("name")
         if unknown := set(given) - set(SECTIONS):
             raise ParameterError([f"device {device}: {min(unknown)}: must have the sections {', '.join(SECTIONS)}"])
         return document | given
     if device not in DEVICES:
-        raise ParameterError([f"device {inputs.shown(device)}: must be a .yaml file, or {', '.join(DEVICES)}"])
+        known = ", ".join((*DEVICES, *known_devices()))
+        raise ParameterError([f"device {inputs.shown(device)}: must be a .yaml file, or {known}"])
     own = document.get("device")
     if isinstance(own, dict) and own.get("type") == device:
         return document
-    rest = {key: value for key, value in document.items() if key not in ("device", "controller")}
     return rest | {"device": {"type": device}}
 
 

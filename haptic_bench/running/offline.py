@@ -11,7 +11,7 @@ from typing import Any
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
-from haptic_drivers.driver import DeviceError
+from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.operators import build_operator, dragged, events_of
 from haptic_sim.messages import (
     BackwardPacket,

@@ -32,7 +32,8 @@ from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.studies import Analysis, study_of
 from haptic_drivers.bound import BoundParameters, count_bounded
-from haptic_drivers.driver import DeviceError, NoDeviceParameters
+from haptic_drivers.devices.interface import DeviceError
+from haptic_drivers.driver import NoDeviceParameters
 from haptic_drivers.events import recorded_events, write_events
 from haptic_drivers.operators import PointerParameters
 from haptic_sim import inputs

@@ -10,9 +10,13 @@ import time
 from typing import Any, ClassVar
 
 import numpy as np
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from haptic_control.guard import GuardParameters
-from haptic_drivers.driver import HandParameters, SimulatedDeviceParameters, build_driver
+from haptic_drivers.devices.interface import DeviceError
+from haptic_drivers.devices.link import Link
+from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
+from haptic_drivers.driver import DriverDeviceParameters, HandParameters, build_driver
 from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, file_key, read_file
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
@@ -39,7 +43,7 @@ LEADING = "/device_state"  # of the first hand, as the driver of another calls i
 class DriverTrialParameters(LeaderTrialParameters):
     """What the driver needs to know of a trial."""
 
-    device: SimulatedDeviceParameters = quantity(description="The haptic device")
+    device: DriverDeviceParameters = quantity(description="The haptic device")
     operator: AnyOperatorParameters = quantity(description="The simulated hand")
     tool: AnyToolParameters = quantity(description="The virtual tool, whose inertia a device may share")
     hand: HandParameters = quantity(description="Where the tool is held at the start")
@@ -55,6 +59,7 @@ class DriverNode(LeaderNode):
     SUBSCRIBES: ClassVar[tuple[str, ...]] = ("device_command", EVENTS)
     PUBLISHES: ClassVar[tuple[str, ...]] = ("device_state",)
     config: DriverTrialParameters
+    _link: Link | None = None  # to hardware, as long as it is open
 
     def build(self) -> None:
         """See ServoNode."""
@@ -62,13 +67,56 @@ class DriverNode(LeaderNode):
         table = table_of(config.operator)
         arguments = (config.device, config.operator, config.tool, config.rate, table, config.hand, config.seed)
         build_driver(*arguments, config.guard).rehearse()
-        self._core = build_driver(*arguments, config.guard)
+        self._link = self._open(config)
+        self._core = build_driver(*arguments, config.guard, self._link)
         self._state, self._command, self._received = DeviceState(), DeviceCommand(), DeviceCommand()
         self._command.tick = self._sensed = self._commanded = -1  # ticks of the last state and of the last command
         self._event = OperatorEvent()  # as it was received
         self._leading, self._led = DeviceState(), -1  # the first driver's state, and its tick
         self._resumes = True  # whether the next tick is the first of an activation
         self.open_trial()
+
+    def _open(self, config: DriverTrialParameters) -> Link | None:
+        """The line to the device, which is open; None of a simulated one.
+
+        Raises:
+            ParameterError: the device cannot be opened, or the trial is not in realtime.
+        """
+        self._let_go()
+        device = config.device
+        if not isinstance(device, HardwareParameters):
+            return None
+        if not config.realtime:
+            raise ParameterError([f"mode = {config.mode}: {device.name} is hardware, which runs in real time only"])
+        link = Link(build_hardware(device), device, 1.0 / config.rate, say=self.say)
+        try:
+            link.open()
+        except DeviceError as error:
+            raise ParameterError([f"device.name = {device.name}: {error}"]) from error
+        return link
+
+    def _let_go(self) -> None:
+        """Close the device, if there is one."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """See ServoNode; the device is closed."""
+        cleaned = super().on_cleanup(state)
+        self._let_go()
+        return cleaned
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """See ServoNode; the device is closed."""
+        ended = super().on_shutdown(state)
+        self._let_go()
+        return ended
+
+    def destroy_node(self) -> None:
+        """See ServoNode; the device is closed, however the node ends."""
+        self._let_go()
+        super().destroy_node()
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
         """See ServoNode."""
@@ -159,6 +207,7 @@ class DriverNode(LeaderNode):
     def resume(self, tick: int) -> None:
         """See LeaderNode: from zero force; a command of an earlier tick is of the activation before."""
         self._core.activate(tick)
+        self._core.enable()
         self._command.tick, self._commanded = -1, tick - 1
 
     def begin(self, tick: int) -> int:

@@ -1,0 +1,313 @@
+"""A hardware device as the driver has it: its readings in the world, and what is commanded at its hand.
+
+The hand moves in the axes of the device's base B, the driver and all after it in those of the world W, at a scale s:
+
+    p_WH = a + s (X_WB p_BH - b)
+
+a and b change with the scale and with the clutch, so that the pose never jumps: while the clutch is open s is 0. The
+scale is a transformer without loss. It is held over a tick, and the force that is written is f = s f_W, so that the
+power f . v at the hand is f_W . v_W: the energies of the port, in the world, are those at the hand, whatever the scale
+was and however it changed. `force_scale` is the force on the hand by that of the tool; what it adds, the factor
+force_scale / s, acts on the command before the bound and the guard, as a soft start does. So the guard keeps the port
+passive for any scales.
+
+A soft wall at the workspace adds -K d - B v to the force on the hand, d the depth behind the wall, and nothing that
+pulls back; it is in the port, too. The weight of `held_mass` is compensated for beside the port: that force has a
+potential, which the hand would otherwise have to lift.
+
+At last the written wrench is bounded again in the axes of the base, and nothing is written but by the motors there are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_control.guard import Port, count_wrench, guard_wrench
+from haptic_drivers.bound import Bound, bound_wrench, shrink_wrench, start_softly
+from haptic_drivers.devices.link import Source
+from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_sim import rotations
+from haptic_sim.messages import ENABLED, FAULT, FORCE, MOST_BUTTONS, DeviceCommand, DeviceReading, DeviceState, Reason
+from haptic_sim.packed import Packed
+from haptic_sim.parameters import six
+from haptic_sim.records import allocate, array, record, shared, value
+
+GRAVITY = 9.81  # [m/s^2], along -z of the world
+
+
+@record
+class HardwareArrays(NamedTuple):
+    """What the kernels of a `HardwareDevice` work on; B: base of the device, W: world, at the scale."""
+
+    R_WB: np.ndarray = shared("rotation of the base", 3, 3)
+    quat_WB: np.ndarray = shared("the same as a quaternion x y z w", 4)
+    p_WB: np.ndarray = shared("origin of the base", 3, unit="m")
+    limit: np.ndarray = shared("largest wrench that is rendered at the hand", 6, unit="N, N m")
+    most: np.ndarray = shared("last bound at the hand: wrench", 6, unit="N, N m")
+    fastest: np.ndarray = shared("last bound at the hand: rate of change", 6, unit="N/s, N m/s")
+    speeds: np.ndarray = shared("last bound at the hand: speeds", 2, unit="m/s, rad/s")
+    actuated: np.ndarray = shared("1 for directions of the base with motors, else 0", 6)
+    box: np.ndarray = shared("workspace in the base: lower corner, upper corner", 6, unit="m")
+    wall: np.ndarray = shared("stiffness and damping at the workspace", 2, unit="N/m, N s/m")
+    held: np.ndarray = shared("mass whose weight is compensated for, and its centre in the hand", 4, unit="kg, m")
+    told_pose: np.ndarray = shared("pose of the hand as it was read", 7, unit="m")
+    told_twist: np.ndarray = shared("twist of the hand as it was read", 6, unit="m/s, rad/s")
+    written: np.ndarray = shared("wrench that was written", 6, unit="N, N m")
+    bound: Bound = value("last bound of what is rendered, at the scale")
+    port: Port = value("the port and its guard, at the scale")
+    here: np.ndarray = array("b: position of the hand at the last change of the scale", 3, unit="m")
+    shown: np.ndarray = array("a: position that was shown of it then", 3, unit="m")
+    scale: np.ndarray = array("s: scale of the motion; and that of the force", 2, fill=1.0)
+    pose: np.ndarray = array("pose of the hand in the world", 7, unit="m")
+    twist: np.ndarray = array("twist of the hand in the world", 6, unit="m/s, rad/s")
+    rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
+    work: np.ndarray = array("a wrench in the axes of the base", 6, unit="N, N m")
+
+
+class HardwareDevice:
+    """A Device of the driver over hardware, or over a recording of it.
+
+    Args:
+        device: its data.
+        bound: last bound of what is rendered.
+        port: of the hand, and its guard.
+        source: its readings.
+
+    Attributes:
+        told: what the source tells in this tick, and what was written.
+        state, reason: of this tick, as in DeviceState: why no force is let through; NONE: it is.
+    """
+
+    MODE: ClassVar[int] = FORCE
+
+    def __init__(self, device: HardwareParameters, bound: Bound, port: Port, source: Source):
+        self._source = source
+        self.told = DeviceReading(buttons=MOST_BUTTONS)
+        self.told.pose[6] = 1.0
+        mount = np.array(device.mount)
+        box = np.array(device.workspace or (-np.inf, -np.inf, -np.inf, np.inf, np.inf, np.inf))
+        arrays = allocate(
+            HardwareArrays,
+            R_WB=rotations.matrix(mount[3:]),
+            quat_WB=mount[3:].copy(),
+            p_WB=mount[:3].copy(),
+            here=mount[:3].copy(),
+            shown=mount[:3].copy(),
+            limit=device.limit(),
+            most=bound.wrench.copy(),
+            fastest=bound.rate.copy(),
+            speeds=bound.velocity.copy(),
+            actuated=device.mask(device.actuated),
+            box=box,
+            wall=np.array(device.wall),
+            held=np.array((device.held_mass, *device.held_centre)),
+            told_pose=self.told.pose,
+            told_twist=self.told.twist,
+            written=np.zeros(6),
+            scale=np.array((device.motion_scale, device.force_scale)),
+            bound=bound,
+            port=port,
+        )
+        self.pose, self.twist, self.rendered = arrays.pose, arrays.twist, arrays.rendered
+        self.pose[6] = 1.0
+        self.bound, self.port = bound, port
+        self._written, self._packed = arrays.written, Packed(arrays)
+        self.state, self.reason = ENABLED, Reason.NONE
+
+    @property
+    def lets_through(self) -> bool:
+        """Whether commands are rendered in this tick."""
+        return self.state == ENABLED and self.reason == Reason.NONE
+
+    def take(self, tick: int, time: int) -> bool:
+        """Take the readings of a tick, stamped with `time` [ns]; whether force is let through again."""
+        told, before = self.told, self.lets_through
+        told.written[:] = self._written
+        self._source.take(tick, told)
+        told.stamp(tick, time)
+        self.state, self.reason = told.state, Reason(told.reason)
+        scale = 0.0 if self.reason == Reason.CLUTCHED else told.motion_scale
+        _locate(self._packed, scale, told.force_scale)
+        return self.lets_through and not before
+
+    def tell(self, state: DeviceState) -> None:
+        """Fill in what a DeviceState says of hardware; the age of a reading grows while later ones are rejected."""
+        state.state = self.state
+        state.reading_age += self.told.age
+        state.resize(len(self.told))
+        state.buttons[: len(state)] = self.told.buttons[: len(self.told)]
+
+    def fail(self, fault: str) -> None:
+        """What was read cannot be used: no force from this tick on."""
+        self.state, self.reason = FAULT, Reason.FAILED
+        self._source.fail(fault)
+
+    def enable(self) -> None:
+        """An activation of the driver begins, which enables the device."""
+        self._source.enable()
+
+    def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
+        """See Device: it has no sensor of force."""
+        sensed[:] = 0.0
+
+    def apply_command(self, command: DeviceCommand, operator: np.ndarray, period: float) -> int:
+        """See Device."""
+        clipped: int = _render(self._packed, command.wrench, period)
+        if clipped >= 0:
+            self._write()
+        return clipped
+
+    def idle(self, operator: np.ndarray, period: float) -> None:
+        """See Device: zero force."""
+        self.rendered[:] = self.bound.before[:] = 0.0
+        self.bound.cut[0] = 0
+        self._write()
+
+    def _write(self) -> None:
+        compensates = self.state == ENABLED and self.reason in (Reason.NONE, Reason.CLUTCHED)
+        _to_motors(self._packed, compensates)
+        self._source.write(self._written)
+
+    def release(self) -> None:
+        """See Device: zero force, and the motors off."""
+        self.rendered[:] = self.bound.before[:] = self._written[:] = 0.0
+        self._source.release()
+
+
+def limits_of(device: HardwareParameters) -> Bound:
+    """The last bound of a device, all of which hardware has."""
+    assert device.bound.wrench is not None and device.bound.rate is not None
+    return Bound.of(
+        device.bound.model_copy(update={"wrench": six(device.bound.wrench), "rate": six(device.bound.rate)})
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _locate(packed, scale, force_scale):
+    """Fill in the pose and the twist of the hand in the world; `scale` is that of the tick to come."""
+    a = packed.arrays
+    quat, told, pose = a.quat_WB, a.told_pose, a.pose
+    p = np.empty(3)
+    finite = True
+    for i in range(3):
+        p[i] = a.p_WB[i]
+        a.twist[i] = a.twist[3 + i] = 0.0
+        for j in range(3):
+            p[i] += a.R_WB[i, j] * told[j]
+            a.twist[i] += scale * a.R_WB[i, j] * a.told_twist[j]
+            a.twist[3 + i] += a.R_WB[i, j] * a.told_twist[3 + j]
+        finite &= math.isfinite(p[i])
+    for i in range(3):
+        pose[i] = a.shown[i] + a.scale[0] * (p[i] - a.here[i])
+    x, y, z, w = quat[0], quat[1], quat[2], quat[3]
+    pose[3] = w * told[3] + x * told[6] + y * told[5] - z * told[4]
+    pose[4] = w * told[4] - x * told[5] + y * told[6] + z * told[3]
+    pose[5] = w * told[5] + x * told[4] - y * told[3] + z * told[6]
+    pose[6] = w * told[6] - x * told[3] - y * told[4] - z * told[5]
+    if finite and scale != a.scale[0]:
+        a.here[:] = p
+        a.shown[:] = pose[:3]
+        a.scale[0] = scale
+    a.scale[1] = force_scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _render(packed, wrench, period):
+    """Fill in what is rendered of a command; returns 1 if the limit clipped it, 0 if not, -1 if it is not finite.
+
+    As of the simulated devices, with the scales, the walls of the workspace and the directions without motors.
+    """
+    a = packed.arrays
+    rendered, bound, port, s = a.rendered, a.bound, a.port, a.scale[0]
+    for i in range(6):
+        if not math.isfinite(wrench[i]):
+            return -1
+    if not s > 0.0:
+        return -1
+    clipped = 0
+    for i in range(6):
+        part = s if i < 3 else 1.0
+        limit = a.limit[i] / part
+        wanted = a.scale[1] / part * wrench[i]
+        rendered[i] = min(max(wanted, -limit), limit)
+        if rendered[i] != wanted:
+            clipped = 1
+        bound.wrench[i] = a.most[i] / part
+        bound.rate[i] = a.fastest[i] / part
+        port.free[i] = period * port.twist[i]
+    bound.velocity[0], bound.velocity[1] = s * a.speeds[0], a.speeds[1]
+    _push_back(a, rendered, s)
+    _keep_actuated(a, rendered)
+    _keep_actuated(a, port.free)
+    start_softly(bound, rendered)
+    bound_wrench(bound, rendered, port.twist, period)
+    if port.acts[0] and guard_wrench(port, rendered, period):
+        cut = bound.cut[0]
+        for first in (0, 3):
+            shrink_wrench(rendered, first, bound.wrench)
+        bound_wrench(bound, rendered, port.twist, period)
+        bound.cut[0] |= cut
+        count_wrench(port, rendered)
+    bound.before[:] = rendered
+    return clipped
+
+
+@numba.njit(cache=True, nogil=True)
+def _push_back(a, rendered, scale):
+    """Add the force of the walls of the workspace."""
+    for i in range(3):
+        depth = max(a.box[i] - a.told_pose[i], a.told_pose[i] - a.box[3 + i])
+        if depth > 0.0:
+            inward = 1.0 if a.told_pose[i] < a.box[i] else -1.0
+            push = max(0.0, a.wall[0] * depth - a.wall[1] * inward * a.told_twist[i])
+            for j in range(3):
+                rendered[j] += a.R_WB[j, i] * inward * push / scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep_actuated(a, wrench):
+    """Take the components of a wrench in the world, or of a displacement, for which there is no motor."""
+    for first in (0, 3):
+        for i in range(3):
+            a.work[i] = 0.0
+            for j in range(3):
+                a.work[i] += a.R_WB[j, i] * wrench[first + j]
+            a.work[i] *= a.actuated[first + i]
+        for i in range(3):
+            wrench[first + i] = 0.0
+            for j in range(3):
+                wrench[first + i] += a.R_WB[i, j] * a.work[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _to_motors(packed, compensates):
+    """Fill in what is written: what is rendered, at the hand and in the base, with the weight that is held."""
+    a = packed.arrays
+    written, rendered = a.written, a.rendered
+    up, arm = np.zeros(3), np.zeros(3)
+    if compensates and a.held[0] > 0.0:
+        x, y, z, w = a.told_pose[3], a.told_pose[4], a.told_pose[5], a.told_pose[6]
+        c = a.held[1:]
+        tx, ty, tz = 2.0 * (y * c[2] - z * c[1]), 2.0 * (z * c[0] - x * c[2]), 2.0 * (x * c[1] - y * c[0])
+        arm[0] = c[0] + w * tx + y * tz - z * ty
+        arm[1] = c[1] + w * ty + z * tx - x * tz
+        arm[2] = c[2] + w * tz + x * ty - y * tx
+        for i in range(3):
+            up[i] = a.bound.scale[0] * a.held[0] * GRAVITY * a.R_WB[2, i]
+    for i in range(3):
+        force, torque = 0.0, 0.0
+        for j in range(3):
+            force += a.R_WB[j, i] * rendered[j]
+            torque += a.R_WB[j, i] * rendered[3 + j]
+        k, m = (i + 1) % 3, (i + 2) % 3
+        written[i] = a.actuated[i] * (a.scale[0] * force + up[i])
+        written[3 + i] = a.actuated[3 + i] * (torque + arm[k] * up[m] - arm[m] * up[k])
+    for i in range(6):
+        if not math.isfinite(written[i]):
+            written[:] = 0.0
+    for first in (0, 3):
+        shrink_wrench(written, first, a.most)

@@ -1,0 +1,244 @@
+"""The line between a driver and its hardware: its life, its watchdog, and who may call it when.
+
+Requests come from other threads than ticks do, and a watchdog has one of its own; so every call of the hardware is
+made here, one at a time. Whatever a call raises, the device has a fault, and zero force was written as far as that is
+possible.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from haptic_drivers.devices.interface import Hardware, Homing, Reading
+from haptic_drivers.devices.life import Life, Request
+from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_sim.messages import ENABLED, DeviceReading
+
+NO_FORCE = np.zeros(6)
+NO_FORCE.flags.writeable = False
+
+
+class Source(Protocol):
+    """Where a hardware device's readings come from, and its forces go to: the device itself, or a recording."""
+
+    def take(self, tick: int, reading: DeviceReading) -> None:
+        """Fill in what the driver has of the device in a tick."""
+
+    def write(self, wrench: np.ndarray) -> None:
+        """Render a wrench on the hand, in the axes of the base (6,) [N, N m]."""
+
+    def fail(self, fault: str) -> None:
+        """The driver cannot use what was read."""
+
+    def enable(self) -> None:
+        """An activation of the driver begins."""
+
+    def release(self) -> None:
+        """Leave the device without force."""
+
+
+class Still:
+    """A device that is enabled and does not move: for a rehearsal, without a device."""
+
+    def take(self, tick: int, reading: DeviceReading) -> None:
+        """See Source."""
+        reading.pose[:] = (0.0, 0, 0, 0, 0, 0, 1)
+        reading.state, reading.motion_scale, reading.force_scale = ENABLED, 1.0, 1.0
+
+    def write(self, wrench: np.ndarray) -> None:
+        """See Source."""
+
+    def fail(self, fault: str) -> None:
+        """See Source."""
+
+    def enable(self) -> None:
+        """See Source."""
+
+    def release(self) -> None:
+        """See Source."""
+
+
+class Link:
+    """The line to a device.
+
+    Args:
+        hardware: its driver.
+        device: its data.
+        period: of the servo [s].
+        clock: time as of `Reading.time_ns` [ns].
+        watch: whether a thread of its own writes zero force when the servo thread has written nothing for too long.
+        say: takes what people shall know: faults, and when they are gone.
+    """
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        device: HardwareParameters,
+        period: float,
+        clock: Callable[[], int] = time.monotonic_ns,
+        *,
+        watch: bool = True,
+        say: Callable[[str], object] = lambda text: None,
+    ):
+        self._hardware, self._device, self._period, self._clock, self._say = hardware, device, period, clock, say
+        self.life = Life(device, homes=isinstance(hardware, Homing))
+        self._reading = Reading()
+        self._lock = threading.RLock()
+        self._open = self._pushes = self._on = False
+        self._written = self._opened = clock()
+        self._patience = round(1e9 * device.watchdog)
+        self._said = ""  # of faults, the last
+        self._ended = threading.Event()
+        self._watched: threading.Thread | None = None
+        self._watches = watch
+
+    # From any thread
+
+    def open(self) -> None:
+        """Open the device.
+
+        Raises:
+            DeviceError: it cannot be opened.
+        """
+        with self._lock:
+            try:
+                self._hardware.open()
+            except BaseException:
+                self._hardware.close()
+                raise
+            self._open, self._opened = True, self._clock()
+        self._ended.clear()
+        if self._watches and self._watched is None:
+            self._watched = threading.Thread(target=self._watch, name="device watchdog", daemon=True)
+            self._watched.start()
+
+    def close(self) -> None:
+        """Zero force, and let go of the device; raises nothing."""
+        self._ended.set()
+        self.release()
+        with self._lock:
+            self._open = False
+            self._hardware.close()
+        if self._watched is not None and self._watched is not threading.current_thread():
+            self._watched.join(timeout=1.0)
+            self._watched = None
+
+    def ask(self, request: Request, value: float = 0.0) -> str:
+        """Do what is asked, at once; returns why not, empty if it is done."""
+        with self._lock:
+            if not self._open and request in (Request.ENABLE, Request.HOME):
+                return f"{request.name.lower()}: the device is not open: configure the driver"
+            refused = self.life.ask(request, value)
+            if not refused and request == Request.HOME:
+                self._call(self._hardware.home)  # type: ignore[attr-defined]
+            self._follow()
+        return refused
+
+    def enable(self) -> None:
+        """See Source."""
+        if refused := self.ask(Request.ENABLE):
+            self._say(refused)
+
+    def release(self) -> None:
+        """See Source."""
+        with self._lock:
+            if self.life.state == ENABLED or self._on:
+                self.life.ask(Request.DISABLE)
+            self._follow()
+
+    def fail(self, fault: str) -> None:
+        """See Source."""
+        with self._lock:
+            self._fail(fault)
+
+    # From the servo thread
+
+    def take(self, tick: int, reading: DeviceReading) -> None:
+        """See Source."""
+        with self._lock:
+            life, told, now = self.life, self._reading, self._clock()
+            if self._open and not life.reopening:
+                self._call(self._read)
+            age = 1e-9 * (now - max(told.time_ns, self._opened))
+            pressed = tuple(told.buttons > 0)
+            life.step(self._period, max(age, 0.0), present=told.present, homed=told.homed, pressed=pressed)
+            self._follow()
+            reading.pose[:], reading.twist[:], reading.age = told.pose, told.twist, max(age, 0.0)
+            reading.motion_scale, reading.force_scale = life.motion_scale, life.force_scale
+            reading.state, reading.reason = life.state, life.reason
+            reading.resize(len(self._device.buttons))
+            reading.buttons[: len(reading)] = told.buttons[: len(reading)]
+
+    def write(self, wrench: np.ndarray) -> None:
+        """See Source."""
+        with self._lock:
+            if self._on:
+                self._call(lambda: self._hardware.write(wrench))
+                self._written, self._pushes = self._clock(), bool(wrench.any())
+
+    def _read(self) -> None:
+        told = self._reading
+        if self._hardware.read(told) and told.fault:
+            self._fail(told.fault)
+
+    def _call(self, what: Callable[[], object]) -> None:
+        """Call the hardware; what goes wrong is a fault, whatever it is."""
+        try:
+            what()
+        except Exception as error:  # a vendor's module may raise anything, and the force has to end
+            self._fail(str(error) or type(error).__name__)
+
+    def _fail(self, fault: str) -> None:
+        self.life.fail(fault)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Bring the motors to what the life says: on while it is enabled, else off after zero force."""
+        life = self.life
+        if life.state == ENABLED and not self._on and self._open:
+            self._on = True
+            self._written = self._clock()
+            self._call(self._hardware.enable)
+        elif self._on and life.state != ENABLED:
+            self._on = self._pushes = False
+            for end in (lambda: self._hardware.write(NO_FORCE), self._hardware.disable):
+                self._call(end)
+        if life.fault and life.fault != self._said:
+            self._say(f"the device has a fault, its force is zero: {life.fault}; enable it again when that is gone")
+        self._said = life.fault
+        if life.reopening and self._open:
+            self._open = False
+            threading.Thread(target=self._reopen, name="device opening", daemon=True).start()
+
+    def _reopen(self) -> None:
+        """Close the device and open it again: that may take long, so no tick waits for it."""
+        fault = ""
+        try:
+            self._hardware.close()
+            self._hardware.open()
+        except Exception as error:  # see _call
+            fault = str(error) or type(error).__name__
+        with self._lock:
+            self._reading.fault, self._opened = "", self._clock()
+            self._open = True
+            if self._ended.is_set():
+                self._open = False
+                self._hardware.close()
+                return
+            self.life.opened(fault)
+            self._follow()
+        self._say(f"the device cannot be opened: {fault}" if fault else "the device is open again")
+
+    def _watch(self) -> None:
+        """Write zero force when the servo thread has written nothing for as long as the watchdog allows."""
+        while not self._ended.wait(0.25 * self._device.watchdog):
+            if self._pushes and self._clock() - self._written > self._patience:
+                with self._lock:
+                    if self._pushes and self._clock() - self._written > self._patience:
+                        self._pushes = False
+                        self._call(lambda: self._hardware.write(NO_FORCE))

@@ -1,0 +1,201 @@
+"""What a hardware device is, as data: `config/devices/NAME.yaml`, and the section `device` of an experiment with it."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import AfterValidator, ValidationError, model_validator
+
+from haptic_drivers.bound import BoundParameters
+from haptic_drivers.devices.interface import Hardware
+from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.messages import MOST_BUTTONS
+from haptic_sim.parameters import NotNegativePair, ParameterError, explain, quantity
+
+DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
+FOLDER = "haptic_drivers.devices"
+MOTION_SCALES, FORCE_SCALES = (0.01, 100.0), (0.0, 10.0)  # smallest and largest
+
+
+def _directions(names: tuple[str, ...]) -> tuple[str, ...]:
+    for i, name in enumerate(names):
+        if name not in DIRECTIONS:
+            raise ValueError(f"[{i}] = {name}: must be one of {', '.join(DIRECTIONS)}")
+    return names
+
+
+def _rotation(pose: tuple[float, ...]) -> tuple[float, ...]:
+    if abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-6:
+        raise ValueError(f"[3:] has the length {np.linalg.norm(pose[3:]):g}: must be a quaternion x y z w of length 1")
+    return pose
+
+
+def _low_to_high(box: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    for i in range(3 if box else 0):
+        if not box[i] < box[3 + i]:  # type: ignore[index]
+            raise ValueError(f"[{i}] = {box[i]:g}: must be less than [{3 + i}] = {box[3 + i]:g}")  # type: ignore[index]
+    return box
+
+
+Directions = Annotated[tuple[str, ...], AfterValidator(_directions)]
+Mount = Annotated[tuple[float, float, float, float, float, float, float], AfterValidator(_rotation)]
+Box = Annotated[tuple[float, float, float, float, float, float] | None, AfterValidator(_low_to_high)]
+
+
+class HardwareParameters(DeviceLimits):
+    """A hardware device; keys that are left out are those of the file that `name` names."""
+
+    type: Literal["hardware"] = "hardware"
+    name: str = quantity(description="Name of the device's data in config/devices, or its file")
+    title: str = quantity("", description="Vendor and model of the device, and what is known of it")
+    module: str = quantity(
+        description="Module of the driver: in haptic_drivers/devices, or with dots anywhere that Python finds it"
+    )
+    connection: dict[str, str | float | int | bool] = quantity(
+        {}, description="What the driver is told to find its device: port, address, library"
+    )
+    sensed: Directions = quantity(
+        description="Directions that the device measures, in the axes of its base: of x, y, z, rx, ry, rz"
+    )
+    actuated: Directions = quantity(description="Directions that it renders")
+    workspace: Box = quantity(
+        None,
+        unit="m",
+        description="Box in which the hand point can move, in the axes of the base: lower corner, upper corner",
+    )
+    highest_rate: float = quantity(unit="Hz", description="Servo rate up to which the device has been made", gt=0.0)
+    pace: Literal["host", "device", "callback"] = quantity(
+        "host",
+        description="Who sets the pace of the readings: the host asks for each, the device sends them, or its library "
+        "calls back",
+    )
+    mount: Mount = quantity(
+        (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+        unit="m",
+        description="Pose X_WB of the device's base in the world: position, quaternion x y z w",
+    )
+    buttons: tuple[str, ...] = quantity((), description="Names of the buttons, in the order of its readings")
+    presence: str = quantity(
+        "none", description="How the device knows that somebody holds it: none, sensor, or the name of a button"
+    )
+    clutch: str = quantity(
+        "", description="Name of the button that moves the device apart from the tool while it is pressed; empty: none"
+    )
+    wall: NotNegativePair = quantity(
+        (0.0, 0.0),
+        unit="N/m, N s/m",
+        description="Stiffness and damping of soft walls at the workspace, which the hand feels inside of the limits "
+        "of the mechanism",
+    )
+    held_mass: float = quantity(
+        0.0,
+        unit="kg",
+        description="Mass at the hand point whose weight the device compensates for, beyond what it does by itself",
+        ge=0.0,
+        le=1e3,
+    )
+    held_centre: tuple[float, float, float] = quantity(
+        (0.0, 0.0, 0.0), unit="m", description="Centre of that mass from the hand point, in the axes of the hand"
+    )
+    motion_scale: float = quantity(
+        1.0, description="Displacement of the tool by that of the hand", ge=MOTION_SCALES[0], le=MOTION_SCALES[1]
+    )
+    force_scale: float = quantity(
+        1.0, description="Force on the hand by that of the tool", ge=FORCE_SCALES[0], le=FORCE_SCALES[1]
+    )
+    ramp: float = quantity(
+        0.5, unit="s", description="Time over which a scale that is changed becomes another by one", gt=0.0, le=60.0
+    )
+    watchdog: float = quantity(
+        0.02,
+        unit="s",
+        description="Age beyond which a command is not rendered and the force is zero; also the time without one after "
+        "which the driver's own watchdog writes zero force",
+        gt=0.0,
+        le=1.0,
+    )
+    reading_watchdog: float = quantity(
+        0.005, unit="s", description="Age of the newest reading beyond which the device is lost", gt=0.0, le=1.0
+    )
+    soft_start: float = quantity(
+        0.5, unit="s", description="Time over which the force grows from zero after it was enabled", ge=0.0, le=60.0
+    )
+    bound: BoundParameters = quantity(description="The last bound of what is rendered; of hardware it has all keys")
+    mass: float | None = quantity(
+        None, unit="kg", description="Identified mass of the device at the hand point; null: not known", gt=0.0, le=1e3
+    )
+    inertia: float | None = quantity(
+        None,
+        unit="kg m^2",
+        description="Identified inertia about any axis through the hand point; null: not known",
+        gt=0.0,
+        le=1e3,
+    )
+    damping: NotNegativePair | None = quantity(
+        None, unit="N s/m, N m s/rad", description="Identified viscous damping; null: not known"
+    )
+    friction: NotNegativePair | None = quantity(
+        None, unit="N, N m", description="Identified Coulomb friction; null: not known"
+    )
+    delay: float | None = quantity(
+        None,
+        unit="s",
+        description="Identified time from a written force to its effect in a reading; null: not known",
+        ge=0.0,
+    )
+    noise: NotNegativePair | None = quantity(
+        None, unit="m, rad", description="Identified standard deviation of a measured pose; null: not known"
+    )
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> HardwareParameters:
+        for name in ("wrench", "rate", "velocity"):
+            if getattr(self.bound, name) is None:
+                raise ValueError(f".bound.{name} = null: hardware needs one")
+        if self.impulse_rendering == "full":
+            raise ValueError(".impulse_rendering = full: hardware has limits; choose saturated, scaled or spread")
+        if len(self.buttons) > MOST_BUTTONS:
+            raise ValueError(f".buttons has {len(self.buttons)} names: must have at most {MOST_BUTTONS}")
+        if self.presence not in ("none", "sensor", *self.buttons):
+            known = ", ".join(("none", "sensor", *self.buttons))
+            raise ValueError(f".presence = {self.presence}: must be one of {known}")
+        if self.clutch not in ("", *self.buttons):
+            raise ValueError(f".clutch = {self.clutch}: must be one of {', '.join(self.buttons) or 'no buttons'}")
+        if any(self.wall) and self.workspace is None:
+            raise ValueError(".wall: is at the workspace, of which there is none; give workspace, or leave it out")
+        return self
+
+    def mask(self, names: tuple[str, ...]) -> np.ndarray:
+        """1 for the directions that are named, 0 for the others (6,)."""
+        return np.array([float(name in names) for name in DIRECTIONS])
+
+
+def build_hardware(device: HardwareParameters) -> Hardware:
+    """The driver of a device by its module; nothing is opened yet.
+
+    Raises:
+        ParameterError: there is no such module, or `connection` is not what it takes.
+    """
+    module = _module(device.module)
+    try:
+        connection = module.Connection.model_validate(device.connection)
+    except ValidationError as error:
+        raise ParameterError(explain(error, module.Connection, "device.connection.")) from error
+    built: Hardware = module.build(device, connection)
+    return built
+
+
+def _module(name: str) -> ModuleType:
+    full = name if "." in name else f"{FOLDER}.{name}"
+    try:
+        module = importlib.import_module(full)
+    except ModuleNotFoundError as error:
+        missing = "" if error.name == full else f": it needs {error.name}"
+        raise ParameterError([f"device.module = {name}: there is no module {full}{missing}"]) from error
+    wanted: tuple[Any, ...] = tuple(getattr(module, part, None) for part in ("Connection", "build"))
+    if None in wanted:
+        raise ParameterError([f"device.module = {name}: {full} has no Connection or no build"])
+    return module

@@ -1,0 +1,142 @@
+"""A hardware device in this process, which keeps to the interface more strictly than a real one, and can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from haptic_drivers.devices.interface import DeviceError, Reading
+from haptic_drivers.devices.link import Link
+from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.driver import Driver, build_driver
+from haptic_drivers.operators import ConstantParameters
+from haptic_sim.messages import FORCE, DeviceCommand, DeviceState
+from haptic_sim.parameters import Parameters
+from haptic_sim.worlds.scenes import PegParameters
+
+RATE = 1000.0  # [Hz]
+TICK = 1_000_000  # [ns]
+DATA: dict[str, Any] = {
+    "name": "fake",
+    "module": "fake_hardware",
+    "sensed": ["x", "y", "z"],
+    "actuated": ["x", "y", "z"],
+    "highest_rate": 4000.0,
+    "buttons": ["top", "side"],
+    "soft_start": 0.0,
+    "wrench_limit": [8.0, 8.0, 8.0, 0.0, 0.0, 0.0],
+    "bound": {"wrench": [10.0, 10.0, 10.0, 0, 0, 0], "rate": [1e5, 1e5, 1e5, 0, 0, 0], "velocity": [2.0, 20.0]},
+}
+
+
+def data(**keys: Any) -> HardwareParameters:
+    return HardwareParameters.model_validate(DATA | keys)
+
+
+class Connection(Parameters):
+    """It is found without any."""
+
+
+class Fake:
+    """Its hand is where `place` puts it; each call out of order is an AssertionError.
+
+    Attributes:
+        force: that acts on the hand (6,); written: every wrench that was written.
+        silent, broken: it tells nothing; every call but `close` raises.
+    """
+
+    def __init__(self, device: HardwareParameters):
+        self.device, self.now = device, 0
+        self.is_open = self.on = self.silent = self.broken = False
+        self.force, self.written = np.zeros(6), []
+        self.calls: list[str] = []
+        self.pose, self.twist = np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6)
+        self.pressed, self.present, self.homed, self.fault = [0, 0], -1, True, ""
+
+    def clock(self) -> int:
+        return self.now
+
+    def _called(self, name: str) -> None:
+        if name not in ("read", "write"):
+            self.calls.append(name)
+        if self.broken:
+            raise DeviceError("USB: no such device")
+
+    def open(self) -> None:
+        self._called("open")
+        assert not self.is_open
+        self.is_open = True
+
+    def enable(self) -> None:
+        self._called("enable")
+        assert self.is_open and not self.on and not self.force.any()
+        self.on = True
+
+    def disable(self) -> None:
+        self.force[:] = 0.0
+        self._called("disable")
+        assert self.is_open and self.on
+        self.on = False
+
+    def read(self, reading: Reading) -> bool:
+        self._called("read")
+        assert self.is_open
+        if self.silent:
+            return False
+        reading.pose[:], reading.twist[:] = self.pose, self.twist
+        reading.buttons[:2] = self.pressed
+        reading.present, reading.homed, reading.fault, reading.time_ns = self.present, self.homed, self.fault, self.now
+        return True
+
+    def write(self, wrench: np.ndarray) -> None:
+        if self.broken:
+            self.force[:] = 0.0  # without a line nothing drives it
+        self._called("write")
+        assert self.is_open and self.on and wrench.shape == (6,) and np.isfinite(wrench).all()
+        assert (np.abs(wrench) <= np.array(DATA["bound"]["wrench"]) * (1 + 1e-12)).all()
+        self.force[:] = wrench
+        self.written.append(wrench.copy())
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self.force[:] = 0.0
+        self.is_open = self.on = False
+
+
+def build(device: HardwareParameters, connection: Connection) -> Fake:
+    return Fake(device)
+
+
+class Bench:
+    """A driver over a fake, tick by tick; a command is answered in its tick."""
+
+    def __init__(self, guard: Any = None, **keys: Any):
+        self.device = data(**keys)
+        self.fake = Fake(self.device)
+        self.said: list[str] = []
+        self.link = Link(self.fake, self.device, 1 / RATE, self.fake.clock, watch=False, say=self.said.append)
+        self.driver: Driver = build_driver(
+            self.device, ConstantParameters(wrench=(0,) * 6), PegParameters(), RATE, guard=guard, source=self.link
+        )
+        self.tick, self.state, self.states = -1, DeviceState(), []
+        self.link.open()
+        self.driver.activate(0)
+        self.driver.enable()
+
+    def step(self, wrench: Any = (0.0,) * 6, count: int = 1, move: Any = None) -> DeviceState:
+        """Ticks in which a wrench is commanded; `move` is the velocity of the hand (3,) [m/s]."""
+        for _ in range(count):
+            self.tick += 1
+            self.fake.now += TICK
+            if move is not None:
+                self.fake.twist[:3] = move
+                self.fake.pose[:3] += np.array(move) / RATE
+            self.driver.sense(self.tick, self.state)
+            self.states.append(self.state.to_bytes())
+            command = DeviceCommand()
+            command.stamp(self.tick, 0)
+            command.mode = FORCE
+            command.wrench[:] = wrench
+            self.driver.actuate(command)
+        return self.state
