@@ -223,9 +223,11 @@ class AdmittanceDevice:
         rendered: wrench of the drive in the last step, after limits (6,) [N, N m].
         bound: the last bound of that.
         port: where the hand holds it: what was measured, and the guard.
+        fault: empty, see Device.
     """
 
     MODE: ClassVar[int] = MOTION
+    fault = ""
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ from haptic_drivers.operators import (
     build_operator,
     events_of,
 )
+from haptic_drivers.pantograph import MotorEncoders, Pantograph, PantographParameters
 from haptic_drivers.pointer import mobility_of
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import (
@@ -143,7 +144,7 @@ class NoDeviceParameters(Parameters):
     type: Literal["none"] = "none"
 
 
-SimulatedParameters = InertialParameters | AdmittanceDeviceParameters
+SimulatedParameters = InertialParameters | AdmittanceDeviceParameters | PantographParameters
 RealDeviceParameters = SimulatedParameters | HardwareParameters
 DriverDeviceParameters = Annotated[RealDeviceParameters, Field(discriminator="type")]
 AnyDeviceParameters = Annotated[RealDeviceParameters | NoDeviceParameters, Field(discriminator="type")]
@@ -158,6 +159,7 @@ class Device(Protocol):
         rendered: wrench of its drive in the last step, after limits (6,) [N, N m].
         bound: the last bound of that, which nothing passes.
         port: where the hand holds it: what was measured, and the guard.
+        fault: why it cannot be used any more; empty as long as it can.
     """
 
     MODE: ClassVar[int]
@@ -166,6 +168,9 @@ class Device(Protocol):
     rendered: np.ndarray
     bound: Bound
     port: Port
+
+    @property
+    def fault(self) -> str: ...
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """Fill `sensed` (6,) with what the device knows of the operator's wrench `operator` (6,) [N, N m] in a tick."""
@@ -180,11 +185,37 @@ class Device(Protocol):
         """Leave the drive passive: nothing will be commanded any more."""
 
 
+class Body(Protocol):
+    """What a `ForceDevice` moves; see `InertialDevice`.
+
+    Attributes:
+        drive: how much of each motor a wrench takes (n, 6), 1 at its limit [1/N, 1/(N m)]; of no motors: any wrench.
+    """
+
+    pose: np.ndarray
+    twist: np.ndarray
+    drive: np.ndarray
+
+    @property
+    def fault(self) -> str: ...
+
+    def step(self, operator: np.ndarray, rendered: np.ndarray, period: float) -> None: ...
+
+    def drive_wrench(
+        self, wrench: np.ndarray, operator: np.ndarray, twist: np.ndarray, period: float
+    ) -> np.ndarray: ...
+
+    def predict(
+        self, twist: np.ndarray, operator: np.ndarray, period: float, free: np.ndarray, compliance: np.ndarray
+    ) -> None: ...
+
+
 @record
 class ForceArrays(NamedTuple):
     """What the kernels of a `ForceDevice` work on."""
 
     limit: np.ndarray = shared("largest wrench that is rendered", 6, unit="N, N m")
+    drive: np.ndarray = shared("how much of each motor a wrench takes", "motors", 6, unit="1/N, 1/(N m)")
     rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
     bound: Bound = value("last bound of what is rendered")
     port: Port = value("the port and its guard")
@@ -195,11 +226,16 @@ class ForceDevice:
 
     MODE: ClassVar[int] = FORCE
 
-    def __init__(self, body: InertialDevice, limit: np.ndarray, bound: Bound, port: Port):
+    def __init__(self, body: Body, limit: np.ndarray, bound: Bound, port: Port):
         self._body = body
-        arrays = allocate(ForceArrays, limit=np.array(limit, float), bound=bound, port=port)
+        arrays = allocate(ForceArrays, limit=np.array(limit, float), drive=body.drive, bound=bound, port=port)
         self.pose, self.twist, self.rendered, self.bound = body.pose, body.twist, arrays.rendered, bound
         self.port, self._packed = port, Packed(arrays)
+
+    @property
+    def fault(self) -> str:
+        """See Device."""
+        return self._body.fault
 
     def measure(self, tick: int, operator: np.ndarray, sensed: np.ndarray) -> None:
         """See Device."""
@@ -210,7 +246,8 @@ class ForceDevice:
         port = self.port
         if port.acts[0]:
             self._body.predict(port.twist, port.operator, period, port.free, port.compliance)
-        clipped: int = _render(self._packed, command.wrench, period)
+        wrench = self._body.drive_wrench(command.wrench, port.operator, port.twist, period)
+        clipped: int = _render(self._packed, wrench, period)
         if clipped >= 0:
             self._body.step(operator, self.rendered, period)
         return clipped
@@ -256,7 +293,7 @@ class Driver:
         watchdog: float = 0.02,
         soft_start: float | None = None,
         noise: SensorNoise | None = None,
-        encoder: Encoder | None = None,
+        encoder: Encoder | MotorEncoders | None = None,
         events: Events | None = None,
         hardware: HardwareDevice | None = None,
     ):
@@ -348,6 +385,7 @@ class Driver:
             self._encoder.read(state)
         self._check_reading(tick, state)
         state.reading_tick, state.command_tick = self._reading_tick, self._command_tick
+        self.fault = self.fault or device.fault
         state.reading_age = (tick - self._reading_tick) * self._period
         state.state, state.reason = FAULT if self.fault else ENABLED, self.reason
         if hardware is not None:
@@ -462,15 +500,25 @@ def build_driver(
         start = displaced(np.array(hand.pose), device.jitter, seed, hand.planar)
         simulated = AdmittanceDevice(device, start, seed, port)
     else:
-        inertias = _inertias(device, tool)
+        if isinstance(device, PantographParameters):
+            pose = start_of(device, hand, seed)
+            device = device.mounted_at(np.array(hand.pose))
+            body: Body = Pantograph(device, pose)
+            inertias = device.least_inertia(pose)
+        else:
+            inertias = _inertias(device, tool)
+            pose = start_of(device, hand, seed)
+            body = InertialDevice(*inertias, pose, planar=hand.planar, damping=device.damping)
         port = Port.of(guard, FORCE, period, inertias, acts=guard.acts)
-        simulated = _inertial(device, inertias, hand, seed, port)
+        simulated = ForceDevice(body, device.limit(), Bound.of(device.bound), port)
     # the wrench of an admittance device is noisy where its sensor is
-    wrench = device.noise if isinstance(device, InertialParameters) else (0.0, 0.0)
+    wrench = (0.0, 0.0) if isinstance(device, AdmittanceDeviceParameters) else device.noise
     noisy = any((*device.pose_noise, *device.twist_noise, *wrench))
     noise = SensorNoise(device, wrench, seed, hand.planar) if noisy else None
-    encoder = None
-    if isinstance(device, InertialParameters) and (any(device.resolution) or device.differentiates):
+    encoder: Encoder | MotorEncoders | None = None
+    if isinstance(device, PantographParameters):
+        encoder = MotorEncoders(device, rate)
+    elif isinstance(device, InertialParameters) and (any(device.resolution) or device.differentiates):
         encoder = Encoder(device, simulated.pose, rate)
     events, mobility = events_of(operator, table), None
     if isinstance(operator, PointerParameters):
@@ -509,14 +557,11 @@ def _inertias(device: InertialParameters, tool: AnyToolParameters) -> tuple[floa
     return mass, inertia
 
 
-def _inertial(
-    device: InertialParameters, inertias: tuple[float, float], hand: HandParameters, seed: int, port: Port
-) -> ForceDevice:
-    pose = displaced(np.array(hand.pose), device.jitter, seed, hand.planar).tolist()
-    for i, offset in enumerate(device.offset):
-        pose[i] += offset
-    body = InertialDevice(*inertias, pose, planar=hand.planar, damping=device.damping)
-    return ForceDevice(body, device.limit(), Bound.of(device.bound), port)
+def start_of(device: InertialParameters | PantographParameters, hand: HandParameters, seed: int) -> np.ndarray:
+    """Pose of the hand at the start (7,)."""
+    pose = displaced(np.array(hand.pose), device.jitter, seed, hand.planar)
+    pose[: len(device.offset)] += device.offset
+    return pose
 
 
 @numba.njit(cache=True, nogil=True)
@@ -527,15 +572,17 @@ def _render(packed, wrench, period):
     is there, does none when it is scaled down. The bound is the last: what it cuts off, the guard misses later.
     """
     limit, rendered, bound, port = packed.arrays.limit, packed.arrays.rendered, packed.arrays.bound, packed.arrays.port
-    clipped = 0
+    drive, clipped = packed.arrays.drive, 0
     for i in range(6):
         if not math.isfinite(wrench[i]):
             return -1
         rendered[i] = min(max(wrench[i], -limit[i]), limit[i])
         if rendered[i] != wrench[i]:
             clipped = 1
+    clipped |= _keep_within(drive, rendered)
     start_softly(bound, rendered)
     bound_wrench(bound, rendered, port.twist, period)
+    _keep_within(drive, rendered)
     if port.acts[0] and guard_wrench(port, rendered, period):
         cut = bound.cut[0]
         for first in (0, 3):
@@ -543,9 +590,26 @@ def _render(packed, wrench, period):
             shrink_wrench(rendered, first, bound.wrench)
         bound_wrench(bound, rendered, port.twist, period)
         bound.cut[0] |= cut
+        _keep_within(drive, rendered)
         count_wrench(port, rendered)
     bound.before[:] = rendered
     return clipped
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep_within(drive, wrench):
+    """Scale a wrench down as a whole to what the motors can make; whether it was more."""
+    most = 1.0
+    for k in range(drive.shape[0]):
+        part = 0.0
+        for i in range(6):
+            part += drive[k, i] * wrench[i]
+        most = max(most, abs(part))
+    if most == 1.0:
+        return 0
+    for i in range(6):
+        wrench[i] /= most
+    return 1
 
 
 NOT_FINITE, JUMPED = 1, 2  # what is wrong with a reading

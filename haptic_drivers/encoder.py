@@ -90,7 +90,7 @@ class Encoder:
         """Change pose and twist of a state; once in each tick."""
         _round(self._resolution, self._start, state.pose)
         if self._differentiates:
-            _differentiate(self._rate, self._part, self._pose, self._twist, state.pose)
+            differentiate(self._rate, self._part, self._pose, self._twist, state.pose)
             state.twist[:] = self._twist
 
 
@@ -110,8 +110,8 @@ def _round(resolution, start, pose):
 
 
 @numba.njit(cache=True, nogil=True)
-def _differentiate(rate, part, before, twist, pose):
-    """Update the measured twist with a pose, and remember the pose."""
+def differentiate(rate, part, before, twist, pose):
+    """Update the measured twist (6,) with a pose (7,), and remember the pose as that before; NaN: there was none."""
     if not math.isnan(before[0]):
         difference = np.zeros(6)
         for i in range(3):

@@ -38,13 +38,17 @@ class InertialDevice:
 
     Attributes:
         pose: of the hand point, position and quaternion x y z w (7,); twist: [m/s, rad/s] (6,); in world axes.
+        drive: of no motors (0, 6): any wrench is rendered.
+        fault: empty, see Device.
     """
+
+    fault = ""
 
     def __init__(
         self,
         mass: float,
         inertia: float,
-        pose: Sequence[float] = ORIGIN,
+        pose: Sequence[float] | np.ndarray = ORIGIN,
         *,
         planar: bool = True,
         damping: tuple[float, float] | None = None,
@@ -54,6 +58,7 @@ class InertialDevice:
         self._inertia = np.array([*(3 * [mass]), *(3 * [inertia])])
         self._motion, self._period = np.zeros((4, 6)), math.nan  # coefficients as of `held_motion`
         self.pose, self.twist = np.array(pose, float), np.zeros(6)
+        self.drive = np.zeros((0, 6))
 
     def step(self, operator: np.ndarray, rendered: np.ndarray, period: float) -> None:
         """Advance by `period` [s] under two wrenches (6,) [N, N m] that are held."""
@@ -62,6 +67,10 @@ class InertialDevice:
             return
         self._prepare(period)
         _step_exactly(self._axes, self._motion, operator, rendered, period, self.pose, self.twist)
+
+    def drive_wrench(self, wrench: np.ndarray, operator: np.ndarray, twist: np.ndarray, period: float) -> np.ndarray:
+        """The commanded wrench (6,) itself: there is nothing to shape."""
+        return wrench
 
     def predict(
         self, twist: np.ndarray, operator: np.ndarray, period: float, free: np.ndarray, compliance: np.ndarray

@@ -22,8 +22,16 @@ from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.driver import Driver, HandParameters, InertialParameters, NoDeviceParameters, build_driver
+from haptic_drivers.driver import (
+    Driver,
+    HandParameters,
+    InertialParameters,
+    NoDeviceParameters,
+    build_driver,
+    start_of,
+)
 from haptic_drivers.operators import PointerParameters
+from haptic_drivers.pantograph import PantographParameters
 from haptic_sim import inputs
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
 from haptic_sim.messages import ToolSizes
@@ -251,6 +259,16 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
             difference=device.difference_part(experiment.rate) if isinstance(device, InertialParameters) else None,
             contact=(contact.stiffness, contact.damping) if soft else None,
         )
+    if isinstance(device, PantographParameters):
+        soft = isinstance(start, World) and experiment.environment.method not in ("constraint", "hybrid")
+        return CoupledInertias(
+            planar=planar,
+            tool=tool,
+            device=_inertia_of(device, experiment, start),
+            integrator=experiment.environment.integrator,
+            difference=device.difference_part(experiment.rate),
+            contact=(contact.stiffness, contact.damping) if soft else None,
+        )
     if isinstance(device, AdmittanceDeviceParameters):
         inertia, obeyed, drag = device.follows(experiment.rate)
         felt = tuple(device.sensed_inertia(hand_pose(start)).ravel().tolist())
@@ -261,18 +279,22 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
 def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
     """The same experiment, whose device has an inertia of its own, which the controller knows if it has to."""
     controller, device = experiment.controller, experiment.device
-    if isinstance(device, InertialParameters):
+    if isinstance(device, PantographParameters):
+        device = _with_mount(device, experiment, start)
+    if isinstance(device, InertialParameters) or (isinstance(device, PantographParameters) and device.shaped):
         device = _with_inertia_of_tool(device, start)
+    if device is not experiment.device:
         experiment = experiment.model_copy(update={"device": device})
     update: dict[str, Any] = {}
     if isinstance(controller, FourChannelParameters) and controller.needs_reference and controller.reference is None:
         update["reference"] = tuple(hand_pose(start).tolist())
     if isinstance(controller, DeviceModelParameters) and controller.needs_device:
         simulated = device if isinstance(device, _FORCE_DEVICES) else None
+        stated = device if isinstance(device, (*_FORCE_DEVICES, PantographParameters)) else None
         if controller.device_matrix is None:
             for name, known in ("device_mass", "mass"), ("device_inertia", "inertia"):
                 if getattr(controller, name) is None:
-                    update[name] = getattr(simulated, known, None)
+                    update[name] = getattr(stated, known, None)
         if missing := [name for name, known in update.items() if known is None]:
             raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in missing)
         observes = not isinstance(controller, ShapingParameters)  # which compensates what it is given
@@ -280,6 +302,34 @@ def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
             linear, angular = simulated.damping
             update["device_damping"] = (linear, linear, linear, angular, angular, angular)
     return experiment.model_copy(update={"controller": controller.model_copy(update=update)}) if update else experiment
+
+
+def _start_of_device(device: PantographParameters, experiment: Experiment, start: Start) -> np.ndarray:
+    """Pose of the device's hand at the start (7,)."""
+    hand = HandParameters(pose=tuple(hand_pose(start).tolist()), planar=start.planar)
+    return start_of(device, hand, experiment.seed)
+
+
+def _inertia_of(device: PantographParameters, experiment: Experiment, start: Start) -> tuple[float, float]:
+    """Mass and inertia of the device to those who command it: as shaped, or else the smallest at the start."""
+    if device.shaped and device.mass is not None and device.inertia is not None:
+        return device.mass, device.inertia
+    return device.least_inertia(_start_of_device(device, experiment, start))
+
+
+def _with_mount(device: PantographParameters, experiment: Experiment, start: Start) -> PantographParameters:
+    """The same device, which stands somewhere, and whose handle can be where the hand is at the start."""
+    if not start.planar:
+        raise ParameterError(["device.type = pantograph: moves in the plane of x and y, and this world is in space"])
+    mounted = device.mounted_at(hand_pose(start))
+    try:
+        mounted.inertia_at(_start_of_device(mounted, experiment, start))
+    except ValueError as error:
+        x, y, angle = mounted.mount or (0.0, 0.0, 0.0)
+        raise ParameterError(
+            [f"device.mount = [{x:g}, {y:g}, {angle:g}]: the device cannot start with the tool, {error}"]
+        ) from error
+    return mounted
 
 
 def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
@@ -293,6 +343,8 @@ def _with_dragged_inertia(experiment: Experiment, start: Start) -> Experiment:
         return experiment
     if isinstance(device, AdmittanceDeviceParameters):
         own = device.apparent_inertia
+    elif isinstance(device, PantographParameters):
+        own = _inertia_of(device, experiment, start)
     else:
         assert device.mass is not None and device.inertia is not None
         own = device.mass, device.inertia
@@ -338,7 +390,9 @@ def _in_space(values: tuple[float, ...]) -> tuple[float, ...]:
     return values if len(values) == 6 else (*values[:2], min(values[:2]), *(3 * values[2:]))
 
 
-def _with_inertia_of_tool(device: InertialParameters, start: Start) -> InertialParameters:
+def _with_inertia_of_tool(
+    device: InertialParameters | PantographParameters, start: Start
+) -> InertialParameters | PantographParameters:
     """The same device, with the tool's mass and inertia where it has none of its own."""
     missing = [name for name in ("mass", "inertia") if getattr(device, name) is None]
     if not missing:
@@ -347,12 +401,11 @@ def _with_inertia_of_tool(device: InertialParameters, start: Start) -> InertialP
     try:
         found = dict(zip(("mass", "inertia"), hand_inertia(start), strict=True))
         taken = {name: found[name] for name in missing}
-        InertialParameters.model_validate(taken)
+        type(device).model_validate(taken)
         return device.model_copy(update=taken)
     except ValidationError as error:
         raise ParameterError(
-            f"{problem} (the tool's, as it is null); give {keys}"
-            for problem in explain(error, InertialParameters, "device.")
+            f"{problem} (the tool's, as it is null); give {keys}" for problem in explain(error, type(device), "device.")
         ) from error
     except ParameterError as error:
         raise ParameterError(

@@ -38,6 +38,7 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import InertialParameters
 from haptic_drivers.operators import build_operator, wrench_at_rest
+from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import RIGID, Method, Rendering
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import planar_angle
@@ -80,7 +81,7 @@ class Setup(NamedTuple):
 
     tool: PegParameters
     scene: EnclosureParameters
-    device: InertialParameters
+    device: InertialParameters | PantographParameters
 
 
 def setup(experiment: Experiment) -> Setup:
@@ -93,7 +94,7 @@ def setup(experiment: Experiment) -> Setup:
     if not (
         isinstance(tool, PegParameters)
         and isinstance(scene, EnclosureParameters)
-        and isinstance(device, InertialParameters)
+        and isinstance(device, InertialParameters | PantographParameters)
     ):
         raise ParameterError(["analysis = corner_peg: needs a peg on a device in an enclosure; set analysis=trial"])
     return Setup(tool, scene, device)

@@ -83,6 +83,7 @@ class HardwareDevice:
     """
 
     MODE: ClassVar[int] = FORCE
+    fault = ""  # what is wrong ends its force, not the trial: see `haptic_drivers.devices.life`
 
     def __init__(self, device: HardwareParameters, bound: Bound, port: Port, source: Source):
         self._source = source
