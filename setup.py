@@ -29,7 +29,7 @@ setup(
     author_email="maintainers@haptics.example",
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
-    package_data={name: ["**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml"] for name in PACKAGES},
+    package_data={name: ["**/*.c", "**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml"] for name in PACKAGES},
     data_files=[*shared("config"), *shared("msg")],
     install_requires=[
         "coal>=3.0",
@@ -53,6 +53,7 @@ setup(
     entry_points={"console_scripts": ["haptics = haptic_bench:main"]},
     extras_require={
         "dask": ["distributed>=2024.8"],
+        "haply": ["websockets>=13,<17"],  # the driver of the Inverse3
         "mujoco": ["mujoco>=3.5"],  # worlds that MuJoCo simulates
         "pandas": ["pandas>=2.0"],  # samples as a DataFrame
         "spacemouse": ["pyspacemouse>=2.0"],  # `haptics point spacemouse`; needs the system's hidapi

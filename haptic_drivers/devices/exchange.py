@@ -1,0 +1,310 @@
+"""What a thread of a device and the servo thread hand to each other: the newest reading, and the newest command.
+
+A device that answers each message, blocks, or calls back has a thread of its own. Neither thread waits for the other:
+each side is a block of numbers with a sequence number that is odd while the block is written, and whoever reads it
+begins again if it changed meanwhile. A command that is not renewed within `patience` counts as zero force, so that a
+servo thread that hangs is not felt.
+
+The block is plain memory, so that code which a vendor's library calls can be compiled and needs no interpreter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic, register_jitable
+
+from haptic_drivers.devices.interface import MOST_BUTTONS, Reading
+
+NOTHING = np.zeros(6)
+
+BLOCK = np.dtype(
+    [
+        ("sequence", np.int64),  # of the reading; odd while it is written
+        ("time", np.int64),  # of the reading, monotonic [ns]; 0: there is none yet
+        ("pose", np.float64, (7,)),  # [m, quat_xyzw]
+        ("twist", np.float64, (6,)),  # [m/s, rad/s]
+        ("buttons", np.int64),  # a bit each
+        ("present", np.int64),  # 1 a user is there, 0 not, -1 not known
+        ("homed", np.int64),
+        ("fault", np.int64),  # what the device reported; 0: nothing
+        ("answered", np.int64),  # time of the last exchange without a fault, monotonic [ns]
+        ("command_sequence", np.int64),  # odd while the command is written
+        ("command_time", np.int64),  # monotonic [ns]
+        ("command", np.float64, (6,)),  # [N, N m]
+        ("patience", np.int64),  # age beyond which a command counts as zero [ns]
+        ("enabled", np.int64),  # whether the command is followed
+        ("wrench", np.float64, (6,)),  # followed in the last exchange [N, N m]
+        ("followed", np.float64, (6,)),  # work array of `follow`
+        ("wrench_time", np.int64),  # when that was commanded, monotonic [ns]
+        ("before", np.float64, (4,)),  # orientation in the last exchange, quat_xyzw
+        ("before_time", np.int64),  # of that [ns]; 0: there is none yet
+        ("smoothing", np.float64),  # time constant of an angular velocity from orientations [s]
+        ("clock", np.int64, (2,)),  # work array of `monotonic`
+    ],
+    align=True,
+)
+
+
+def _barrier(context):
+    """Neither the compiler nor the processor moves an access to memory across this."""
+
+    def generate(context, builder, signature, arguments):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+_fence: Any = intrinsic(_barrier)
+
+_clock = ctypes.CDLL(None).clock_gettime
+_clock.argtypes, _clock.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_int
+
+
+@register_jitable  # a kernel that calls a library's function cannot be kept: this is a part of those that do
+def monotonic(block):
+    """The time of `time.monotonic_ns` [ns]."""
+    _clock(1, block.clock.ctypes)  # CLOCK_MONOTONIC
+    return block.clock[0] * 1_000_000_000 + block.clock[1]
+
+
+@numba.njit(inline="always")
+def begin_reading(block):
+    """Call before a reading is written."""
+    block.sequence += 1
+    _fence()
+
+
+@numba.njit(inline="always")
+def end_reading(block, now):
+    """Call after a reading has been written at `now` [ns]."""
+    block.time = now
+    _fence()
+    block.sequence += 1
+
+
+@numba.njit(inline="always")
+def follow(block, now):
+    """Fill `block.wrench` with the command, zero if the device is not enabled or the command is too old.
+
+    A command that is just being written is of the next turn: the last one holds, as long as it is not too old.
+    """
+    sequence = block.command_sequence
+    _fence()
+    if sequence % 2 == 0:
+        commanded = block.command_time
+        for i in range(6):
+            block.followed[i] = block.command[i]
+        _fence()
+        if block.command_sequence == sequence:
+            block.wrench_time = commanded
+            for i in range(6):
+                block.wrench[i] = block.followed[i]
+    if not (block.enabled and now - block.wrench_time <= block.patience):
+        for i in range(6):
+            block.wrench[i] = 0.0
+
+
+@numba.njit(inline="always")
+def turn(block, now):
+    """Fill the angular velocity from the orientation that was written and the one before, smoothed; `now` in ns.
+
+    Two readings at nearly the same time (one was delivered twice) say nothing about a velocity.
+    """
+    elapsed = 1e-9 * (now - block.before_time)
+    if block.before_time == 0 or elapsed > 0.1:
+        for i in range(3):
+            block.twist[3 + i] = 0.0
+    elif elapsed < 1e-5:
+        return
+    else:
+        ax, ay, az, aw = block.before[0], block.before[1], block.before[2], block.before[3]
+        x, y, z, w = block.pose[3], block.pose[4], block.pose[5], block.pose[6]
+        # the rotation from the one to the other, b a^-1, whose vector is half of the angle for small ones
+        cos = w * aw + x * ax + y * ay + z * az
+        sx = -w * ax + x * aw - y * az + z * ay
+        sy = -w * ay + x * az + y * aw - z * ax
+        sz = -w * az - x * ay + y * ax + z * aw
+        sin = math.sqrt(sx * sx + sy * sy + sz * sz)
+        scale = 2.0 * math.atan2(sin, abs(cos)) / (sin * elapsed) if sin > 1e-12 else 2.0 / elapsed
+        if cos < 0.0:
+            scale = -scale
+        part = elapsed / (elapsed + block.smoothing)
+        block.twist[3] += part * (scale * sx - block.twist[3])
+        block.twist[4] += part * (scale * sy - block.twist[4])
+        block.twist[5] += part * (scale * sz - block.twist[5])
+    for i in range(4):
+        block.before[i] = block.pose[3 + i]
+    block.before_time = now
+
+
+@numba.njit(inline="always")
+def orient(block, r):
+    """Fill the orientation of the pose from a rotation matrix (3, 3)."""
+    q = block.pose
+    trace = r[0, 0] + r[1, 1] + r[2, 2]
+    if trace > 0.0:
+        s = 2.0 * math.sqrt(1.0 + trace)
+        q[3], q[4], q[5] = (r[2, 1] - r[1, 2]) / s, (r[0, 2] - r[2, 0]) / s, (r[1, 0] - r[0, 1]) / s
+        q[6] = 0.25 * s
+        return
+    i = 0 if r[0, 0] >= r[1, 1] and r[0, 0] >= r[2, 2] else 1 if r[1, 1] >= r[2, 2] else 2
+    j, k = (i + 1) % 3, (i + 2) % 3
+    s = 2.0 * math.sqrt(max(0.0, 1.0 + r[i, i] - r[j, j] - r[k, k]))
+    q[3 + i], q[3 + j], q[3 + k] = 0.25 * s, (r[i, j] + r[j, i]) / s, (r[i, k] + r[k, i]) / s
+    q[6] = (r[k, j] - r[j, k]) / s
+
+
+@numba.njit(cache=True, nogil=True)
+def _take(blocks, last, pose, twist, told):
+    block = blocks[0]
+    while True:
+        sequence = block.sequence
+        if sequence == last or sequence % 2:
+            return last
+        _fence()
+        for i in range(7):
+            pose[i] = block.pose[i]
+        for i in range(6):
+            twist[i] = block.twist[i]
+        told[0], told[1], told[2], told[3], told[4] = block.time, block.buttons, block.present, block.homed, block.fault
+        _fence()
+        if block.sequence == sequence:
+            return sequence
+
+
+@numba.njit(cache=True, nogil=True)
+def _offer(blocks, wrench, now):
+    block = blocks[0]
+    block.command_sequence += 1
+    _fence()
+    block.command_time = now
+    for i in range(6):
+        block.command[i] = wrench[i]
+    _fence()
+    block.command_sequence += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _give(blocks, pose, velocity, told, now):
+    block = blocks[0]
+    begin_reading(block)
+    for i in range(7):
+        block.pose[i] = pose[i]
+    for i in range(3):
+        block.twist[i] = velocity[i]
+    turn(block, now)
+    block.buttons, block.present, block.homed = told[0], told[1], told[2]
+    block.answered = now
+    end_reading(block, now)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fail(blocks, fault):
+    block = blocks[0]
+    begin_reading(block)
+    block.fault = fault
+    end_reading(block, block.time)
+
+
+@numba.njit(cache=True, nogil=True)
+def _follow(blocks, now):
+    follow(blocks[0], now)
+
+
+@cache
+def _rehearse() -> None:
+    """Compile or load every kernel, so that none is while a device runs."""
+    blocks, told = np.zeros(1, BLOCK), np.zeros(5, np.int64)
+    _offer(blocks, NOTHING, 0)
+    _follow(blocks, 0)
+    _give(blocks, np.zeros(7), np.zeros(3), (0, 0, 0), 0)
+    _take(blocks, 0, np.zeros(7), np.zeros(6), told)
+    _fail(blocks, 0)
+
+
+class Exchange:
+    """The block of one device, and what Python does with it.
+
+    Args:
+        patience: age beyond which a command counts as zero [s].
+        smoothing: time constant of an angular velocity from orientations [s].
+        blocks: the block, an array of one; None: it is made.
+        explain: what the number of a fault means; None: the numbers are those of `fail`.
+
+    Attributes:
+        blocks: see there.
+    """
+
+    def __init__(
+        self,
+        patience: float,
+        smoothing: float,
+        blocks: np.ndarray | None = None,
+        explain: Callable[[int], str] | None = None,
+    ):
+        _rehearse()
+        self.blocks = np.zeros(1, BLOCK) if blocks is None else blocks
+        self._texts: list[str] = [""]
+        self._explain = explain or self._texts.__getitem__
+        self._block = self.blocks[0]
+        self._block["patience"], self._block["smoothing"] = round(1e9 * patience), smoothing
+        self._block["present"], self._block["pose"][6] = -1, 1.0
+        self._last, self._told = 0, np.zeros(5, np.int64)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the command is followed."""
+        return bool(self._block["enabled"])
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        if enabled:
+            self.offer(NOTHING)
+        self._block["enabled"] = enabled
+
+    def offer(self, wrench: np.ndarray) -> None:
+        """Hand over a command (6,) [N, N m]."""
+        _offer(self.blocks, wrench, time.monotonic_ns())
+
+    def take(self, reading: Reading) -> bool:
+        """See Hardware.read."""
+        last = _take(self.blocks, self._last, reading.pose, reading.twist, self._told)
+        if last == self._last:
+            return False
+        self._last = last
+        time_ns, buttons, present, homed, fault = self._told.tolist()
+        for i in range(MOST_BUTTONS):
+            reading.buttons[i] = buttons >> i & 1
+        reading.time_ns, reading.present, reading.homed, reading.fault = (
+            time_ns,
+            present,
+            bool(homed),
+            self._explain(fault) if fault else "",
+        )
+        return True
+
+    def give(self, pose: np.ndarray, velocity: np.ndarray, told: tuple[int, int, int], now: int) -> None:
+        """Of the device's thread: a reading of pose (7,), velocity (3,) and buttons, present, homed, at `now` [ns]."""
+        _give(self.blocks, pose, velocity, told, now)
+
+    def follow(self) -> np.ndarray:
+        """Of the device's thread: the command to send now (6,); it is zero if there is none to follow."""
+        _follow(self.blocks, time.monotonic_ns())
+        wrench: np.ndarray = self._block["wrench"]
+        return wrench
+
+    def fail(self, text: str) -> None:
+        """Of the device's thread: there is no force any more until the device has been opened again."""
+        self._block["enabled"] = 0
+        self._texts.append(text)
+        _fail(self.blocks, len(self._texts) - 1)
