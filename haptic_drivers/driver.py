@@ -47,6 +47,7 @@ from haptic_sim.messages import (
     MOTION,
     NOTHING,
     DeviceCommand,
+    DeviceReading,
     DeviceState,
     OperatorEvent,
     Reason,
@@ -337,6 +338,12 @@ class Driver:
         """Whether the guard changes commands."""
         return bool(self._device.port.acts[0])
 
+    @property
+    def told(self) -> DeviceReading:
+        """What hardware has told in this tick, and what was written."""
+        assert self._hardware is not None
+        return self._hardware.told
+
     def enable(self) -> None:
         """An activation begins: hardware is enabled."""
         if self._hardware is not None:
@@ -493,7 +500,7 @@ def build_driver(
     """
     hand, guard, period = hand or HandParameters(), guard or GuardParameters(), 1.0 / rate
     if isinstance(device, HardwareParameters):
-        return _hardware_driver(device, rate, guard, source or Still())
+        return _hardware_driver(device, rate, guard, source or Still(), np.array(hand.pose))
     simulated: Device
     if isinstance(device, AdmittanceDeviceParameters):
         port = Port.of(guard, MOTION, period, device.apparent_inertia, acts=guard.acts)
@@ -537,14 +544,16 @@ def build_driver(
     )
 
 
-def _hardware_driver(device: HardwareParameters, rate: float, guard: GuardParameters, source: Source) -> Driver:
+def _hardware_driver(
+    device: HardwareParameters, rate: float, guard: GuardParameters, source: Source, start: np.ndarray
+) -> Driver:
     """The driver of hardware; a damper of the guard is as weak as its delay asks for."""
     inertia = None
     if device.mass is not None and device.inertia is not None:
         share = 1.0 / (1.0 + 2.0 * rate * (device.delay or 0.0))
         inertia = share * device.mass, share * device.inertia
     port = Port.of(guard, FORCE, 1.0 / rate, inertia, acts=guard.acts)
-    held = HardwareDevice(device, limits_of(device), port, source)
+    held = HardwareDevice(device, limits_of(device), port, source, start)
     nobody = build_operator(ConstantParameters(wrench=(0.0,) * 6))
     return Driver(held, nobody, rate, device.watchdog, device.soft_start, hardware=held)
 

@@ -24,6 +24,7 @@ SUBSCRIBERS: dict[str, tuple[str, ...]] = {
     "local_geometry": ("local_model", "recorder"),
     "world_state": ("recorder",),
     "operator_events": ("recorder",),
+    "device_reading": ("recorder",),
 }
 """Who of a trial listens to a topic; `tool` is the local model if there is one, else the environment.
 
@@ -119,7 +120,8 @@ class TrialParameters(Parameters):
     @property
     def topics(self) -> tuple[str, ...]:
         """All servo topics in the trial's namespace."""
-        return (*TOPICS, *(topic_of(hand, topic) for hand in self.all_hands if hand for topic in OF_HAND))
+        of_hand = ("device_reading", *OF_HAND)
+        return (*TOPICS, *(topic_of(hand, topic) for hand in self.all_hands if hand for topic in of_hand))
 
     def in_trial(self, topic: str) -> str:
         """The name in the trial's namespace of a topic as a node calls it: by its own hand, or /NAME."""
@@ -147,6 +149,7 @@ class TrialParameters(Parameters):
         commands = topic_of(hand, "controller") if "driver" in names else "environment"
         one = {
             "operator_events": topic_of(hand, "driver") if "driver" in names else "environment",
+            "device_reading": topic_of(hand, "driver"),
             "device_state": topic_of(hand, "driver"),
             "tool_command": commands,
             "tool_state": tool,

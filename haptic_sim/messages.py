@@ -560,6 +560,9 @@ class DeviceReading(Message):
     reason: int
     buttons: np.ndarray
 
+    def __init__(self, frame: str = "world", buttons: int = MOST_BUTTONS):
+        super().__init__(frame, buttons=buttons)
+
 
 class DeviceCommand(Message):
     """What the device shall render during the tick; controller to driver."""
@@ -858,6 +861,7 @@ class OperatorEvent(Message):
 
 TOPICS: dict[str, type[Message]] = {
     "operator_events": OperatorEvent,
+    "device_reading": DeviceReading,
     "device_state": DeviceState,
     "relay_forward": ForwardPacket,
     "relayed_device_state": DeviceState,

@@ -23,6 +23,7 @@ DATA: dict[str, Any] = {
     "sensed": ["x", "y", "z"],
     "actuated": ["x", "y", "z"],
     "highest_rate": 4000.0,
+    "aligned": "mount",
     "buttons": ["top", "side"],
     "soft_start": 0.0,
     "wrench_limit": [8.0, 8.0, 8.0, 0.0, 0.0, 0.0],
@@ -111,13 +112,13 @@ def build(device: HardwareParameters, connection: Connection) -> Fake:
 class Bench:
     """A driver over a fake, tick by tick; a command is answered in its tick."""
 
-    def __init__(self, guard: Any = None, **keys: Any):
+    def __init__(self, guard: Any = None, hand: Any = None, **keys: Any):
         self.device = data(**keys)
         self.fake = Fake(self.device)
         self.said: list[str] = []
         self.link = Link(self.fake, self.device, 1 / RATE, self.fake.clock, watch=False, say=self.said.append)
         self.driver: Driver = build_driver(
-            self.device, ConstantParameters(wrench=(0,) * 6), PegParameters(), RATE, guard=guard, source=self.link
+            self.device, ConstantParameters(wrench=(0,) * 6), PegParameters(), RATE, None, hand, 0, guard, self.link
         )
         self.tick, self.state, self.states = -1, DeviceState(), []
         self.link.open()

@@ -17,6 +17,7 @@ from haptic_bench.experiment.loading import find, load_document, read_document, 
 from haptic_bench.experiment.system import load_system
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
+from haptic_drivers.driver import HandParameters
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, Reason
 from haptic_sim.parameters import ParameterError
 
@@ -50,6 +51,27 @@ def test_a_push_along_each_axis_of_a_rotated_mount(axis: int) -> None:
     np.testing.assert_allclose(Rotation.from_quat(state.pose[3:]).as_matrix(), rotation.as_matrix(), atol=1e-15)
     bench.step([*unit, 0, 0, 0])
     np.testing.assert_allclose(bench.fake.force[:3], rotation.inv().apply(unit), atol=1e-15)
+
+
+def test_the_hand_is_shown_where_the_tool_is_held_until_there_is_force() -> None:
+    """Wherever the device is, and however it is turned, when it is enabled."""
+    turned = Rotation.from_rotvec([0.2, 0.4, -0.3])
+    hand = HandParameters(pose=(0.5, 0.6, 0.7, *Rotation.from_rotvec([0, 0, 1.0]).as_quat()), planar=False)
+    bench = Bench(hand=hand, aligned="start", presence="side")
+    bench.fake.pose[3:] = turned.as_quat()
+    bench.step(PUSH, 5, move=(0.4, 0.2, 0.1))
+    np.testing.assert_allclose(bench.state.pose, hand.pose, atol=1e-15)
+    assert not bench.state.twist[:3].any() and bench.state.reason == Reason.NO_PRESENCE
+    bench.fake.pressed = [0, 1]
+    bench.step(PUSH, move=(0.4, 0.2, 0.1))
+    np.testing.assert_allclose(bench.state.pose, hand.pose, atol=1e-15)
+    more = Rotation.from_rotvec([0.1, 0.0, 0.05])
+    bench.fake.pose[3:] = (more * turned).as_quat()
+    bench.step(PUSH, 3, move=(0.4, 0.2, 0.1))
+    np.testing.assert_allclose(bench.state.pose[:3], np.array(hand.pose[:3]) + [0.0012, 0.0006, 0.0003], atol=1e-15)
+    found = Rotation.from_quat(bench.state.pose[3:]) * Rotation.from_quat(hand.pose[3:]).inv()
+    np.testing.assert_allclose(found.as_rotvec(), more.as_rotvec(), atol=1e-14)
+    assert bench.fake.force.any()
 
 
 def test_nothing_is_written_where_there_is_no_motor() -> None:

@@ -25,6 +25,7 @@ from haptic_sim.messages import (
     TOPICS,
     BackwardPacket,
     DeviceCommand,
+    DeviceReading,
     DeviceState,
     ForwardPacket,
     LocalGeometry,
@@ -53,6 +54,7 @@ TYPES.register(
 CLASSES = list(dict.fromkeys(TOPICS.values()))
 LENGTHS: dict[type[Message], dict[str, Any]] = {  # of the sequences; of the last one its capacity
     OperatorEvent: {},
+    DeviceReading: {"buttons": 6},
     DeviceState: {"buttons": 5},
     DeviceCommand: {},
     ToolCommand: {},
@@ -244,6 +246,7 @@ def test_columns_refuse_messages_of_before_a_field_was_added() -> None:
 def test_topics_are_in_the_order_of_the_tick() -> None:
     assert list(TOPICS.items()) == [
         ("operator_events", OperatorEvent),
+        ("device_reading", DeviceReading),
         ("device_state", DeviceState),
         ("relay_forward", ForwardPacket),
         ("relayed_device_state", DeviceState),
@@ -397,6 +400,7 @@ def test_another_byte_order_is_refused() -> None:
 @pytest.mark.parametrize(
     ("cls", "name"),
     [
+        (DeviceReading, "buttons"),
         (DeviceState, "buttons"),
         (ToolState, "constraint_directions"),
         (LocalGeometry, "constraints"),
@@ -444,6 +448,7 @@ def test_every_float_is_checked_for_finiteness(cls: type[Message], frame: str) -
     assert message.is_finite()
     floats = {
         OperatorEvent: 10,
+        DeviceReading: 22,
         DeviceState: 30,
         DeviceCommand: 25,
         ToolCommand: 6,

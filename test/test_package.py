@@ -135,7 +135,7 @@ def test_package_xml_declares_the_packages_of_the_messages(declared: dict[str, s
 
 
 def test_setup_py_declares_what_runs_without_ros() -> None:
-    ros = {"rclpy", "rcl_interfaces", "diagnostic_msgs", "launch", "launch_ros", "tf_transformations"}
+    ros = {"rclpy", "std_srvs", "rcl_interfaces", "diagnostic_msgs", "launch", "launch_ros", "tf_transformations"}
     ros |= {f"{name}_msgs" for name in ("geometry", "sensor", "std", "tf2", "visualization")}
     run = {name for folder in OURS - {"haptics"} for name, _ in imported(folder)} - ros - optional()
     assert modules(names(setup()["install_requires"])) == run

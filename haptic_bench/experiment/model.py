@@ -192,6 +192,12 @@ class Experiment(Parameters):
         return tuple(f"{key} = {one.name}" for key, one in keys.items() if isinstance(one, HardwareParameters))
 
     @property
+    def hardware_hands(self) -> tuple[str, ...]:
+        """Names of the hands that hold hardware; that of the first is empty."""
+        devices = {"": self.device, **{hand.name: hand.device for hand in self.hands}}
+        return tuple(name for name, device in devices.items() if isinstance(device, HardwareParameters))
+
+    @property
     def limits(self) -> DeviceLimits:
         """Limits of a device that renders forces, which the tool's side takes into account."""
         return self.device if isinstance(self.device, DeviceLimits) else UNLIMITED

@@ -21,6 +21,7 @@ from haptic_control.four_channel import FourChannelParameters
 from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.devices.link import Source
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import (
     Driver,
@@ -172,14 +173,13 @@ class Trial:
         shorter = experiment.model_copy(update={"duration": max(ticks - 1, 0.25) / experiment.rate})
         return replace(self, experiment=shorter, built=self.start)
 
-    def driver(self) -> Driver:
-        """The driver of the first hand, with its device."""
+    def driver(self, source: Source | None = None) -> Driver:
+        """The driver of the first hand, with its device; `source` of the readings of hardware."""
         experiment, device = self.experiment, self.experiment.device
         assert not isinstance(device, NoDeviceParameters)
         hand, seed = self.hand, experiment.seed
-        return build_driver(
-            device, experiment.operator, experiment.tool, experiment.rate, self.table, hand, seed, experiment.guard
-        )
+        arguments = device, experiment.operator, experiment.tool, experiment.rate, self.table, hand, seed
+        return build_driver(*arguments, experiment.guard, source)
 
     def tool_side(self) -> ToolSide:
         """The tool's side, which answers the controller; without a device it has no limits of one."""

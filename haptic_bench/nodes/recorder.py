@@ -37,6 +37,9 @@ class RecorderTrialParameters(TrialParameters):
     directory: str = quantity(description="Directory of the trial: holds experiment.yaml, receives bag/")
     environment: EnvironmentParameters = quantity(description="How the world is simulated")
     pointed: bool = quantity(False, description="Whether the operator is a pointer, whose events are recorded")
+    hardware: tuple[str, ...] = quantity(
+        (), description="Names of the hands that hold hardware, whose readings are recorded; that of the first is empty"
+    )
 
 
 class RecorderNode(ServoNode):
@@ -51,7 +54,7 @@ class RecorderNode(ServoNode):
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""
         asynchronous = "local_model" in self.config.nodes
-        row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed)
+        row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed, hardware=self.config.hardware)
         # Events come first, as their ticks are stored as soon as the rest of them is there.
         topics = [*(["operator_events"] if self.config.pointed else []), *row]
         topics += ["local_geometry"] if asynchronous else []
@@ -85,6 +88,7 @@ class RecorderNode(ServoNode):
                 world_every=config.environment.publish_every(config.rate),
                 hands=self._hands,
                 pointed=config.pointed,
+                hardware=config.hardware,
             )
         except OSError as error:
             raise ParameterError([cannot_record(error, directory)]) from error

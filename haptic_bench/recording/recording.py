@@ -10,7 +10,7 @@ in realtime, otherwise k T.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from haptic_sim.messages import OF_HAND, split_topic, stamp_of, time_between, topic_of
 from haptic_sim.tool.environment import SurveySchedule
@@ -31,10 +31,13 @@ ALONE = ("tool_command", "tool_state")
 """Topics of a trial without a device."""
 
 
-def row_of(hands: Iterable[str] = (), *, alone: bool = False, relayed: bool = False) -> tuple[str, ...]:
-    """Topics of a tick, in their order; `hands` are the names of further hands."""
+def row_of(
+    hands: Iterable[str] = (), *, alone: bool = False, relayed: bool = False, hardware: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Topics of a tick, in their order; `hands` are the names of further hands, `hardware` of hands that hold it."""
     first = ALONE if alone else RELAYED if relayed else ROW
-    return (*first, *(topic_of(hand, topic) for hand in hands for topic in ROW))
+    readings = (topic_of(hand, "device_reading") for hand in ("", *hands) if hand in hardware)
+    return (*readings, *first, *(topic_of(hand, topic) for hand in hands for topic in ROW))
 
 
 class Recording:

@@ -52,6 +52,7 @@ class TrialBag:
         world_every: ticks from one world state to the next, 0: there are none.
         hands: names of further hands, whose topics are in namespaces of their own.
         pointed: the operator is a pointer, which has events.
+        hardware: names of the hands that hold hardware, whose readings are recorded.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class TrialBag:
         world_every: int = 0,
         hands: Sequence[str] = (),
         pointed: bool = False,
+        hardware: Sequence[str] = (),
     ):
-        of_tick = row_of(hands, alone=alone, relayed=relayed)
+        of_tick = row_of(hands, alone=alone, relayed=relayed, hardware=hardware)
         more = {
             "operator_events": pointed,
             "local_geometry": schedule is not None,

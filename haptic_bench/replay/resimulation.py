@@ -16,6 +16,8 @@ from haptic_bench.experiment import Trial
 from haptic_bench.recording.bag import message_types
 from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
+from haptic_drivers.devices.link import RecordedReadings
+from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import (
@@ -158,13 +160,19 @@ def _driver(
     topic: str,
     verdict: Verdict,
 ) -> None:
-    """The device from its commands, which are on a topic."""
-    states, commands = recorded["device_state"], recorded[topic]
-    driver = trial.driver()
+    """The device from its commands, which are on a topic, and hardware also from its readings."""
+    states, commands, readings = recorded["device_state"], recorded[topic], recorded["device_reading"]
+    hardware = isinstance(trial.experiment.device, HardwareParameters)
+    driver = trial.driver(RecordedReadings(readings) if hardware else None)
     state, after, command = DeviceState(), DeviceState(), DeviceCommand()
     for tick in sorted(states):
+        if hardware and tick not in readings:
+            verdict.unverified.append(f"device_state from tick {tick} on: its device_reading is lost")
+            return
         driver.sense(tick, state, stamp_of(states[tick]))  # in realtime a clock's
         verdict.compare(state, states[tick])
+        if hardware:
+            verdict.compare(driver.told, readings[tick])
         following = states.get(tick + 1)
         if following is None:
             if tick + 1 < max(states):

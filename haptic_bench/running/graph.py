@@ -157,7 +157,8 @@ def node_specs(
         else tool_side,
         "recorder": some("environment")
         | {"name": namespace or experiment.namespace, "directory": str(directory)}
-        | {"pointed": isinstance(experiment.operator, PointerParameters)},
+        | {"pointed": isinstance(experiment.operator, PointerParameters)}
+        | {"hardware": json.dumps(experiment.hardware_hands)},
     }
     parameters = {name: common | own[name] for name in names}
     if experiment.alone:

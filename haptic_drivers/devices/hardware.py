@@ -4,8 +4,11 @@ The hand moves in the axes of the device's base B, the driver and all after it i
 
     p_WH = a + s (X_WB p_BH - b)
 
-a and b change with the scale and with the clutch, so that the pose never jumps: while the clutch is open s is 0. The
-scale is a transformer without loss. It is held over a tick, and the force that is written is f = s f_W, so that the
+a and b change with the scale and with the clutch, so that the pose never jumps: while the clutch is open s is 0. It is
+so, too, until force is let through for the first time: the hand is shown where the tool is held, and moves from there,
+also in orientation (`aligned: start`).
+
+The scale is a transformer without loss. It is held over a tick, and the force that is written is f = s f_W, so that the
 power f . v at the hand is f_W . v_W: the energies of the port, in the world, are those at the hand, whatever the scale
 was and however it changed. `force_scale` is the force on the hand by that of the tool; what it adds, the factor
 force_scale / s, acts on the command before the bound and the guard, as a soft start does. So the guard keeps the port
@@ -31,7 +34,7 @@ from haptic_drivers.bound import Bound, bound_wrench, shrink_wrench, start_softl
 from haptic_drivers.devices.link import Source
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim import rotations
-from haptic_sim.messages import ENABLED, FAULT, FORCE, MOST_BUTTONS, DeviceCommand, DeviceReading, DeviceState, Reason
+from haptic_sim.messages import DISABLED, ENABLED, FAULT, FORCE, DeviceCommand, DeviceReading, DeviceState, Reason
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import six
 from haptic_sim.records import allocate, array, record, shared, value
@@ -46,6 +49,8 @@ class HardwareArrays(NamedTuple):
     R_WB: np.ndarray = shared("rotation of the base", 3, 3)
     quat_WB: np.ndarray = shared("the same as a quaternion x y z w", 4)
     p_WB: np.ndarray = shared("origin of the base", 3, unit="m")
+    start: np.ndarray = shared("where the tool is held at the start: position, quaternion x y z w", 7, unit="m")
+    offset: np.ndarray = shared("orientation that is shown of the hand, in the axes of the hand, as a quaternion", 4)
     limit: np.ndarray = shared("largest wrench that is rendered at the hand", 6, unit="N, N m")
     most: np.ndarray = shared("last bound at the hand: wrench", 6, unit="N, N m")
     fastest: np.ndarray = shared("last bound at the hand: rate of change", 6, unit="N/s, N m/s")
@@ -76,6 +81,7 @@ class HardwareDevice:
         bound: last bound of what is rendered.
         port: of the hand, and its guard.
         source: its readings.
+        start: where the tool is held at the start: position [m], quaternion x y z w (7,).
 
     Attributes:
         told: what the source tells in this tick, and what was written.
@@ -85,9 +91,9 @@ class HardwareDevice:
     MODE: ClassVar[int] = FORCE
     fault = ""  # what is wrong ends its force, not the trial: see `haptic_drivers.devices.life`
 
-    def __init__(self, device: HardwareParameters, bound: Bound, port: Port, source: Source):
-        self._source = source
-        self.told = DeviceReading(buttons=MOST_BUTTONS)
+    def __init__(self, device: HardwareParameters, bound: Bound, port: Port, source: Source, start: np.ndarray):
+        self._source, self._placed = source, device.aligned == "mount"
+        self.told = DeviceReading()
         self.told.pose[6] = 1.0
         mount = np.array(device.mount)
         box = np.array(device.workspace or (-np.inf, -np.inf, -np.inf, np.inf, np.inf, np.inf))
@@ -96,8 +102,10 @@ class HardwareDevice:
             R_WB=rotations.matrix(mount[3:]),
             quat_WB=mount[3:].copy(),
             p_WB=mount[:3].copy(),
+            start=np.array(start, float),
+            offset=np.array([0.0, 0.0, 0.0, 1.0]),
             here=mount[:3].copy(),
-            shown=mount[:3].copy(),
+            shown=np.array(mount[:3] if self._placed else start[:3], float),
             limit=device.limit(),
             most=bound.wrench.copy(),
             fastest=bound.rate.copy(),
@@ -109,7 +117,7 @@ class HardwareDevice:
             told_pose=self.told.pose,
             told_twist=self.told.twist,
             written=np.zeros(6),
-            scale=np.array((device.motion_scale, device.force_scale)),
+            scale=np.array((device.motion_scale if self._placed else 0.0, device.force_scale)),
             bound=bound,
             port=port,
         )
@@ -117,7 +125,7 @@ class HardwareDevice:
         self.pose[6] = 1.0
         self.bound, self.port = bound, port
         self._written, self._packed = arrays.written, Packed(arrays)
-        self.state, self.reason = ENABLED, Reason.NONE
+        self.state, self.reason = DISABLED, Reason.NOT_ENABLED
 
     @property
     def lets_through(self) -> bool:
@@ -127,12 +135,14 @@ class HardwareDevice:
     def take(self, tick: int, time: int) -> bool:
         """Take the readings of a tick, stamped with `time` [ns]; whether force is let through again."""
         told, before = self.told, self.lets_through
-        told.written[:] = self._written
         self._source.take(tick, told)
+        told.written[:] = self._written
         told.stamp(tick, time)
         self.state, self.reason = told.state, Reason(told.reason)
-        scale = 0.0 if self.reason == Reason.CLUTCHED else told.motion_scale
-        _locate(self._packed, scale, told.force_scale)
+        placing = not self._placed
+        self._placed |= self.lets_through
+        scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else told.motion_scale
+        _locate(self._packed, scale, told.force_scale, placing)
         return self.lets_through and not before
 
     def tell(self, state: DeviceState) -> None:
@@ -188,10 +198,16 @@ def limits_of(device: HardwareParameters) -> Bound:
 
 
 @numba.njit(cache=True, nogil=True)
-def _locate(packed, scale, force_scale):
-    """Fill in the pose and the twist of the hand in the world; `scale` is that of the tick to come."""
+def _locate(packed, scale, force_scale, placing):
+    """Fill in the pose and the twist of the hand in the world.
+
+    Args:
+        packed: HardwareArrays.
+        scale, force_scale: of the tick to come.
+        placing: whether the hand is shown with the orientation in which the tool is held at the start.
+    """
     a = packed.arrays
-    quat, told, pose = a.quat_WB, a.told_pose, a.pose
+    told, pose = a.told_pose, a.pose
     p = np.empty(3)
     finite = True
     for i in range(3):
@@ -204,16 +220,26 @@ def _locate(packed, scale, force_scale):
         finite &= math.isfinite(p[i])
     for i in range(3):
         pose[i] = a.shown[i] + a.scale[0] * (p[i] - a.here[i])
-    x, y, z, w = quat[0], quat[1], quat[2], quat[3]
-    pose[3] = w * told[3] + x * told[6] + y * told[5] - z * told[4]
-    pose[4] = w * told[4] - x * told[5] + y * told[6] + z * told[3]
-    pose[5] = w * told[5] + x * told[4] - y * told[3] + z * told[6]
-    pose[6] = w * told[6] - x * told[3] - y * told[4] - z * told[5]
+    turned = np.empty(4)
+    _compose(a.quat_WB, told[3:], turned)
+    if placing and math.isfinite(turned[0] + turned[1] + turned[2] + turned[3]):
+        _compose(np.array([-turned[0], -turned[1], -turned[2], turned[3]]), a.start[3:], a.offset)
+    _compose(turned, a.offset, pose[3:])
     if finite and scale != a.scale[0]:
         a.here[:] = p
         a.shown[:] = pose[:3]
         a.scale[0] = scale
     a.scale[1] = force_scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _compose(first, then, product):
+    """Fill in the product of two quaternions x y z w: the rotation `then` in the axes of `first`."""
+    x, y, z, w = first[0], first[1], first[2], first[3]
+    product[0] = w * then[0] + x * then[3] + y * then[2] - z * then[1]
+    product[1] = w * then[1] - x * then[2] + y * then[3] + z * then[0]
+    product[2] = w * then[2] + x * then[1] - y * then[0] + z * then[3]
+    product[3] = w * then[3] - x * then[0] - y * then[1] - z * then[2]
 
 
 @numba.njit(cache=True, nogil=True)

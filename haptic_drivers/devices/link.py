@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from haptic_drivers.devices.interface import Hardware, Homing, Reading
 from haptic_drivers.devices.life import Life, Request
 from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_sim.messages import ENABLED, DeviceReading
+from haptic_sim.messages import ENABLED, DeviceReading, Reason
 
 NO_FORCE = np.zeros(6)
 NO_FORCE.flags.writeable = False
@@ -63,6 +63,17 @@ class Still:
         """See Source."""
 
 
+class RecordedReadings(Still):
+    """What a device has told, by tick, as serialised DeviceReadings."""
+
+    def __init__(self, readings: Mapping[int, bytes]):
+        self._readings = readings
+
+    def take(self, tick: int, reading: DeviceReading) -> None:
+        """See Source."""
+        reading.load(self._readings[tick])
+
+
 class Link:
     """The line to a device.
 
@@ -89,7 +100,7 @@ class Link:
         self.life = Life(device, homes=isinstance(hardware, Homing))
         self._reading = Reading()
         self._lock = threading.RLock()
-        self._open = self._pushes = self._on = False
+        self._open = self._pushes = self._on = self._starved = False
         self._written = self._opened = clock()
         self._patience = round(1e9 * device.watchdog)
         self._said = ""  # of faults, the last
@@ -171,6 +182,9 @@ class Link:
             reading.pose[:], reading.twist[:], reading.age = told.pose, told.twist, max(age, 0.0)
             reading.motion_scale, reading.force_scale = life.motion_scale, life.force_scale
             reading.state, reading.reason = life.state, life.reason
+            if self._starved and life.reason == Reason.NONE:  # then it starts softly
+                reading.reason = Reason.WATCHDOG
+            self._starved = False
             reading.resize(len(self._device.buttons))
             reading.buttons[: len(reading)] = told.buttons[: len(reading)]
 
@@ -240,5 +254,5 @@ class Link:
             if self._pushes and self._clock() - self._written > self._patience:
                 with self._lock:
                     if self._pushes and self._clock() - self._written > self._patience:
-                        self._pushes = False
+                        self._pushes, self._starved = False, True
                         self._call(lambda: self._hardware.write(NO_FORCE))

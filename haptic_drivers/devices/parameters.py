@@ -77,6 +77,11 @@ class HardwareParameters(DeviceLimits):
         unit="m",
         description="Pose X_WB of the device's base in the world: position, quaternion x y z w",
     )
+    aligned: Literal["start", "mount"] = quantity(
+        "start",
+        description="start: where the hand is when force is let through for the first time, it is shown where the tool "
+        "is held at the start, and moves from there; mount: it is shown where it is in the world by `mount`",
+    )
     buttons: tuple[str, ...] = quantity((), description="Names of the buttons, in the order of its readings")
     presence: str = quantity(
         "none", description="How the device knows that somebody holds it: none, sensor, or the name of a button"

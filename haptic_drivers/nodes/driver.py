@@ -17,6 +17,7 @@ from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.driver import DriverDeviceParameters, HandParameters, build_driver
+from haptic_drivers.nodes.requests import DeviceRequests
 from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, file_key, read_file
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
@@ -60,6 +61,7 @@ class DriverNode(LeaderNode):
     PUBLISHES: ClassVar[tuple[str, ...]] = ("device_state",)
     config: DriverTrialParameters
     _link: Link | None = None  # to hardware, as long as it is open
+    _requests: DeviceRequests | None = None
 
     def build(self) -> None:
         """See ServoNode."""
@@ -93,11 +95,15 @@ class DriverNode(LeaderNode):
             link.open()
         except DeviceError as error:
             raise ParameterError([f"device.name = {device.name}: {error}"]) from error
+        self._requests = DeviceRequests(self, link.ask)
         return link
 
     def _let_go(self) -> None:
         """Close the device, if there is one."""
         link, self._link = self._link, None
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
         if link is not None:
             link.close()
 
@@ -131,7 +137,9 @@ class DriverNode(LeaderNode):
         """See ServoNode; a composition asks before this node is configured, and none of its nodes takes events."""
         config = getattr(self, "config", None)
         pointed = config is not None and isinstance(config.operator, PointerParameters)
-        return ("operator_events", *self.PUBLISHES) if pointed else self.PUBLISHES
+        hardware = config is not None and isinstance(config.device, HardwareParameters) and config.recorded
+        more = (*(["operator_events"] if pointed else []), *(["device_reading"] if hardware else []))
+        return (*more, *self.PUBLISHES)
 
     def serve(self) -> None:
         """See ServoNode; whatever ends it, the device is left passive."""
@@ -221,6 +229,8 @@ class DriverNode(LeaderNode):
         self._sensed = tick
         sent = time.monotonic_ns()
         self.send("device_state", self._state)
+        if "device_reading" in self._publish:
+            self.send("device_reading", self._core.told)
         return sent
 
     def again(self) -> None:
@@ -260,6 +270,13 @@ class DriverNode(LeaderNode):
         """See ServoNode."""
         trouble, values = super().health()
         core, state = self._core, self._state
+        device = self.config.device
+        if self._link is not None and isinstance(device, HardwareParameters):
+            life = self._link.life
+            values |= {"device": device.title or device.name, "fault": life.fault}
+            values |= {"motion scale": life.motion_scale, "force scale": life.force_scale}
+            values["age of the reading [s]"] = state.reading_age
+            trouble = life.fault or trouble
         if core.rejected:
             trouble = f"{core.rejected} readings of the device were rejected"
         if core.expired:

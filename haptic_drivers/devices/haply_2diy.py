@@ -1,0 +1,280 @@
+"""The Haply 2diy, an open pantograph on a serial port: two motors move a point in a plane.
+
+The board answers each message with the angles of its encoders, so the host sets the pace; a thread sends the torques
+that were written last and takes the answer. Messages, little-endian, with the number of the device:
+
+    0 0                                 reset the board
+    1 N motors encoders 0 0 ...         set up: of motors and of encoders a bit for each port and a byte for each
+                                        direction, no sensors, no PWM pins; then offset [deg] and counts of a turn of
+                                        each encoder, as float32, in the order of the ports
+    2 N torque torque                   float32 [N m]; the answer is N and the angles [deg] as float32
+
+The encoders count from where they are when the board is set up: hold the end point at its home position then. The board
+has no watchdog that is documented: what it got last it renders, until it gets something else or its plug is pulled.
+
+With motors at the origin and at (d, 0), proximal links l and distal links L, the elbows are A = l (cos q1, sin q1) and
+B = (d, 0) + l (cos q2, sin q2), and the hand point P is the one of the two at the distance L from both that is away
+from the motors. Its velocity follows from (P - A) . (dP - dA) = 0 and the same of B:
+
+    dP = J dq,   J = [P - A, P - B]^-T diag((P - A) . dA/dq1, (P - B) . dB/dq2),   torques = J^T force
+
+J is singular where the distal links are parallel (they are stretched, or folded); near to that there is no force.
+
+The base B of the readings is between the motors, its x to the right, its y away from the user, its z up; the board has
+its y towards the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import math
+import os
+import select
+import struct
+import termios
+import threading
+import time
+import tty
+
+import numpy as np
+
+from haptic_drivers.devices.interface import DeviceError, Reading
+from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_sim.parameters import Parameters, quantity
+
+RESET, SETUP, TORQUES = 0, 1, 2
+SMALLEST_SINE = 0.1  # between the distal links, below which the torques of a force grow beyond reason
+FIRST = 2.0  # [s] in which the board has to answer at first
+SILENCE = 0.1  # [s] after which an answer does not come any more
+
+
+class Connection(Parameters):
+    """Where the board is, and how it is wired: as of the devices of plastic, hardware version 3."""
+
+    port: str = quantity("", description="Serial port, as /dev/ttyACM0; empty: the first /dev/ttyACM*")
+    number: int = quantity(5, description="Number of the device on its board", ge=1, le=255)
+    offsets: tuple[float, float] = quantity(
+        (168.0, 12.0), unit="deg", description="Angles of both encoders at the home position"
+    )
+    counts: float = quantity(4880.0, description="Counts of an encoder in a turn", gt=0.0)
+    proximal: float = quantity(0.07, unit="m", description="Length of the links at the motors", gt=0.0, le=1.0)
+    distal: float = quantity(0.09, unit="m", description="Length of the links at the hand point", gt=0.0, le=1.0)
+    apart: float = quantity(0.038, unit="m", description="Distance of the motors", ge=0.0, le=1.0)
+    directions: tuple[int, int, int, int] = quantity(
+        (1, 1, 1, 1), description="1 counterclockwise, 0 clockwise: of the motors at port 1 and 2, then of the encoders"
+    )
+    velocity_cutoff: float = quantity(
+        80.0, unit="Hz", description="Cut-off of the first-order filter of the velocity, a difference", gt=0.0
+    )
+
+
+class Pantograph:
+    """Kinematics of the pantograph in the axes of its board.
+
+    Args:
+        proximal, distal, apart: lengths l, L, d [m].
+    """
+
+    def __init__(self, proximal: float, distal: float, apart: float):
+        self._l, self._L, self._d = proximal, distal, apart
+
+    def locate(self, angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Position of the hand point (2,) [m] and its Jacobian (2, 2) [m/rad] at angles (2,) [rad].
+
+        The Jacobian is zero where it is nearly singular.
+
+        Raises:
+            DeviceError: the links do not reach.
+        """
+        base = np.array([[0.0, 0.0], [self._d, 0.0]])
+        along = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        elbows = base + self._l * along
+        between = elbows[1] - elbows[0]
+        half = 0.5 * math.hypot(*between)
+        if not 0.0 < half < self._L:
+            raise DeviceError(
+                f"the encoders say {np.degrees(angles).round(1).tolist()} deg, which the links do not reach: hold the "
+                "end point at its home position and open the device again"
+            )
+        height = math.sqrt(self._L**2 - half**2)
+        across = np.array([-between[1], between[0]]) / (2.0 * half)
+        point = 0.5 * (elbows[0] + elbows[1]) + height * across
+        distal = point - elbows
+        sine = abs(distal[0, 0] * distal[1, 1] - distal[0, 1] * distal[1, 0]) / self._L**2
+        if not sine > SMALLEST_SINE:
+            return point, np.zeros((2, 2))
+        pushes = self._l * np.stack([-along[:, 1], along[:, 0]], axis=1)
+        return point, np.linalg.solve(distal, np.diag((distal * pushes).sum(axis=1)))
+
+
+class Haply2diy:
+    """A Hardware, see `interface`."""
+
+    def __init__(self, device: HardwareParameters, connection: Connection):
+        self._device, self._connection = device, connection
+        self._mechanism = Pantograph(connection.proximal, connection.distal, connection.apart)
+        self._file = -1
+        self._thread: threading.Thread | None = None
+        self._ended, self._due = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._force, self._on, self._written = np.zeros(2), False, 0
+        self._fault = ""
+        self._pose, self._twist, self._time, self._taken = np.zeros(2), np.zeros(2), 0, 0
+
+    def open(self) -> None:
+        """See Hardware."""
+        connection = self._connection
+        port = connection.port or min(glob.glob("/dev/ttyACM*"), default="")
+        if not port:
+            raise DeviceError("there is no serial port /dev/ttyACM*: plug in the Haply board, or give connection.port")
+        try:
+            self._file = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            tty.setraw(self._file, termios.TCSANOW)
+        except (OSError, termios.error) as error:
+            remedy = "; add yourself to the group dialout" if isinstance(error, PermissionError) else ""
+            raise DeviceError(f"serial port {port}: {error}{remedy}") from error
+        motors, encoders = connection.directions[:2], connection.directions[2:]
+        both = 0b11  # ports 1 and 2: encoder and motor 1 are at port 2
+        setup = struct.pack("<10B", SETUP, connection.number, both, *motors, both, *encoders, 0, 0)
+        first, second = connection.offsets
+        setup += struct.pack("<4f", second, connection.counts, first, connection.counts)
+        self._send(bytes((RESET, 0)))
+        self._send(setup)
+        self._fault, self._time, self._taken = "", 0, 0
+        self._exchange(np.zeros(2), FIRST)
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._serve, name="haply 2diy", daemon=True)
+        self._thread.start()
+
+    def enable(self) -> None:
+        """See Hardware."""
+        with self._lock:
+            self._force[:], self._on, self._written = 0.0, True, time.monotonic_ns()
+
+    def disable(self) -> None:
+        """See Hardware."""
+        with self._lock:
+            self._force[:], self._on = 0.0, False
+        self._due.set()
+
+    def read(self, reading: Reading) -> bool:
+        """See Hardware."""
+        with self._lock:
+            if self._fault:
+                raise DeviceError(self._fault)
+            if self._time == self._taken:
+                return False
+            reading.pose[:2], reading.twist[:2] = self._pose, self._twist
+            reading.time_ns = self._taken = self._time
+        return True
+
+    def write(self, wrench: np.ndarray) -> None:
+        """See Hardware."""
+        with self._lock:
+            self._force[:], self._written = wrench[:2], time.monotonic_ns()
+        self._due.set()
+
+    def close(self) -> None:
+        """See Hardware."""
+        self.disable()
+        self._ended.set()
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join(2.0 * SILENCE + 1.0)
+            self._thread = None
+        file, self._file = self._file, -1
+        if file >= 0:
+            with contextlib.suppress(OSError):  # it is gone, and with it its force
+                os.write(file, struct.pack("<2B2f", TORQUES, self._connection.number, 0.0, 0.0))
+            os.close(file)
+
+    def _serve(self) -> None:
+        """Send what was written last, as soon as it is there and at the device's highest rate otherwise."""
+        pause, watchdog = 1.0 / self._device.highest_rate, round(1e9 * self._device.watchdog)
+        jacobian = np.zeros((2, 2))
+        try:
+            while not self._ended.is_set():
+                self._due.wait(pause)
+                self._due.clear()
+                with self._lock:
+                    late = time.monotonic_ns() - self._written > watchdog
+                    force = np.zeros(2) if late or not self._on else self._force * (1.0, -1.0)
+                jacobian = self._exchange(jacobian.T @ force, SILENCE)
+        except Exception as error:  # whatever it is, the driver has to know that nothing is rendered any more
+            with self._lock:
+                self._fault, self._on = str(error) or type(error).__name__, False
+
+    def _exchange(self, torques: np.ndarray, patience: float) -> np.ndarray:
+        """Send torques (2,) [N m] and take the answer, which comes within `patience` [s]; returns the Jacobian there.
+
+        Raises:
+            DeviceError: it does not come, or is none.
+        """
+        number = self._connection.number
+        self._drain()
+        self._send(struct.pack("<2B2f", TORQUES, number, torques[1], torques[0]))
+        told = self._receive(9, patience)
+        arrived = time.monotonic_ns()
+        if told[0] != number:
+            raise DeviceError(f"the board answers for device {told[0]}: must be {number}")
+        second, first = struct.unpack_from("<2f", told, 1)
+        if not (math.isfinite(first) and math.isfinite(second)):
+            point = np.full(2, math.nan)  # the driver rejects it, and stops the device when there are more
+            self._tell(point, arrived)
+            return np.zeros((2, 2))
+        point, jacobian = self._mechanism.locate(np.radians((first, second)))
+        self._tell(np.array([point[0] - 0.5 * self._connection.apart, -point[1]]), arrived)
+        return jacobian
+
+    def _tell(self, point: np.ndarray, arrived: int) -> None:
+        """A new reading of the hand point in the base (2,) [m]."""
+        with self._lock:
+            elapsed = 1e-9 * (arrived - self._time)
+            if self._time > 0 and math.isfinite(self._pose[0]) and 0.0 < elapsed < SILENCE:
+                part = -math.expm1(-2.0 * math.pi * self._connection.velocity_cutoff * elapsed)
+                self._twist += part * ((point - self._pose) / elapsed - self._twist)
+                if not np.isfinite(self._twist).all():
+                    self._twist[:] = 0.0
+            else:
+                self._twist[:] = 0.0
+            self._pose[:], self._time = point, arrived
+
+    def _drain(self) -> None:
+        """Forget what was answered twice, or too late."""
+        while select.select([self._file], [], [], 0.0)[0]:
+            if not self._read(256):
+                return
+
+    def _receive(self, count: int, patience: float) -> bytes:
+        told, deadline = b"", time.monotonic() + patience
+        while len(told) < count:
+            left = deadline - time.monotonic()
+            if left <= 0.0 or not select.select([self._file], [], [], left)[0]:
+                raise DeviceError(f"the board has not answered for {patience:g} s: is it on, and a Haply 2diy?")
+            told += self._read(count - len(told))
+        return told
+
+    def _read(self, count: int) -> bytes:
+        try:
+            told = os.read(self._file, count)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise DeviceError(f"the board is gone: {error.strerror}") from error
+        if not told:
+            raise DeviceError("the board is gone: its port is closed")
+        return told
+
+    def _send(self, data: bytes) -> None:
+        try:
+            sent = os.write(self._file, data)
+        except OSError as error:
+            raise DeviceError(f"the board is gone: {error.strerror}") from error
+        if sent != len(data):
+            raise DeviceError("the board takes no messages")
+
+
+def build(device: HardwareParameters, connection: Connection) -> Haply2diy:
+    """See `interface`."""
+    return Haply2diy(device, connection)
