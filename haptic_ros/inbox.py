@@ -73,6 +73,11 @@ class Inbox:
         self.lost: dict[str, int] | None = {}
         self._next: dict[str, int] = {}  # number of the message that is to come
 
+    @property
+    def unknown(self) -> int:
+        """Messages that wait until their publishers are known."""
+        return len(self._waiting)
+
     def close(self) -> None:
         """Let go of the subscriptions, which can only then be destroyed."""
         self._in_use.close()

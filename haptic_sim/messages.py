@@ -809,9 +809,9 @@ class ForwardPacket(RelayPacket):
         Field("twist", "<f8", 6),
         Field("operator_wrench", "<f8", 6),
         Field("rendered_wrench", "<f8", 6),
-        *_LEDGER,
-        Field("state", "u1"),
+        Field("state", "u1"),  # before the numbers: at the end the middleware would pad them
         Field("reason", "u1"),
+        *_LEDGER,
     )
     pose: np.ndarray
     twist: np.ndarray

@@ -45,25 +45,31 @@ def test_lockstep_and_offline_give_the_same_bits_in_a_world_of_mujoco(
     graph.check_lockstep_is_offline(haptics, tmp_path, "mujoco_drawer", "--duration", "1.2")
 
 
-def shared_memory() -> set[str]:
-    """The middleware's segments in shared memory that no process uses; its numbered ports are used again."""
+def segments_of(out: Path) -> set[Path]:
+    """The middleware's segments in shared memory that the processes of a trial use; its numbered ports last."""
     used = ""
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):  # its process has ended
-            used += maps.read_text()
-    names = [file.name for file in Path("/dev/shm").iterdir() if re.fullmatch("fastrtps_[0-9a-f]+", file.name)]
-    return {name for name in names if name not in used}
+    for pid in processes_of(str(out)):
+        with contextlib.suppress(OSError):  # it has ended
+            used += Path(f"/proc/{pid}/maps").read_text()
+    return {Path(name) for name in re.findall("/dev/shm/fastrtps_[0-9a-f]+", used)}
 
 
-@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory to look at")
+needs_shared_memory = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory to look at")
+
+
+@needs_shared_memory
 @pytest.mark.parametrize("flags", [[], ["--composed"]], ids=["graph", "composed"])
 def test_a_trial_leaves_nothing_in_shared_memory(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
 ) -> None:
-    before = shared_memory()
-    run = haptics("run", "corner_peg", "--mode", "lockstep", *SHORT, *flags, "--out", str(tmp_path / "out"))
-    assert run.wait() == 0, run.err
-    wait_until(lambda: shared_memory() <= before, "the segments to go")  # others may be starting meanwhile
+    out = tmp_path / "out"
+    run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, *flags, "--out", str(out))
+    wait_until(started(out), "the first chunk")
+    segments = segments_of(out)
+    assert segments
+    run.interrupt()
+    assert run.wait() == 130, run.err
+    assert not {one for one in segments if one.exists()}
 
 
 @pytest.fixture
@@ -89,12 +95,13 @@ def test_the_graph_shows_topics_states_and_parameters(
 
 @pytest.mark.parametrize("node", graph.NODES)
 def test_a_node_that_dies_ends_the_run(haptics: Callable[..., Haptics], tmp_path: Path, node: str) -> None:
-    out, before = tmp_path / "out", shared_memory()
+    out = tmp_path / "out"
     run = haptics("run", "corner_peg", "--mode", "lockstep", *LONG, "--out", str(out), *settings(*ASYNCHRONOUS))
     wait_until(started(out), "the first chunk")
+    segments = segments_of(out)
     graph.kill(out, node)
     assert run.wait() == 1
-    wait_until(lambda: shared_memory() <= before, "the runner to remove what the killed node has left")
+    assert segments and not {one for one in segments if one.exists()}, "the runner removes them"
     assert f"{node} ended early (killed by SIGKILL); its last lines:" in run.err
     graph.check_failed(out, node)
 

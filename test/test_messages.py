@@ -286,6 +286,12 @@ def test_bytes_of_rosbags_are_loaded(cls: type[Message]) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
+def test_bytes_that_are_sent_need_no_padding(cls: type[Message]) -> None:
+    """What the middleware pads would be recorded in lockstep with other bytes than offline."""
+    assert len(make(cls, "wo").to_bytes()) % 4 == 0
+
+
+@pytest.mark.parametrize("cls", CLASSES)
 def test_padding_to_four_bytes_is_accepted(cls: type[Message]) -> None:
     """Middlewares pad a serialised message to a multiple of four bytes."""
     rng = np.random.default_rng(20263)

@@ -7,6 +7,7 @@ bag is complete, and closes the bag when the driver reports the end of the trial
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ ACKNOWLEDGE = 16  # ticks between two reports of what is recorded, in lockstep
 GATHER = 0.005  # [s] to let messages gather in the queues: waking for each would take the servo path's time
 _TICK = tick_place()
 DRAIN = 0.5  # [s] for messages that are under way when the trial is stopped
+BEHIND = 3.0  # [s] without another complete tick after which it is said, in lockstep, what is waited for
 
 
 class RecorderTrialParameters(TrialParameters):
@@ -97,6 +99,8 @@ class RecorderNode(ServoNode):
         if asynchronous and not config.realtime:
             self._lacking.add(("local_geometry", 0))
         self._end: TrialEvent | None = None
+        self._newest = -1  # tick of the newest message
+        self._progress = -1, 0.0  # complete ticks, and since when they are not more [s]
 
     def told_apart(self) -> tuple[str, ...]:
         """See ServoNode: whatever else is published, what the trial's nodes say is recorded."""
@@ -120,6 +124,7 @@ class RecorderNode(ServoNode):
             raise MessageError(f"{topic}: {len(data)} bytes")
         tick = int.from_bytes(data[_TICK : _TICK + 8], "little", signed=True)
         self._lacking.discard((topic, tick))
+        self._newest = max(self._newest, tick)
         self._bag.add(topic, tick, data)
 
     def serve(self) -> None:
@@ -138,12 +143,14 @@ class RecorderNode(ServoNode):
         acknowledged = 0
         try:
             while not self.stopping and self._end is None:
-                self.listen(None if announced else POLL)
+                self.listen(BEHIND if announced else POLL)
                 time.sleep(GATHER)
                 announced = announced or self.announce_if_ready()
                 if not self.realtime and self._bag.complete >= acknowledged + ACKNOWLEDGE:
                     acknowledged = self._bag.complete
                     self.publish_event("recorded", acknowledged)
+                if not self.realtime:
+                    self._say_if_behind()
             self._drain()
             missing = self._bag.missing()
         finally:
@@ -155,6 +162,20 @@ class RecorderNode(ServoNode):
         if not whole and not self.realtime:
             raise ServoError(f"the bag is incomplete from tick {self._bag.complete} on: {missing} was lost")
         self.publish_event("closed", self._bag.complete, json.dumps(self._counts()))
+
+    def _say_if_behind(self) -> None:
+        """Say once what is waited for, when the trial has gone on without it."""
+        complete, now = self._bag.complete, time.monotonic()
+        before, since = self._progress
+        if complete != before or self._newest < complete + ACKNOWLEDGE:
+            self._progress = complete, now
+        elif now > since + BEHIND:
+            self._progress = complete, math.inf
+            unknown = 0 if self.inbox is None else self.inbox.unknown
+            self.get_logger().error(
+                f"tick {complete} is not complete: {self._bag.missing()} has not come, the newest message is of tick "
+                f"{self._newest}; {unknown} messages are of publishers that are not known yet, lost: {self._counts()}"
+            )
 
     def _counts(self) -> dict[str, int]:
         """What the bag lacks: messages that were sent but did not come, and those that were never sent.
