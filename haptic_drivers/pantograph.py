@@ -49,6 +49,7 @@ from haptic_drivers.encoder import differentiate
 from haptic_drivers.noise import SensorParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.dynamics.pantograph import (
+    STRETCHED,
     Linkage,
     LinkageParameters,
     close_loops,
@@ -358,6 +359,26 @@ class Pantograph:
     ) -> None:
         """See InertialDevice: without friction, and without the coupling between directions."""
         _predict(self._packed, twist, operator, period, free, compliance)
+
+
+def motor_torques(parameters: PantographParameters, poses: np.ndarray, wrenches: np.ndarray) -> np.ndarray:
+    """Torques of the motors that make wrenches at poses, as rows (n, 4) [N m].
+
+    Args:
+        parameters: of a device with a mount.
+        poses: planar (n, 7), where the handle can be; wrenches: (n, 6) [N, N m].
+    """
+    assert parameters.mount is not None
+    linkage, mount, torques = Linkage.of(parameters.linkage), np.array(parameters.mount), np.zeros((4, 3))
+    x, wrench, found = np.zeros(3), np.zeros(3), np.zeros((len(poses), 4))
+    for row, pose, total in zip(found, poses, wrenches, strict=True):
+        hand_of_pose(mount, pose, x)
+        problem = close_loops(linkage, x)
+        if problem == 0 or problem >= STRETCHED:
+            into_device(mount, total, wrench)
+            distribute(linkage, parameters.distribution == "torque", torques)
+            row[:] = torques @ wrench
+    return found
 
 
 def _turned(vector: Sequence[float], angle: float) -> np.ndarray:

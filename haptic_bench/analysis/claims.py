@@ -60,16 +60,47 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class DeviceComparison:
+    """A trial beside the same one on the ideal device; pairs are of the trial's device and of the ideal one.
+
+    Attributes:
+        quantities: what is measured of every such trial, by name: its description, and a pair of values.
+        metrics, claims: pairs of the study's, by name.
+        ideal: samples of the trial on the ideal device.
+    """
+
+    quantities: dict[str, tuple[Quantity, float | None, float | None]]
+    metrics: dict[str, tuple[float | None, float | None]]
+    claims: dict[str, tuple[bool | None, bool | None]]
+    ideal: Samples
+
+    def summary(self) -> dict[str, Any]:
+        """As in summary.json."""
+
+        def named(pair: tuple[Any, Any]) -> dict[str, Any]:
+            return dict(zip(("device", "ideal"), pair, strict=True))
+
+        values = {name: (own, other) for name, (_, own, other) in self.quantities.items()} | self.metrics
+        return {
+            "metrics": {name: named(pair) for name, pair in values.items()},
+            "claims": {name: named(pair) for name, pair in self.claims.items()},
+        }
+
+
+@dataclass(frozen=True)
 class Analysis:
     """Metrics and claims of a trial.
 
     `references` are what the trial is compared with, by label: other variants of the experiment, simulated offline.
+    `device` is what its device changes, None if that is the ideal one.
     """
 
     metrics: dict[str, float | None]
     claims: list[Claim] = field(default_factory=list)
     references: dict[str, Samples] = field(default_factory=dict)
+    device: DeviceComparison | None = None
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        return {"metrics": self.metrics, "claims": [claim.summary() for claim in self.claims]}
+        found: dict[str, Any] = {"metrics": self.metrics, "claims": [claim.summary() for claim in self.claims]}
+        return found if self.device is None else {**found, "ideal_device": self.device.summary()}

@@ -11,14 +11,14 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from haptic_bench.analysis import health, units
+from haptic_bench.analysis import health, ideal_device, units
 from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.recording.world_record import read_tables
-from haptic_bench.studies import Analysis, Quantity, study_of
+from haptic_bench.studies import Analysis, Quantity, analyse, study_of
 from haptic_bench.view import drawing
 from haptic_bench.view.recorded import SampledFrames
 from haptic_control.activation import passivity_fact
@@ -164,10 +164,11 @@ def _trial_page(
     complete = run.status == "done"
     if samples is not None and len(samples) > 1:
         study = study_of(experiment)
-        analysis = analysis or study.analyse(run.trial, samples, compare=complete)
+        analysis = analysis or analyse(run.trial, samples, compare=complete)
         curve = Curve("this run", run.trial, samples, Style())
         scene = _scene(run.trial, samples, directory)
-        figures = shown_of([*study.figures(run.trial, samples, analysis), *_port([curve])])
+        device = ideal_device.figures(analysis, samples, study.quantity)
+        figures = shown_of([*study.figures(run.trial, samples, analysis), *device, *_port([curve])])
         expected = study.expected(run.trial, analysis)
     notices = []
     if damage:

@@ -6,6 +6,6 @@ Each experiment names its study in the key `analysis`, and each study is a modul
 from __future__ import annotations
 
 from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
-from haptic_bench.studies.study import Study, study_of
+from haptic_bench.studies.study import Study, analyse, study_of
 
-__all__ = ["Analysis", "Claim", "Quantity", "Statement", "Study", "study_of"]
+__all__ = ["Analysis", "Claim", "Quantity", "Statement", "Study", "analyse", "study_of"]

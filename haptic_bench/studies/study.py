@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from haptic_bench.analysis import ideal_device
 from haptic_bench.analysis.claims import Analysis, Quantity, Statement
 from haptic_bench.analysis.figures import Curve, Figure, Style, trial_figures
 from haptic_bench.experiment import Experiment, Trial, studies
@@ -141,3 +143,17 @@ def study_of(experiment: Experiment) -> Study:
     """
     study: Study = studies.find(experiment.analysis)
     return study
+
+
+def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+    """What the study of a trial finds, and with `compare` what the trial's device changes; see `Study.analyse`."""
+    study = study_of(trial.experiment)
+    analysis = study.analyse(trial, samples, compare=compare)
+    ideal = ideal_device.on_ideal_device(trial, samples) if compare and not study.OFFLINE_ONLY else None
+    if ideal is None:
+        return analysis
+    run = study.run_unrecorded(ideal).finite()
+    if not len(run):
+        return analysis
+    found = ideal_device.compare(trial, samples, analysis, run, study.analyse(ideal, run))
+    return replace(analysis, device=found)

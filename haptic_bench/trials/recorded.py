@@ -15,7 +15,7 @@ from haptic_bench import experiment as experiments
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench.running.runner import Interruption
-from haptic_bench.studies import study_of
+from haptic_bench.studies import analyse, study_of
 from haptic_bench.trials import trial as trials
 from haptic_sim.parameters import ParameterError
 
@@ -119,7 +119,7 @@ def _run_in_memory(loaded: experiments.Trial) -> RecordedTrial:
         name, row = diverged
         reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
     with np.errstate(all="ignore" if reason else None):
-        analysis = study.analyse(loaded, samples.finite(), compare=not reason)
+        analysis = analyse(loaded, samples.finite(), compare=not reason)
     summary = {
         "experiment": loaded.experiment.name,
         "mode": "offline",

@@ -30,7 +30,7 @@ from haptic_bench.running import namespaces, runner
 from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.running.viewing import Viewer, Viewing
-from haptic_bench.studies import Analysis, study_of
+from haptic_bench.studies import Analysis, analyse, study_of
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.driver import NoDeviceParameters
@@ -331,7 +331,7 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
     if len(finite):
         try:
             with np.errstate(all=overflow):
-                analysis = study_of(trial.experiment).analyse(trial, finite, compare=status == "done")
+                analysis = analyse(trial, finite, compare=status == "done")
         except RuntimeError as error:  # the ideal reference gave up
             reason = reason or f"not analysed: {error}"
     timing = dict(closed["timing"])

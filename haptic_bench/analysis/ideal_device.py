@@ -1,0 +1,164 @@
+"""What the device of a trial changes: the trial beside the same one on the ideal device (THESIS 4.5).
+
+The ideal device has the same inertia to whoever commands it, and neither motors, friction nor encoders; the rest of the
+experiment is the same, and so are the claims, which are judged for the device that the hand holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from haptic_bench.analysis import units
+from haptic_bench.analysis.claims import Analysis, DeviceComparison, Quantity
+from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples
+from haptic_drivers.driver import InertialParameters
+from haptic_drivers.pantograph import PantographParameters, motor_torques
+
+WINDOW = 0.05  # [s] of the mean from which vibration is measured
+SHARED = (
+    "impulse_rendering",
+    "wrench_limit",
+    "spread",
+    "watchdog",
+    "soft_start",
+    "bound",
+    "offset",
+    "jitter",
+    "mass",
+    "inertia",
+)
+"""Keys of the device that the ideal one has too."""
+FORCE = Quantity("Largest rendered force", "N")
+TORQUE = Quantity("Largest rendered torque", "N m")
+VIBRATION = Quantity("Vibration of the hand: root mean square of what differs from the mean of 50 ms", "mm/s", 1e3)
+TOOL = Quantity("Largest distance between hand and tool", "mm", 1e3)
+AWAY = Quantity("Largest distance of the hand from where it is on the ideal device", "mm", 1e3)
+CURRENT = Quantity("Largest current of a motor", "A")
+HEAT = Quantity("Root mean square current of the motor that has most (continuous rating in THESIS D.1: 2 A)", "A")
+LIMIT = Quantity("Ticks in which a motor is at its limit")
+
+
+def on_ideal_device(trial: Trial, samples: Samples) -> Trial | None:
+    """The same trial on the ideal device, for as many ticks as there are samples; None: it is on one, or on none.
+
+    Trials of several hands are not compared.
+    """
+    experiment, device = trial.experiment, trial.experiment.device
+    if not isinstance(device, PantographParameters) or experiment.hands or not len(samples):
+        return None
+    keys = {name: getattr(device, name) for name in SHARED}
+    if not device.shaped:
+        keys["mass"], keys["inertia"] = trial.coupled_inertias.device or (None, None)
+    ideal = replace(
+        trial, experiment=experiment.model_copy(update={"device": InertialParameters(**keys)}), built=trial.start
+    )
+    return ideal.lasting(int(samples["tick"][-1]) + 1)
+
+
+def compare(
+    trial: Trial, samples: Samples, analysis: Analysis, ideal: Samples, ideal_analysis: Analysis
+) -> DeviceComparison:
+    """What a trial and the same on the ideal device have measured and claimed."""
+    rows = {name: (quantity, own, other) for name, quantity, own, other in _measure(trial, samples, ideal)}
+    metrics = {name: (value, ideal_analysis.metrics.get(name)) for name, value in analysis.metrics.items()}
+    holds = {claim.name: claim.holds for claim in ideal_analysis.claims}
+    claims = {claim.name: (claim.holds, holds.get(claim.name)) for claim in analysis.claims}
+    return DeviceComparison(rows, metrics, claims, ideal)
+
+
+def _measure(
+    trial: Trial, samples: Samples, ideal: Samples
+) -> Iterator[tuple[str, Quantity, float | None, float | None]]:
+    """Name, quantity, value on the device and on the ideal one; None where it has no meaning."""
+    device, rate = trial.experiment.device, trial.experiment.rate
+    assert isinstance(device, PantographParameters)
+    force, torque = (
+        [float(np.linalg.norm(run.wrench("rendered")[:, part], axis=1).max()) for run in (samples, ideal)]
+        for part in (slice(0, 3), slice(3, 6))
+    )
+    yield "peak_force", FORCE, force[0], force[1]
+    yield "peak_torque", TORQUE, torque[0], torque[1]
+    yield "vibration", VIBRATION, _vibration(samples, rate), _vibration(ideal, rate)
+    yield "hand_tool_distance", TOOL, _apart(samples, samples, "tool"), _apart(ideal, ideal, "tool")
+    rows = min(len(samples), len(ideal))
+    yield "away", AWAY, _apart(samples, ideal, "hand") if rows else None, None
+    current = motor_torques(device, samples.pose("hand"), samples.wrench("rendered")) / device.torque_constant
+    yield "peak_current", CURRENT, float(np.abs(current).max()), None
+    yield "continuous_current", HEAT, float(np.sqrt(np.mean(current**2, axis=0)).max()), None
+    at_limit = np.abs(current).max(axis=1) >= 0.999 * device.current_limit
+    yield "at_limit", LIMIT, float(np.count_nonzero(at_limit)), None
+
+
+def _vibration(run: Samples, rate: float) -> float | None:
+    """Root mean square of the hand's velocity less its mean over WINDOW [m/s]; None of a shorter run."""
+    width = 2 * (round(WINDOW * rate) // 2) + 1
+    if len(run) < 2 * width:
+        return None
+    velocity = run.twist("hand")[:, :3]
+    mean = np.stack([np.convolve(v, np.full(width, 1.0 / width), "valid") for v in velocity.T], axis=1)
+    fast = velocity[width // 2 : width // 2 + len(mean)] - mean
+    return float(np.sqrt(np.mean(np.sum(fast**2, axis=1))))
+
+
+def _apart(run: Samples, other: Samples, what: str) -> float:
+    """Largest distance of a run's hand from `what` of another in the same tick [m]."""
+    _, mine, theirs = np.intersect1d(run["tick"], other["tick"], return_indices=True)
+    distance = run.pose("hand")[mine, :3] - other.pose(what)[theirs, :3]
+    return float(np.linalg.norm(distance, axis=1).max(initial=0.0))
+
+
+def figures(analysis: Analysis, samples: Samples, quantity_of: Callable[[str], Quantity | None]) -> list[Figure]:
+    """What the device changes, as a figure and tables; nothing where the trial is on the ideal device.
+
+    Args:
+        analysis, samples: of the trial.
+        quantity_of: the quantity of a metric by its name.
+    """
+    found = analysis.device
+    if found is None:
+        return []
+    runs = (("this device", samples, Style(BLUE, width=2.0)), ("ideal device", found.ideal, Style(BLACK, (2.2, 1.3))))
+    path = [Line(1e3 * run["hand_px"], 1e3 * run["hand_py"], label, style) for label, run, style in runs]
+    force = [
+        Line(run["time"], np.linalg.norm(run.wrench("rendered")[:, :3], axis=1), label, style, steps=True)
+        for label, run, style in runs
+    ]
+    speed = [
+        Line(run["time"], 1e3 * np.linalg.norm(run.twist("hand")[:, :3], axis=1), label, style)
+        for label, run, style in runs
+    ]
+    panels = [
+        draw("device_path", "(a) path of the hand", path, "x [mm]", "y [mm]", equal=True),
+        draw("device_force", "(b) rendered force", force, "time [s]", "force [N]"),
+        draw("device_speed", "(c) measured speed of the hand", speed, "time [s]", "speed [mm/s]"),
+    ]
+    head = ["", "this device", "ideal device"]
+    shown = [(quantity, own, other) for quantity, own, other in found.quantities.values()]
+    shown += [(quantity, *pair) for name, pair in found.metrics.items() if (quantity := quantity_of(name)) is not None]
+    table = [head] + [[_titled(quantity), *(_text(quantity, one) for one in pair)] for quantity, *pair in shown]
+    text = (
+        "The same trial on a device of the same inertia to its controller, without motors, friction and encoders. What "
+        "the drive renders includes what shapes the device."
+    )
+    made = [Figure("What the device changes", text, panels, table)]
+    words = {True: "holds", False: "does not hold", None: "undecided"}
+    statements = {claim.name: claim.statement for claim in analysis.claims}
+    if found.claims:
+        rows = [[statements[name], words[own], words[other]] for name, (own, other) in found.claims.items()]
+        differ = sum(own != other for own, other in found.claims.values())
+        text = f"Of {len(rows)} claims, {differ} are judged otherwise on this device."
+        made.append(Figure("Claims on both devices", text, [], [head, *rows]))
+    return made
+
+
+def _titled(quantity: Quantity) -> str:
+    return quantity.text + (f" [{quantity.unit}]" if quantity.unit else "")
+
+
+def _text(quantity: Quantity, value: float | None) -> str:
+    return "" if value is None else units.text(quantity.scale * value, 4)
