@@ -11,20 +11,56 @@ wrench f, all at the hand point in world axes. Its inertia is
 
         C_d (v, w) = (w x p, w x L) - M_d (w x v, 0) + (0, v x p) + device_damping (v, w)
 
-    A matrix in world axes has C_d = device_damping alone.
+  - that of a twin pantograph (`haptic_sim.dynamics.pantograph`), with its C_d. Its momenta are Lagrange's, which
+    change by the wrenches and the gradient of the kinetic energy, so the bias is less this gradient.
+
+A matrix in world axes has C_d = device_damping alone.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+import math
+from typing import Annotated, Literal, NamedTuple
 
 import numba
 import numpy as np
+from pydantic import AfterValidator
 
 from haptic_control.matrices import InertiaMatrix, matrix_of
 from haptic_control.parameters import ControllerParameters
+from haptic_sim.dynamics.pantograph import (
+    NUMBERS,
+    Linkage,
+    LinkageParameters,
+    close_loops,
+    find_inertia,
+    hand_of_pose,
+    into_device,
+    into_world,
+)
 from haptic_sim.parameters import Gains, quantity, six
-from haptic_sim.records import allocate, array, record
+from haptic_sim.records import allocate, array, record, shared, value
+
+
+def _numbers_of_linkage(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(values) != NUMBERS:
+        raise ValueError(f"has {len(values)} values: must have {NUMBERS}")
+    return values
+
+
+Numbers = Annotated[tuple[float, ...], AfterValidator(_numbers_of_linkage)]
+
+
+def linkage_inertia(numbers: tuple[float, ...]) -> np.ndarray:
+    """M_d (6, 6) of a twin pantograph at rest in its middle, in world axes; 0 in directions that do not move."""
+    linkage, mount = LinkageParameters.read(numbers)
+    one = Linkage.of(linkage)
+    close_loops(one, np.zeros(3))
+    find_inertia(one, np.zeros(3))
+    c, s = math.cos(mount[2]), math.sin(mount[2])
+    R, M = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]), np.zeros((6, 6))
+    M[np.ix_((0, 1, 5), (0, 1, 5))] = R @ one.inertia @ R.T
+    return M
 
 
 class DeviceModelParameters(ControllerParameters):
@@ -49,6 +85,11 @@ class DeviceModelParameters(ControllerParameters):
     device_axes: Literal["world", "hand"] = quantity(
         "world", description="Axes in which device_matrix is constant; hand: a rigid body, which turns with its matrix"
     )
+    device_linkage: Numbers | None = quantity(
+        None,
+        description="A device that is a twin pantograph: the numbers of device.linkage in their order, and those of "
+        "device.mount; null: that of the simulated device, where what it does itself is not enough",
+    )
     device_damping: Gains = quantity(
         (0.0, 0.0, 0.0),
         unit="N s/m, N m s/rad",
@@ -67,6 +108,8 @@ class DeviceModelParameters(ControllerParameters):
         Raises:
             TypeError: there is none.
         """
+        if self.device_linkage is not None and self.device_mass is None:
+            return linkage_inertia(self.device_linkage)
         if self.device_matrix is not None:
             return matrix_of(self.device_matrix)
         if self.device_mass is None or self.device_inertia is None:
@@ -86,11 +129,23 @@ class DeviceModel(NamedTuple):
     bias: np.ndarray = array("rate of the momenta less all wrenches: (0, v x p) and damping", 6, unit="N, N m")
     rotation: np.ndarray = array("rotation of the hand", 3, 3)
     momentum: np.ndarray = array("M_d v", 6, unit="N s, N m s")
+    linked: np.ndarray = array("whether it is a twin pantograph", 1, dtype=np.bool_)
+    linkage: Linkage = value("the twin pantograph")
+    mount: np.ndarray = shared("place and angle of that in the world", 3, unit="m, rad")
+    hand: np.ndarray = array("hand in its axes", 3, unit="m, rad")
+    velocity: np.ndarray = array("velocity of the hand in its axes", 3, unit="m/s, rad/s")
 
     @classmethod
-    def of(cls, parameters: DeviceModelParameters) -> DeviceModel:
-        """The model of parameters that have an inertia."""
-        model = allocate(cls)
+    def of(cls, parameters: DeviceModelParameters, *, moves: bool = True) -> DeviceModel:
+        """The model of parameters that have an inertia.
+
+        Args:
+            moves: it is of how the device moves, and not of how its own controller lets it answer a command.
+        """
+        given = parameters.device_linkage
+        linkage, mount = (LinkageParameters(), (0.0, 0.0, 0.0)) if given is None else LinkageParameters.read(given)
+        model = allocate(cls, linkage=Linkage.of(linkage), mount=np.array(mount))
+        model.linked[0] = given is not None and (moves or parameters.device_mass is None)
         model.fill(parameters)
         return model
 
@@ -105,6 +160,9 @@ class DeviceModel(NamedTuple):
 def evaluate_device(model, pose, twist):
     """Fill `inertia`, `momentum`, `bias` and `coriolis` of a `DeviceModel` at a pose (7,) and a twist (6,)."""
     p = model.momentum
+    if model.linked[0]:
+        _evaluate_linkage(model, pose, twist)
+        return
     if model.turns[0]:
         _turn(model.matrix, pose, model.rotation, model.inertia)
     for i in range(6):
@@ -124,6 +182,33 @@ def evaluate_device(model, pose, twist):
         turned = twist[3 + j] * twist[k] - twist[3 + k] * twist[j]  # w x v
         for row in range(6):
             model.coriolis[row] -= model.inertia[row, i] * turned
+
+
+@numba.njit(cache=True, nogil=True)
+def _evaluate_linkage(model, pose, twist):
+    """As `evaluate_device`, of a twin pantograph; where it does not reach, its inertia is the last one."""
+    linkage, mount = model.linkage, model.mount
+    hand_of_pose(mount, pose, model.hand)
+    into_device(mount, twist, model.velocity)
+    close_loops(linkage, model.hand)
+    find_inertia(linkage, model.velocity)
+    M = linkage.inertia
+    c, s = math.cos(mount[2]), math.sin(mount[2])
+    xx, xy, yy = M[0, 0], M[0, 1], M[1, 1]
+    inertia = model.inertia
+    inertia[0, 0] = c * c * xx - 2.0 * c * s * xy + s * s * yy
+    inertia[1, 1] = s * s * xx + 2.0 * c * s * xy + c * c * yy
+    inertia[0, 1] = inertia[1, 0] = c * s * (xx - yy) + (c * c - s * s) * xy
+    inertia[0, 5] = inertia[5, 0] = c * M[0, 2] - s * M[1, 2]
+    inertia[1, 5] = inertia[5, 1] = s * M[0, 2] + c * M[1, 2]
+    inertia[5, 5] = M[2, 2]
+    into_world(mount, linkage.momentum, model.momentum)
+    into_world(mount, linkage.coriolis, model.coriolis)
+    into_world(mount, linkage.gradient, model.bias)
+    for i in range(6):
+        damped = model.damping[i] * twist[i]
+        model.bias[i] = damped - model.bias[i] if i < 2 or i == 5 else damped
+        model.coriolis[i] = model.coriolis[i] + damped if i < 2 or i == 5 else damped
 
 
 @numba.njit(cache=True, nogil=True)

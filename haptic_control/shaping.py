@@ -36,7 +36,7 @@ from haptic_sim.hand.rendering import add_topology, hand_acceleration, shaping_w
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, quantity, six
-from haptic_sim.records import allocate, array, part, record, shared, value
+from haptic_sim.records import allocate, array, record, shared, value
 
 _LENGTH = 1.0  # [m] in which the directions of a ToolState measure torques
 
@@ -108,7 +108,7 @@ class ShapingArrays(NamedTuple):
     damping: np.ndarray = array("b_d", 6, unit="N s/m, N m s/rad")
     stiffness: np.ndarray = array("k_d", 6, unit="N/m, N m/rad")
     rest: np.ndarray = array("pose at which k_d is at rest", 7, unit="m")
-    model: DeviceModel = part(DeviceModel, "M_d and C_d of the device")
+    model: DeviceModel = value("M_d and C_d of the device")
     consistent: bool = value("whether terms of velocity and gravity count")
     topology_stiffness: float = value("stiffness of the topology penalties", unit="1/s^2")
     topology_damping: float = value("damping of the topology penalties", unit="1/s")
@@ -128,7 +128,8 @@ class ImpedanceShaping(FourChannel):
 
     def __init__(self, parameters: ShapingParameters, rate: float):
         scalars = dict.fromkeys(("consistent", "topology_stiffness", "topology_damping"))  # see `configure`
-        self._arrays = allocate(ShapingArrays, coordination=np.zeros(6), **scalars)
+        model = DeviceModel.of(parameters, moves=False)
+        self._arrays = allocate(ShapingArrays, coordination=np.zeros(6), model=model, **scalars)
         super().__init__(parameters, rate)
 
     def configure(self, parameters: ShapingParameters) -> None:

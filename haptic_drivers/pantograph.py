@@ -52,13 +52,18 @@ from haptic_sim.dynamics.pantograph import (
     STRETCHED,
     Linkage,
     LinkageParameters,
+    Mount,
     close_loops,
     distribute,
     explain_problem,
     factorise,
     find_hand,
     find_inertia,
+    hand_of_pose,
+    into_device,
+    into_world,
     motor_angles,
+    pose_of_hand,
     solve,
 )
 from haptic_sim.messages import DeviceState
@@ -66,7 +71,6 @@ from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, quantity
 from haptic_sim.records import allocate, array, record, shared, value
 
-Mount = tuple[float, float, float]
 ROUNDING = 1e-12  # [J] of the friction of a joint in a tick, which is none
 SWEEPS = 50  # of the projected Gauss-Seidel method, at most
 STILL = 1e-11  # [rad/s] of a change of velocity after which there is no further sweep
@@ -394,42 +398,6 @@ def _place(packed, pose):
         a.pose[i] = pose[i]
     hand_of_pose(a.mount, pose, a.x)
     _settle(a)
-
-
-@numba.njit(cache=True, nogil=True)
-def hand_of_pose(mount, pose, x):
-    """Fill the hand x (3,) in the device's axes from a planar pose (7,) of the world.
-
-    The angle is that of the quaternion, within a turn.
-    """
-    c, s = math.cos(mount[2]), math.sin(mount[2])
-    dx, dy = pose[0] - mount[0], pose[1] - mount[1]
-    x[0], x[1] = c * dx + s * dy, c * dy - s * dx
-    x[2] = 2.0 * math.atan2(pose[5], pose[6]) - mount[2]
-
-
-@numba.njit(cache=True, nogil=True)
-def pose_of_hand(mount, x, pose):
-    """Fill the planar pose (7,) of the world from the hand x (3,) in the device's axes; z stays."""
-    c, s = math.cos(mount[2]), math.sin(mount[2])
-    pose[0], pose[1] = mount[0] + c * x[0] - s * x[1], mount[1] + s * x[0] + c * x[1]
-    half = 0.5 * (x[2] + mount[2])
-    pose[3] = pose[4] = 0.0
-    pose[5], pose[6] = math.sin(half), math.cos(half)
-
-
-@numba.njit(cache=True, nogil=True)
-def into_device(mount, vector, out):
-    """Fill `out` (3,) with the planar part of a wrench or twist (6,) of the world, in the device's axes."""
-    c, s = math.cos(mount[2]), math.sin(mount[2])
-    out[0], out[1], out[2] = c * vector[0] + s * vector[1], c * vector[1] - s * vector[0], vector[5]
-
-
-@numba.njit(cache=True, nogil=True)
-def into_world(mount, vector, out):
-    """Fill the planar part of `out` (6,) in world axes with a vector (3,) in the device's."""
-    c, s = math.cos(mount[2]), math.sin(mount[2])
-    out[0], out[1], out[5] = c * vector[0] - s * vector[1], s * vector[0] + c * vector[1], vector[2]
 
 
 @numba.njit(cache=True, nogil=True)

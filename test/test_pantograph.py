@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from numba.core.runtime import _nrt_python, rtsys
 
 from haptic_bench import experiment
-from haptic_bench.recording.samples import MessageStore
+from haptic_bench.recording.samples import MessageStore, of_trial
 from haptic_bench.running.offline import simulate
+from haptic_control.device_model import DeviceModel, evaluate_device
 from haptic_control.guard import GuardParameters
+from haptic_control.operator_wrench import OperatorWrench
+from haptic_control.shaping import ShapingParameters
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.driver import Driver, HandParameters, InertialParameters, build_driver
 from haptic_drivers.inertial import InertialDevice
@@ -305,6 +308,60 @@ def test_bound_soft_start_and_guard_act_as_with_other_devices() -> None:
         one.sense(40, state)
     assert guarded.guarded > 0
     assert abs(states[0].pose[0]) < 0.2 * abs(states[1].pose[0])
+
+
+def test_a_controller_that_knows_the_linkage_has_the_inertia_and_the_momentum_of_the_device() -> None:
+    """In turned axes, along a free motion: the momenta change by what the bias says, and M_d a + C_d v is zero."""
+    one, numbers = device(pose(0.3, -0.2, 1.1), mount=TURNED, **IDEAL), PantographParameters().linkage.numbers(TURNED)
+    model = DeviceModel.of(ShapingParameters(device_linkage=numbers, device_damping=(0.5, 0.4, 0.01)))
+    one.step(planar(9.0, -6.0, 0.4), NONE, 0.02)
+    period, states = 1e-4, []
+    for _ in range(3):
+        evaluate_device(model, one.pose, one.twist)
+        states.append((model.momentum.copy(), model.bias.copy(), model.coriolis.copy(), one.twist.copy()))
+        np.testing.assert_allclose(model.inertia[np.ix_((0, 1, 5), (0, 1, 5))], one.inertia(), rtol=1e-12, atol=1e-16)
+        one.step(NONE, NONE, period)
+    damping = np.array([0.5, 0.4, 0.0, 0.0, 0.0, 0.01]) * states[1][3]
+    change = (states[2][0] - states[0][0]) / (2.0 * period)
+    np.testing.assert_allclose(change, damping - states[1][1], rtol=1e-4, atol=1e-6)
+    evaluate_device(model, one.pose, one.twist)
+    acceleration = (states[2][3] - states[0][3]) / (2.0 * period)
+    np.testing.assert_allclose(model.inertia @ acceleration, damping - states[1][2], rtol=0.03, atol=1e-3)
+    assert np.linalg.norm(states[1][1]) > 0.1
+
+
+@pytest.mark.parametrize("shaped", [True, False])
+def test_the_operators_wrench_is_observed_on_a_device_of_links(shaped: bool) -> None:
+    """What the motors render is known, as is the linkage: without friction the estimate is the operator's wrench."""
+    keys = ["device.type=pantograph", f"device.shaped={str(shaped).lower()}", "duration=0.25", "device.velocity=exact"]
+    keys += ["device.viscous_friction=0", "device.coulomb_friction=0", "device.counts=0"]
+    keys += ["controller.operator_wrench=observed", "controller.damping=[7,7,0.02]"]
+    trial = experiment.load("corner_peg", keys)[0]
+    controller = trial.experiment.controller
+    assert len(controller.device_linkage) == 16
+    assert controller.device_mass == (2.0 if shaped else None)
+    observer = OperatorWrench(controller, RATE)
+    store = MessageStore()
+    simulate(trial, store)
+    state = DeviceState()
+    for message in store.messages["device_state"]:
+        state.load(message)
+        estimate = observer.at(state)
+    np.testing.assert_allclose(estimate, [0.32, -0.4, 0.0, 0.0, 0.0, 0.0], rtol=0, atol=2e-3)
+
+
+def test_impedance_shaping_without_the_devices_own_controller_moves_the_linkage_as_the_tool() -> None:
+    """THESIS 5.20 with the operational-space inertia: hand and tool stay together under a constant wrench."""
+    keys = ["device.type=pantograph", "controller.type=impedance_shaping", "device.velocity=exact", "duration=0.5"]
+    keys += ["device.viscous_friction=0", "device.coulomb_friction=0", "device.counts=0"]
+    for shaped in ("true", "false"):
+        trial = experiment.load("corner_peg", [*keys, f"device.shaped={shaped}"])[0]
+        store = MessageStore()
+        simulate(trial, store)
+        samples = of_trial(trial, store.messages)
+        apart = np.linalg.norm(samples.pose("hand")[:, :2] - samples.pose("tool")[:, :2], axis=1)
+        assert np.linalg.norm(samples.pose("hand")[-1, :2]) > 0.02
+        assert apart.max() < 1e-4
 
 
 def test_two_runs_have_the_same_bits_and_the_ideal_device_is_what_it_was() -> None:

@@ -16,8 +16,8 @@ from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.unused import unused_keys
 from haptic_control.activation import not_analysed, passivity_problem
 from haptic_control.controllers import stability_problem
-from haptic_control.device_model import DeviceModelParameters
 from haptic_control.four_channel import FourChannelParameters
+from haptic_control.operator_wrench import OperatorWrenchParameters
 from haptic_control.shaping import ShapingParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
@@ -288,20 +288,41 @@ def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
     update: dict[str, Any] = {}
     if isinstance(controller, FourChannelParameters) and controller.needs_reference and controller.reference is None:
         update["reference"] = tuple(hand_pose(start).tolist())
-    if isinstance(controller, DeviceModelParameters) and controller.needs_device:
+    if isinstance(controller, OperatorWrenchParameters) and controller.needs_device:
+        update |= _known_device(controller, device)
         simulated = device if isinstance(device, _FORCE_DEVICES) else None
-        stated = device if isinstance(device, (*_FORCE_DEVICES, PantographParameters)) else None
-        if controller.device_matrix is None:
-            for name, known in ("device_mass", "mass"), ("device_inertia", "inertia"):
-                if getattr(controller, name) is None:
-                    update[name] = getattr(stated, known, None)
-        if missing := [name for name, known in update.items() if known is None]:
-            raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in missing)
         observes = not isinstance(controller, ShapingParameters)  # which compensates what it is given
         if observes and simulated and simulated.damping and "device_damping" not in controller.model_fields_set:
             linear, angular = simulated.damping
             update["device_damping"] = (linear, linear, linear, angular, angular, angular)
     return experiment.model_copy(update={"controller": controller.model_copy(update=update)}) if update else experiment
+
+
+def _known_device(controller: OperatorWrenchParameters, device: Any) -> dict[str, Any]:
+    """Keys of a controller that say what it knows of its device, where they are left out.
+
+    Of a twin pantograph it commands what that is shaped to, and observes, or commands without shaping, the linkage.
+
+    Raises:
+        ParameterError: the device has no such inertia.
+    """
+    if controller.device_matrix is not None:
+        return {}
+    known: dict[str, Any] = {}
+    states = isinstance(device, _FORCE_DEVICES)
+    if isinstance(device, PantographParameters):
+        assert device.mount is not None
+        states = device.shaped
+        if controller.device_linkage is None and (controller.operator_wrench == "observed" or not device.shaped):
+            known["device_linkage"] = device.linkage.numbers(device.mount)
+        if not states:
+            return known
+    for name, of_device in ("device_mass", "mass"), ("device_inertia", "inertia"):
+        if getattr(controller, name) is None:
+            known[name] = getattr(device, of_device) if states else None
+    if missing := [name for name, value in known.items() if value is None]:
+        raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in missing)
+    return known
 
 
 def _start_of_device(device: PantographParameters, experiment: Experiment, start: Start) -> np.ndarray:

@@ -46,6 +46,8 @@ from haptic_sim.records import allocate, array, record, shared, value
 
 ARMS = ("upper arm of the left", "lower arm of the left", "lower arm of the right", "upper arm of the right")
 PANTOGRAPHS = ("left", "right")
+Mount = tuple[float, float, float]
+"""Where a device stands in the world: x, y of its origin [m], and its angle [rad]."""
 UNREACHABLE, STRETCHED, PARALLEL = 1, 5, 9
 """First of the problems of `close_loops`, of each arm, each arm and each pantograph."""
 
@@ -91,9 +93,18 @@ class LinkageParameters(Parameters):
         lt=1.0,
     )
 
-    def numbers(self) -> tuple[float, ...]:
-        """All values in the order of their declaration."""
-        return tuple(getattr(self, name) for name in LinkageParameters.model_fields)
+    def numbers(self, mount: Mount) -> tuple[float, ...]:
+        """All values in the order of their declaration, and where the device stands in the world."""
+        return (*(getattr(self, name) for name in LinkageParameters.model_fields), *mount)
+
+    @classmethod
+    def read(cls, numbers: tuple[float, ...]) -> tuple[LinkageParameters, Mount]:
+        """The parameters and the mount that `numbers` are of."""
+        *values, x, y, angle = numbers
+        return cls(**dict(zip(cls.model_fields, values, strict=True))), (x, y, angle)
+
+
+NUMBERS = len(LinkageParameters.model_fields) + 3
 
 
 @record
@@ -384,3 +395,39 @@ def distribute(linkage, least_torque, torques):
             fy = 0.5 if j == 1 else (0.0 if j == 0 else linkage.r[k, 0] / (2.0 * half * half))
             torques[a, j] = (fx * second[1] - fy * second[0]) / det
             torques[b, j] = (first[0] * fy - first[1] * fx) / det
+
+
+@numba.njit(cache=True, nogil=True)
+def hand_of_pose(mount, pose, x):
+    """Fill the hand x (3,) in the device's axes from a planar pose (7,) of the world.
+
+    The angle is that of the quaternion, within a turn.
+    """
+    c, s = math.cos(mount[2]), math.sin(mount[2])
+    dx, dy = pose[0] - mount[0], pose[1] - mount[1]
+    x[0], x[1] = c * dx + s * dy, c * dy - s * dx
+    x[2] = 2.0 * math.atan2(pose[5], pose[6]) - mount[2]
+
+
+@numba.njit(cache=True, nogil=True)
+def pose_of_hand(mount, x, pose):
+    """Fill the planar pose (7,) of the world from the hand x (3,) in the device's axes; z stays."""
+    c, s = math.cos(mount[2]), math.sin(mount[2])
+    pose[0], pose[1] = mount[0] + c * x[0] - s * x[1], mount[1] + s * x[0] + c * x[1]
+    half = 0.5 * (x[2] + mount[2])
+    pose[3] = pose[4] = 0.0
+    pose[5], pose[6] = math.sin(half), math.cos(half)
+
+
+@numba.njit(cache=True, nogil=True)
+def into_device(mount, vector, out):
+    """Fill `out` (3,) with the planar part of a wrench or twist (6,) of the world, in the device's axes."""
+    c, s = math.cos(mount[2]), math.sin(mount[2])
+    out[0], out[1], out[2] = c * vector[0] + s * vector[1], c * vector[1] - s * vector[0], vector[5]
+
+
+@numba.njit(cache=True, nogil=True)
+def into_world(mount, vector, out):
+    """Fill the planar part of `out` (6,) in world axes with a vector (3,) in the device's."""
+    c, s = math.cos(mount[2]), math.sin(mount[2])
+    out[0], out[1], out[5] = c * vector[0] - s * vector[1], s * vector[0] + c * vector[1], vector[2]
