@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from haptic_sim.constraints.projection import ADVANCED
 from haptic_sim.constraints.scenes import (
     ConstraintParameters,
     DiskOnSphereParameters,
+    FormulasParameters,
     RollingDiskParameters,
     RollingSpheresParameters,
     TwoLinkCircleParameters,
@@ -23,7 +25,7 @@ from haptic_sim.constraints.scenes import (
 )
 from haptic_sim.constraints.tool import ConstrainedTool, build_constrained_tool
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
-from haptic_sim.dynamics.energy import TERMS
+from haptic_sim.dynamics.energy import TERMS, UnstableError
 from haptic_sim.messages import FREE, ToolCommand, tick_time
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.tool.environment import EnvironmentParameters
@@ -315,3 +317,33 @@ def test_true_is_what_yaml_makes_of_it():
     true = build_setup(SPHERES, ConstraintParameters()).system
     q, v = np.array(SPHERES.start), np.array(SPHERES.velocity)
     assert np.abs(printed.evaluate(q, v).A.copy() - true.evaluate(q, v).A).max() > 1e-3
+
+
+@pytest.mark.parametrize("solver", [PROJECTED, ConstraintParameters(integrator="explicit"), STABILISED])
+@pytest.mark.parametrize(
+    ("changes", "tick", "problem"),
+    [
+        # the kinetic energy x x_dot^2/2 is constant: x = (x0^1.5 + 1.5 sqrt(x0) v0 t)^(2/3) is zero at 66.7 ms
+        (
+            {"kinetic": "(x*x_dot**2 + y_dot**2)/2", "start": {"x": 0.1, "x_dot": -1.0}},
+            66,
+            "kinetic: the inertia is not",
+        ),
+        ({"forces": {"y": "1/(t - 0.05)"}}, 50, r"forces\.y: has no finite value there \(a division by zero"),
+        ({"potential": "y*sqrt(x)", "start": {"x": 0.1, "x_dot": -1.0}}, 100, "potential.* finite value there"),
+    ],
+)
+def test_a_system_that_has_no_motion_any_more_ends_its_trial(solver, changes, tick, problem):
+    scene = {"coordinates": ["x", "y"], "kinetic": "(x_dot**2 + y_dot**2)/2", "hand": {"position": ["x", "y", "0"]}}
+    tool = build_constrained_tool(
+        FormulasParameters.model_validate({"type": "formulas"} | scene | changes), solver, 1e3
+    )
+    command, state = ToolCommand(), tool.tool_state()
+    command.wrench[0] = np.nan  # not the fault of the formulas
+    tool.step(command, state)
+    command.wrench[0] = 0.0
+    with pytest.raises(UnstableError, match=f"tick (\\d+): no motion at x = .*, y = .*: {problem}") as error:
+        for _ in range(200):
+            tool.step(command, state)
+    # a stage of the step before may come to it; the tick of the wrench that was no number did not move the tool
+    assert abs(int(re.match(r"tick (\d+)", str(error.value))[1]) - tick) <= 3

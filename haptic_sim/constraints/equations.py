@@ -414,6 +414,33 @@ class Equations:
                 least.append(float(values[rank - 1] / values[0]) if values[0] > 0.0 else 0.0)
         return least[0], least[1]
 
+    def fault(
+        self, q: Sequence[float] | np.ndarray, v: Sequence[float] | np.ndarray, t: float = 0.0, where: str = "there"
+    ) -> str:
+        """Why there is no motion at a state: a formula without a value, or an inertia that is none; empty otherwise."""
+        d, w = self.description, self.evaluate(q, v, t)
+        for key in d.trees:
+            if not key.startswith("parametrisation") and not math.isfinite(d.value(key, q, v, self.parameters, t)):
+                return (
+                    f"{key}: has no finite value {where} (a division by zero, or a function outside of its "
+                    "domain); must have one there"
+                )
+        for name in ("M", "bias", "passive", "A", "Adot", "b", "bdot", "J", "E", "Jdot", "Edot"):
+            if not np.isfinite(getattr(w, name)).all():
+                key = "kinetic" if name in ("M", "bias") else "potential, forces" if name == "passive" else "hand"
+                return (
+                    f"{'positions, velocities' if name in ('A', 'Adot', 'b', 'bdot') else key}: a derivative has no "
+                    f"finite value {where}; must have one there"
+                )
+        eigenvalues, vectors = np.linalg.eigh(w.M)
+        if not eigenvalues[0] > _ANTISYMMETRY * abs(eigenvalues[-1]):
+            worst = self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
+            return (
+                f"kinetic: the inertia is not positive definite {where} (least eigenvalue {eigenvalues[0]:.3g}, "
+                f"along {worst} most): every motion must have a kinetic energy > 0"
+            )
+        return ""
+
     def _start(self, given: Mapping[str, str | float]) -> tuple[np.ndarray, np.ndarray]:
         d = self.description
         for name, number in self.parameters.items():
@@ -436,29 +463,10 @@ class Equations:
 
     def _check_start(self) -> None:
         """That everything has a value at the start, the inertia is positive definite, the rotation is one."""
-        d, w = self.description, self.evaluate(self.q, self.v)
-        for key in d.trees:
-            if not key.startswith("parametrisation") and not math.isfinite(
-                d.value(key, self.q, self.v, self.parameters)
-            ):
-                raise DescriptionError(
-                    f"{key}: has no finite value at the start (a division by zero, or a function outside of its "
-                    "domain); must have one there"
-                )
-        for name in ("M", "bias", "passive", "A", "Adot", "b", "bdot", "J", "E", "Jdot", "Edot"):
-            if not np.isfinite(getattr(w, name)).all():
-                key = "kinetic" if name in ("M", "bias") else "potential, forces" if name == "passive" else "hand"
-                raise DescriptionError(
-                    f"{'positions, velocities' if name in ('A', 'Adot', 'b', 'bdot') else key}: a derivative has no "
-                    "finite value at the start; must have one there"
-                )
-        eigenvalues, vectors = np.linalg.eigh(w.M)
-        if not eigenvalues[0] > _ANTISYMMETRY * abs(eigenvalues[-1]):
-            worst = self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
-            raise DescriptionError(
-                f"kinetic: the inertia is not positive definite at the start (least eigenvalue {eigenvalues[0]:.3g}, "
-                f"along {worst} most): every motion must have a kinetic energy > 0"
-            )
+        fault = self.fault(self.q, self.v, 0.0, "at the start")
+        if fault:
+            raise DescriptionError(fault)
+        w = self.evaluate(self.q, self.v)
         off = np.abs(w.R @ w.R.T - np.eye(3)).max()
         if not (off <= _ROTATION and np.linalg.det(w.R) > 0.0):
             raise DescriptionError(

@@ -43,7 +43,28 @@ MAX_PARTS = 256
 _NEWTON = 12
 
 ADVANCED, HELD = 0, 1
+NOTHING, INERTIA, VALUE = 0, 1, 2  # refused: nothing, an inertia that has no factor, an acceleration that is no number
 INTEGRATORS = ("rk4", "explicit", "parametrised")
+
+
+@record
+class Refusal(NamedTuple):
+    """A state in a step from which the equations of motion give no acceleration."""
+
+    kind: np.ndarray = array("NOTHING, INERTIA or VALUE", 1, dtype=np.int64)
+    time: np.ndarray = array("time", 1, unit="s")
+    q: np.ndarray = array("configuration", "coordinates")
+    v: np.ndarray = array("velocity", "coordinates")
+
+
+@register_jitable
+def refuse(refused, kind, t, q, v):
+    """Keep the first state of a step that is refused, and return the rank that says so, -1."""
+    if refused.kind[0] == NOTHING:
+        refused.kind[0], refused.time[0] = kind, t
+        for j in range(len(q)):
+            refused.q[j], refused.v[j] = q[j], v[j]
+    return -1
 
 
 @record
@@ -67,6 +88,7 @@ class _Memory(NamedTuple):
     v_stage: np.ndarray = array("its velocity", "coordinates")
     v_sum: np.ndarray = array("weighted sum of the velocities of the stages", "coordinates")
     a_sum: np.ndarray = array("weighted sum of their accelerations", "coordinates")
+    refused: Refusal = part(Refusal, "where the step could not go on")
     z: np.ndarray = shared("independent coordinates of the parametrisation", "parameters")
     z_rate: np.ndarray = array("their rates", "parameters")
     z_second: np.ndarray = array("their accelerations", "parameters")
@@ -75,6 +97,15 @@ class _Memory(NamedTuple):
         "psi, its derivatives, and their rates: see `derivation`", "coordinates * (1 + 2 * parameters)"
     )
     z_gram: np.ndarray = array("Gram matrix of the derivatives", "parameters", "parameters")
+
+
+@register_jitable
+def finite(x):
+    """Whether all entries are."""
+    for i in range(len(x)):  # noqa: SIM110 (no generators in kernels)
+        if not math.isfinite(x[i]):
+            return False
+    return True
 
 
 @register_jitable
@@ -88,11 +119,11 @@ def _largest_residual(w, rows):
 
 @register_jitable
 def _accelerate(s, t, q, v):
-    """Fill w.a and the parts of w that `multipliers` needs; returns the rank, -1 where M has no factor."""
+    """Fill w.a and the parts of w that `multipliers` needs; returns the rank, -1 where there is no acceleration."""
     model, w = s.model, s.workspace
     evaluate(model, t, q, v, w)
     if not factor_inertia(w, model.n):
-        return -1
+        return refuse(s.refused, INERTIA, t, q, v)
     rank = factor(w, model.n, model.m)
     apply_external(s.wrench, s.generalised, w)
     for i in range(model.n):
@@ -104,7 +135,7 @@ def _accelerate(s, t, q, v):
             w.r[i] -= w.Adot[i, j] * v[j]
     correct(w, model.n, rank, w.r, w.a)
     backward(w.L, model.n, w.a)
-    return rank
+    return rank if finite(w.a) else refuse(s.refused, VALUE, t, q, v)
 
 
 @register_jitable
@@ -139,7 +170,7 @@ def _return_to_manifold(s, t):
         if not worst > POSITION_TOLERANCE or (worst < ACCEPTED and worst > 0.5 * before) or not math.isfinite(worst):
             break
         if not factor_inertia(w, model.n):
-            return -1, math.inf
+            return refuse(s.refused, INERTIA, t, q, s.v), math.inf
         rank = factor(w, model.n, model.k)
         for j in range(model.n):
             w.y[j] = 0.0
@@ -150,8 +181,9 @@ def _return_to_manifold(s, t):
         for j in range(model.n):
             q[j] += w.y[j]
     if not math.isfinite(worst):
-        return -1, worst
-    return _project_velocity(s), worst
+        return refuse(s.refused, VALUE, t, q, s.v), worst
+    rank = _project_velocity(s)
+    return rank if rank >= 0 else refuse(s.refused, INERTIA, t, q, s.v), worst
 
 
 @register_jitable
@@ -178,14 +210,6 @@ def _rk4_part(s, t, h, first):
 
 
 @register_jitable
-def _finite(x):
-    for i in range(len(x)):  # noqa: SIM110 (no generators in kernels)
-        if not math.isfinite(x[i]):
-            return False
-    return True
-
-
-@register_jitable
 def _start(s):
     """Fill acceleration and multipliers at the beginning of a step; returns the rank."""
     model, w = s.model, s.workspace
@@ -204,9 +228,9 @@ def _start(s):
 def _finish(s, t):
     """Return to the manifold, or hold the state before the step if that fails. Returns (status, rank, residual)."""
     rank, residual = -1, math.inf
-    if _finite(s.q) and _finite(s.v):
+    if finite(s.q) and finite(s.v):
         rank, residual = _return_to_manifold(s, t)
-    if rank >= 0 and residual <= ACCEPTED and _finite(s.q) and _finite(s.v):
+    if rank >= 0 and residual <= ACCEPTED and finite(s.q) and finite(s.v):
         return ADVANCED, rank, residual
     return _hold(s)
 
@@ -257,6 +281,7 @@ def _parts(s, h, rank):
 
 @register_jitable
 def _remember(s):
+    s.refused.kind[0] = NOTHING
     for j in range(s.model.n):
         s.q_before[j], s.v_before[j] = s.q[j], s.v[j]
 
@@ -288,7 +313,7 @@ def _step_rk4(s, h):
                 break
             _return_to_manifold(s, t)
         rank = _accelerate(s, t, q, v)
-    return _finish(s, s.time[0] + h)
+    return _finish(s, s.time[0] + h) if rank >= 0 else _hold(s)
 
 
 @register_jitable
@@ -296,10 +321,11 @@ def _step_explicit(s, h):
     """FAULRING algorithm 1, lines 8-14 as corrected, in all coordinates: Euler's step, then the return."""
     q, v, a = s.q, s.v, s.a
     _remember(s)
-    if _start(s) >= 0:
-        for j in range(s.model.n):
-            q[j] += h * v[j] + 0.5 * h * h * a[j]
-            v[j] += h * a[j]
+    if _start(s) < 0:
+        return _hold(s)
+    for j in range(s.model.n):
+        q[j] += h * v[j] + 0.5 * h * h * a[j]
+        v[j] += h * a[j]
     return _finish(s, s.time[0] + h)
 
 
@@ -339,10 +365,10 @@ def _step_parametrised(s, h):
         for i in range(r):
             v[j] += derivative[j * r + i] * s.z_rate[i]
     after = s.time[0] + h
-    if _finite(q) and _finite(v):
+    if finite(q) and finite(v):
         evaluate(model, after, q, v, w)
         rank, residual = _project_velocity(s), _largest_residual(w, model.k)
-        if rank >= 0 and residual <= ACCEPTED and _finite(v):
+        if rank >= 0 and residual <= ACCEPTED and finite(v):
             return ADVANCED, rank, residual
     for i in range(r):
         s.z[i] = s.z_before[i]
@@ -412,6 +438,7 @@ class ProjectionSolver:
         wrench, generalised: of the last step, (6,) and (n,); a servo fills them and calls `advance`.
         time: at which the next step begins [s], (1,).
         rank: independent rows, dependent: names of the others. status: ADVANCED or HELD.
+        refused: where in the last step there was no acceleration, if the tool was HELD for that.
         workspace: of which nothing has to last from step to step. memory: for the kernel `kernel`, which another kernel
             may call in place of `advance`.
 
@@ -448,6 +475,7 @@ class ProjectionSolver:
             z=z,
         )
         self.workspace, self.a, self.multipliers = memory.workspace, memory.a, memory.multipliers
+        self.refused = memory.refused
         self.wrench, self.generalised, self.time = memory.wrench, memory.generalised, memory.time
         self.memory = Packed(memory)
         self.kernel: Callable[..., tuple[int, int, float]] = {

@@ -30,7 +30,7 @@ from haptic_sim.constraints.equations import Equations
 from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.linear import correct, factor, multipliers
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
-from haptic_sim.constraints.projection import ADVANCED, HELD
+from haptic_sim.constraints.projection import ADVANCED, HELD, INERTIA, NOTHING, VALUE, Refusal, finite, refuse
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, value
@@ -47,6 +47,7 @@ class _Memory(NamedTuple):
     time: np.ndarray = array("time at the beginning of the step", 1, unit="s")
     q: np.ndarray = array("configuration, advanced in place", "coordinates")
     v: np.ndarray = array("its velocity", "coordinates")
+    refused: Refusal = part(Refusal, "where the step could not go on")
     y: np.ndarray = array("state; of eta and S the columns of free directions count", "2 + coordinates", "coordinates")
     start: np.ndarray = array("state at the beginning of a step", "2 + coordinates", "coordinates")
     rate: np.ndarray = array("rate of the state", "2 + coordinates", "coordinates")
@@ -126,7 +127,7 @@ def _rates(s, gamma, t, y):
         for j in range(n):
             w.y[i] -= w.M[i, j] * forced[j]
     if not _accelerate_free(s, S):
-        return -1
+        return refuse(s.refused, INERTIA, t, q, v)
     for i in range(n):
         s.qdd[i] = forced[i]
         for j in range(free):
@@ -142,7 +143,7 @@ def _rates(s, gamma, t, y):
             for j in range(n):
                 force += w.M[i, j] * s.qdd[j]
             w.z[r] += w.Q[r, i] * force
-    return rank
+    return rank if finite(s.qdd) else refuse(s.refused, VALUE, t, q, v)
 
 
 @register_jitable
@@ -283,6 +284,7 @@ def _align(s, gamma, t):
 def _runge_kutta(s, gamma, h):
     """Advance s.y; fill acceleration and multipliers of the beginning. False where a stage is singular."""
     model, n = s.model, s.model.n
+    s.refused.kind[0] = NOTHING
     for i in range(2 + n):
         for j in range(n):
             s.start[i, j], s.total[i, j] = s.y[i, j], 0.0
@@ -363,6 +365,7 @@ class StabilisedSolver:
         time: at which the next step begins [s], (1,).
         rank: of the rows, which with unit lengths count as dependent below `linalg.RANK_TOLERANCE`.
         residual: largest holonomic residual after it. status: ADVANCED or HELD.
+        refused: where in the last step there was no acceleration, if the tool was HELD for that.
         workspace: of which nothing has to last from step to step. memory: for `step_stabilised`, which a kernel may
             call in place of `advance`.
 
@@ -388,7 +391,7 @@ class StabilisedSolver:
         self.workspace, self.q, self.v = memory.workspace, memory.q, memory.v
         self.a, self.multipliers = memory.a, memory.multipliers
         self.wrench, self.generalised, self.time = memory.wrench, memory.generalised, memory.time
-        self._y, self._free = memory.y, memory.free
+        self._y, self._free, self.refused = memory.y, memory.free, memory.refused
         self.status = ADVANCED
         self.memory = Packed(memory)
         self.restart(q, v)

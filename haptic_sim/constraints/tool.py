@@ -11,17 +11,18 @@ import numpy as np
 
 from haptic_sim.constraints.linear import correct, factor, factor_inertia
 from haptic_sim.constraints.model import Model, Workspace, evaluate, find_power, observe
-from haptic_sim.constraints.projection import step_explicit, step_parametrised, step_rk4
+from haptic_sim.constraints.projection import HELD, NOTHING, step_explicit, step_parametrised, step_rk4
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.contact.response import ContactParameters
-from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, open_balance
+from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, UnstableError, open_balance
 from haptic_sim.linalg import backward, forward, symmetric_eigen
 from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 
+_BEYOND = 1e9  # [m, rad; m/s, rad/s] a state that no formula has to have values for
 _RANK = 1e-12  # eigenvalue of J J^T, relative to the largest, below which a direction at the hand counts as lost
 
 
@@ -102,7 +103,7 @@ class ConstrainedTool:
         inverse_inertia: J P M^-1 J^T, with P the projection on what the constraints allow; free_acceleration: of the
             hand without any wrench, so that a wrench F accelerates it by free_acceleration + inverse_inertia F;
         energy: as all tools; what stabilisation and returning to the manifold add is in `numerical`.
-    There are no contacts: the contact state is FREE. Where the solver cannot advance, the tool stays where it is.
+    There are no contacts: the contact state is FREE. Where the constraints cannot be met, the tool stays where it is.
 
     Args:
         setup: the tool at its start.
@@ -167,17 +168,33 @@ class ConstrainedTool:
         """See ToolSide: the end of a step has prepared the next."""
 
     def step(self, command: ToolCommand, state: ToolState) -> None:
-        """Advance by one tick under `command`; `state` is that before and after."""
+        """Advance by one tick under `command`; `state` is that before and after.
+
+        Raises:
+            UnstableError: the system has come to where its formulas have no value, or its inertia is none.
+        """
         tick = state.tick + 1
         if tick == self._disturbed:
             self._disturb()
         solver = self.solver
         solver.time[0] = tick * self.period
         solver.status, solver.rank, solver.residual = self._advance(self._pack(state), command.wrench)
+        if solver.status == HELD and solver.refused.kind[0] != NOTHING:
+            self._judge(tick)
         state.command_tick = command.tick
         state.stamp(tick, command.nanoseconds + time_between(command.tick, tick + 1, self.rate))
         if len(state):
             state.resize(0)
+
+    def _judge(self, tick: int) -> None:
+        """Raise where it is the formulas that give no motion, and not a wrench that is no number, or no bounded one."""
+        at, names = self.solver.refused, self.setup.system.coordinates
+        if not (np.abs(at.q).max() < _BEYOND and np.abs(at.v).max() < _BEYOND):
+            return
+        fault = self.setup.system.fault(at.q, at.v, float(at.time[0]))
+        if fault:
+            place = ", ".join(f"{name} = {value:.6g}" for name, value in zip(names, at.q, strict=True))
+            raise UnstableError(f"tick {tick}: no motion at {place}: {fault}")
 
     def _disturb(self) -> None:
         """Displace the tool; the energy that it takes is injected."""

@@ -29,7 +29,10 @@ TERMS = ("kinetic", "potential", "elastic", "injected", "damping", "friction", "
 
 
 class UnstableError(RuntimeError):
-    """A trial whose numerical energy exceeds what was supplied; the text says why and what would do."""
+    """A trial that cannot go on, as its numerical energy exceeds what was supplied or nothing says how it moves.
+
+    The text says why, and what would do.
+    """
 
 
 class EnergyBalance:
