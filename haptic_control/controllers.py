@@ -8,6 +8,7 @@ from pydantic import Field
 
 from haptic_control.admittance import Admittance, AdmittanceParameters, admittance_problem
 from haptic_control.coupled_loop import coupling_problem
+from haptic_control.crtk import CrtkParameters
 from haptic_control.direct import DirectParameters
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
@@ -30,6 +31,7 @@ AnyControllerParameters = Annotated[
     | VirtualCouplingParameters
     | ShapingParameters
     | AdmittanceParameters
+    | CrtkParameters
     | NoControllerParameters,
     Field(discriminator="type"),
 ]
@@ -42,6 +44,7 @@ def build_controller(
     | VirtualCouplingParameters
     | ShapingParameters
     | AdmittanceParameters
+    | CrtkParameters
     | NoControllerParameters,
     rate: float,
 ) -> FourChannel | VirtualCoupling | Admittance:
@@ -67,6 +70,7 @@ def stability_problem(
     | VirtualCouplingParameters
     | ShapingParameters
     | AdmittanceParameters
+    | CrtkParameters
     | NoControllerParameters,
     inertias: CoupledInertias,
     rate: float,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped, TransformStamped, TwistStamped, WrenchStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import ColorRGBA, Header, String
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -88,13 +88,13 @@ class StandardTopics:
 
 
 class DeviceTopics(StandardTopics):
-    """The device, in CRTK's names: `measured_cp`, `measured_cv`, `measured_cf`, and its frames.
+    """The device, in CRTK's names: `measured_cp`, `measured_cv`, `measured_cf`, its frames, and its `buttons`.
 
     All are of the hand point, in the axes of the device's base, which is the world. `measured_cf` is the wrench of the
-    operator on the device.
+    operator on the device. `buttons` comes when one of them changes.
 
     Args:
-        node: a driver.
+        node: a driver, or what answers one.
         rate: [Hz].
         reliable: whether CRTK's topics are; else best effort, as servo topics are.
     """
@@ -102,14 +102,16 @@ class DeviceTopics(StandardTopics):
     def __init__(self, node: Any, rate: float, reliable: bool):
         super().__init__(node, "device_state", rate)
         reliability = ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT
-        qos = QoSProfile(depth=1, reliability=reliability)
+        qos = QoSProfile(depth=10 if reliable else 1, reliability=reliability)
         for name, kind in (("cp", PoseStamped), ("cv", TwistStamped), ("cf", WrenchStamped)):
             self.open(f"measured_{name}", kind, qos)
+        self.open("buttons", Joy, LATCHED)
         self.open("/tf", TFMessage, RELIABLE)
         self.open("/tf_static", TFMessage, LATCHED)
-        device = f"{self._prefix}{node.config.of_hand or 'device'}"
-        self._base, self._end = f"{device}_base", f"{device}_ee"
+        self._base = base_frame(node)
+        self._end = f"{self._base.removesuffix('_base')}_ee"
         self._state = DeviceState()
+        self._buttons: list[int] = []
         if TFMessage is not None:
             fixed = TransformStamped(header=Header(frame_id=FRAME), child_frame_id=self._base)
             self.publish("/tf_static", TFMessage(transforms=[fixed]))
@@ -133,6 +135,14 @@ class DeviceTopics(StandardTopics):
             self.publish("measured_cf", wrench)
         if self.wanted("/tf"):
             self.publish("/tf", TFMessage(transforms=[_transform(header, self._end, state.pose)]))
+        if (buttons := state.buttons.tolist()) != self._buttons:
+            self._buttons = buttons
+            self.publish("buttons", Joy(header=header, buttons=buttons))
+
+
+def base_frame(node: Any) -> str:
+    """Frame of the base of a node's device."""
+    return f"{node.root.strip('/')}/{node.config.of_hand or 'device'}_base"
 
 
 class WorldTopics(StandardTopics):

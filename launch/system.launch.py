@@ -33,7 +33,9 @@ from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 BOOLEAN = ["true", "false"]
 ARGUMENTS = [
     DeclareLaunchArgument(
-        "world", default_value="corner_peg", description="An experiment, or a file: .yaml, .xml (MJCF), .urdf"
+        "world",
+        default_value="corner_peg",
+        description="An experiment, or a file: .yaml, .xml (MJCF), .urdf; none: clients of CRTK command the device",
     ),
     DeclareLaunchArgument(
         "device",
@@ -86,17 +88,18 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         claim = namespaces.claim(name, exactly=exactly, inside=trial.experiment.hand_names)
         namespace = claim.__enter__()
         directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
+        written = experiment.write_resolved(trial.in_mode("realtime"), directory)
+        composed, side = values["composed"] == "true", values["side"]
+        specs = node_specs(
+            written, directory, mode="realtime", composed=composed, record=False, lasting=True, side=side
+        )
     except ParameterError as error:
         for problem in error.problems:
             logger.error(re.sub(r"--(set|out|namespace) ", r"\1:=", problem))
         raise RuntimeError("bad input, nothing was started") from error
     for note in trial.notes:
         logger.warning(note)
-    written = experiment.write_resolved(trial.in_mode("realtime"), directory)
-    composed, restart = values["composed"] == "true", values["restart"] == "true" and not trial.experiment.relayed
-    specs = node_specs(
-        written, directory, mode="realtime", composed=composed, record=False, lasting=True, side=values["side"]
-    )
+    restart = values["restart"] == "true" and not trial.experiment.relayed
     parameters: Path = directory / "parameters.yaml"
     write_parameters(specs, parameters, namespace)
     logger.info(f"{namespace}: parameters are in {parameters}")

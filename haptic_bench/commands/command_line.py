@@ -378,7 +378,11 @@ def _add_start(commands: Any) -> None:
     )
     command.add_argument("world", nargs="?", help="as --world")
     command.add_argument(
-        "--world", dest="given_world", metavar="WORLD", help="an experiment, or a file: .yaml, .xml (MJCF), .urdf"
+        "--world",
+        dest="given_world",
+        metavar="WORLD",
+        help="an experiment, or a file: .yaml, .xml (MJCF), .urdf; none: clients of CRTK command the device "
+        "(docs/crtk.md)",
     )
     command.add_argument(
         "--device",

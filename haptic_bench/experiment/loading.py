@@ -73,7 +73,12 @@ def load(
         ParameterError: one line for each problem.
     """
     path = find(name)
-    return load_document(read_document(path), path, settings, duration, zipped)
+    trials = load_document(read_document(path), path, settings, duration, zipped)
+    if any(trial.experiment.bridged for trial in trials):
+        raise ParameterError(
+            ["controller.type = crtk: is of a system without a world, which has no trials; use `haptics start`"]
+        )
+    return trials
 
 
 def load_document(

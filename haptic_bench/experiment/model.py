@@ -176,6 +176,11 @@ class Experiment(Parameters):
         return self.relay.delay is not None
 
     @property
+    def bridged(self) -> bool:
+        """Whether clients of CRTK command the device, and no world is simulated."""
+        return self.controller.type == "crtk"
+
+    @property
     def relay_guard(self) -> Guard:
         """The guard of the relay's ports."""
         return self.guard.type or "none"

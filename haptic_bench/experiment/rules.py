@@ -74,6 +74,8 @@ def broken_rules(experiment: Experiment) -> list[str]:
     if experiment.guard.at_device is not None and not experiment.relayed:
         shown = str(experiment.guard.at_device).lower()
         problems.append(f"guard.at_device = {shown}: without a relay guard.type says that; leave it out")
+    if experiment.bridged and (experiment.relayed or experiment.hands):
+        problems.append("controller.type = crtk: is of one device, without relay and further hands; leave these out")
     problems += _relay_rules(experiment)
     problems += _hand_rules(experiment)
     problems += _constraint_rules(experiment)
@@ -159,8 +161,8 @@ def _hand_rules(experiment: Experiment) -> list[str]:
         hand = experiment.of_hand(name)
         if hand.alone:
             problems.append(f"hands[{i}].device.type = none: a further hand needs a device, as inertial")
-        elif hand.controller.type == "none":
-            problems.append(f"hands[{i}].controller.type = none: a device needs one")
+        elif hand.controller.type in ("none", "crtk"):
+            problems.append(f"hands[{i}].controller.type = {hand.controller.type}: a hand of this world needs another")
         if isinstance(hand.operator, FileParameters | PointerParameters):
             own = hand.operator.type
             problems.append(f"hands[{i}].operator.type = {own}: only the first hand's operator can be of that type")

@@ -24,6 +24,23 @@ _TYPES = [kind.model_fields["type"].default for kind in get_args(get_args(AnyDev
 DEVICES = tuple(kind for kind in _TYPES if kind != "hardware")
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
 HALVINGS = 12
+ALONE: dict[str, Any] = {
+    "name": "device",
+    "duration": 1.0,
+    "rate": 1000.0,
+    "operator": {"type": "constant", "wrench": [0.0] * 6},
+    "device": {"type": "inertial", "mass": 0.5, "inertia": 0.005},
+    "controller": {"type": "crtk"},
+    "scene": {
+        "type": "world",
+        "gravity": [0.0, 0.0, 0.0],
+        "bodies": {"tool": {"joint": "free", "mass": 0.5, "inertia": [0.005] * 3}},
+        "tool": "tool",
+    },
+    "environment": {"method": "penalty"},
+    "standard_topics": {"rate": 200.0, "reliable": True},
+}
+"""A device without a world, which clients of CRTK command; the scene says no more than where it is held."""
 COUPLING = {"stiffness": (1000.0, 1.0), "damping": (20.0, 0.02)}  # N/m, N m/rad and N s/m, N m s/rad, to begin with
 
 
@@ -31,13 +48,17 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     """The trial whose graph is the system.
 
     Args:
-        world: name of an experiment or of a world, or a file.
+        world: name of an experiment or of a world, or a file; none: there is no world, and clients of CRTK command the
+            device.
         device: one of DEVICES, a name in config/devices, or a YAML file; empty: as the world has it.
         settings: KEY=VALUE.
 
     Raises:
         ParameterError: one line for each problem.
     """
+    if world == "none":
+        document = _with_device(ALONE, device)
+        return _one(document | {"controller": ALONE["controller"]}, Path("device.yaml"), settings)
     path = _world_file(world)
     if path is None:
         path = find(world)

@@ -17,11 +17,13 @@ from haptic_bench.experiment import Trial
 from haptic_drivers.operators import PointerParameters, file_key
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import split_topic, topic_of
+from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.parameters import HoldParameters
 
 MODULES = {
     "driver": "haptic_drivers.nodes.driver",
     "controller": "haptic_control.nodes.controller",
+    "crtk": "haptic_control.nodes.crtk",
     "local_model": "haptic_sim.nodes.local_model",
     "environment": "haptic_sim.nodes.environment",
     "relay": "haptic_control.nodes.relay",
@@ -94,9 +96,15 @@ def node_specs(
     its own. `namespace` is that of the bag's topics, without the slash in front; empty: of the experiment's name. With
     a `side` of a relay (`device`, `world`) the nodes of that side alone: the others run on another host. `paused`: the
     first tick waits until the leader's parameter of that name is false. `lasting`: the graph runs until it is stopped;
-    its sides are `haptics` and `dynamics`, the environment behind a local model.
+    its sides are `haptics` and `dynamics`, the environment behind a local model. Where clients of CRTK are the
+    controller, there is none.
+
+    Raises:
+        ParameterError: the graph of this trial cannot run so.
     """
     experiment = trial.experiment
+    if experiment.bridged:
+        return _bridge_specs(trial, directory, progress=progress, lasting=lasting and not (record or composed or side))
     leading = ["environment"] if experiment.alone else ["driver", "controller", "environment"]
     names = [*leading, *(("recorder",) if record else ())]
     if experiment.asynchronous:
@@ -117,7 +125,6 @@ def node_specs(
     sections = {
         name: encode(getattr(experiment, name))
         for name in (
-            "operator",
             "tool",
             "scene",
             "contact",
@@ -127,8 +134,7 @@ def node_specs(
             "relay",
         )
     }
-    if key := file_key(experiment.operator):
-        sections["operator"][key] = str(directory / sections["operator"][key])
+    sections["operator"] = _operator(trial, directory)
     limits = {name: encode(experiment.limits)[name] for name in DeviceLimits.model_fields}
 
     def some(*keys: str) -> dict[str, Any]:
@@ -176,12 +182,49 @@ def node_specs(
     return [together, *(_process(name, parameters[name]) for name in names if name not in inside)]
 
 
+def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: bool) -> list[NodeSpec]:
+    """The driver, and the bridge to clients of CRTK in the place of the controller, which has the standard topics."""
+    if not lasting:
+        raise ParameterError(
+            [
+                "controller.type = crtk: is for a system (`haptics start`, system.launch.py) that is not composed, "
+                "not recorded, and on one host; leave out what says otherwise"
+            ]
+        )
+    from haptic_ros.ros_parameters import encode  # needs ROS
+
+    experiment = trial.experiment
+    common = {"rate": experiment.rate, "last_tick": ENDLESS, "mode": "realtime", "nodes": ["driver", "controller"]}
+    topics = experiment.standard_topics.model_dump()
+    driver = {"operator": _operator(trial, directory), "directory": str(directory), "progress": progress}
+    driver |= {"standard_topics": topics | {"rate": None}}
+    bridge = {
+        "controller": encode(experiment.controller),
+        "hardware": bool(experiment.hardware),
+        "standard_topics": topics | {"reliable": True},
+    }
+    return [
+        NodeSpec("driver", {"driver": common | _driver(trial) | driver}),
+        NodeSpec("crtk", {"controller": common | bridge}),
+    ]
+
+
 def _process(name: str, parameters: dict[str, Any]) -> NodeSpec:
     """One node in a process of its own."""
     end, _, kind = name.partition("_")
     if kind == "relay":
         return NodeSpec(kind, {name: parameters}, (end,))
     return NodeSpec(split_topic(name)[1], {name: parameters})
+
+
+def _operator(trial: Trial, directory: Path) -> dict[str, Any]:
+    """Parameters of the operator of the first hand, whose file is in the trial's directory."""
+    from haptic_ros.ros_parameters import encode  # needs ROS
+
+    operator: dict[str, Any] = encode(trial.experiment.operator)
+    if key := file_key(trial.experiment.operator):
+        operator[key] = str(directory / operator[key])
+    return operator
 
 
 def _driver(trial: Trial) -> dict[str, Any]:
