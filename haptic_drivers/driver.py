@@ -461,7 +461,7 @@ class Driver:
             return Reason.NONE
         if not command.wrench.any():
             return Reason.NO_CONTACT
-        if not device.bound.scale[0]:
+        if not device.bound.scale[0] or (self._hardware is not None and not self.told.force_scale):
             return Reason.SCALED_TO_ZERO
         return Reason.SATURATED if limited or device.bound.cut[0] else Reason.PASSIVE
 
@@ -553,7 +553,7 @@ def _hardware_driver(
         share = 1.0 / (1.0 + 2.0 * rate * (device.delay or 0.0))
         inertia = share * device.mass, share * device.inertia
     port = Port.of(guard, FORCE, 1.0 / rate, inertia, acts=guard.acts)
-    held = HardwareDevice(device, limits_of(device), port, source, start)
+    held = HardwareDevice(device, limits_of(device), port, source, start, 1.0 / rate)
     nobody = build_operator(ConstantParameters(wrench=(0.0,) * 6))
     return Driver(held, nobody, rate, device.watchdog, device.soft_start, hardware=held)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class Fake:
         self.is_open = self.on = self.silent = self.broken = False
         self.force, self.written = np.zeros(6), []
         self.calls: list[str] = []
+        self.limit = np.array(DATA["bound"]["wrench"]) * (1 + 1e-12)
         self.pose, self.twist = np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6)
         self.pressed, self.present, self.homed, self.fault = [0, 0], -1, True, ""
 
@@ -95,7 +97,7 @@ class Fake:
             self.force[:] = 0.0  # without a line nothing drives it
         self._called("write")
         assert self.is_open and self.on and wrench.shape == (6,) and np.isfinite(wrench).all()
-        assert (np.abs(wrench) <= np.array(DATA["bound"]["wrench"]) * (1 + 1e-12)).all()
+        assert (np.abs(wrench) <= self.limit).all()
         self.force[:] = wrench
         self.written.append(wrench.copy())
 
@@ -124,6 +126,12 @@ class Bench:
         self.link.open()
         self.driver.activate(0)
         self.driver.enable()
+
+    def settle(self) -> None:
+        """Wait until the device is open again, if it is being opened: another thread does that."""
+        for thread in threading.enumerate():
+            if thread.name == "device opening":
+                thread.join(10.0)
 
     def step(self, wrench: Any = (0.0,) * 6, count: int = 1, move: Any = None) -> DeviceState:
         """Ticks in which a wrench is commanded; `move` is the velocity of the hand (3,) [m/s]."""

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from fake_hardware import DATA, Bench, data
+from fake_hardware import DATA, TICK, Bench, data
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
 from haptic_bench.experiment import read_resolved
 from haptic_bench.experiment.loading import find, load_document, read_document, write_resolved
 from haptic_bench.experiment.system import load_system
+from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.driver import HandParameters
@@ -132,18 +135,9 @@ def test_what_goes_wrong_ends_in_zero_force_within_5_ms_and_the_device_can_be_us
     bench.fake.fault = ""
     bench.fake.pose[1] = 0.3
     assert bench.link.ask(Request.ENABLE) == ""
-    wait_until_open(bench)
+    bench.settle()
     bench.step(PUSH, 3)
     np.testing.assert_array_equal(bench.fake.force, PUSH)
-
-
-def wait_until_open(bench: Bench) -> None:
-    """The device is opened by another thread."""
-    import threading
-
-    for thread in threading.enumerate():
-        if thread.name == "device opening":
-            thread.join(10.0)
 
 
 def test_an_emergency_stop_is_latched() -> None:
@@ -226,3 +220,179 @@ def test_a_device_that_is_not_there_is_named(device_file: Path) -> None:
 def test_a_world_is_started_with_a_hardware_device(device_file: Path) -> None:
     trial = load_system("three_joints", str(device_file), ["scene.tool=forearm"])
     assert trial.experiment.device.type == "hardware" and trial.experiment.controller.type == "virtual_coupling"
+
+
+def run_free(bench: Bench, mass: float, commands: Any, requests: Any) -> tuple[float, list[float]]:
+    """A mass in the device's base under what is written: the work of the hand's force at the real hand, and the port's.
+
+    Returns:
+        Energy that the hand has given to the device by what it felt [J], and what the states say of it, tick by tick.
+    """
+    given, told = 0.0, []
+    position, velocity = bench.fake.pose[:3].copy(), np.array([0.05, 0.0, 0.0])
+    for k, wrench in enumerate(commands):
+        for request, value in requests.get(k, ()):
+            bench.link.ask(request, value)
+        bench.fake.twist[:3], bench.fake.pose[:3] = velocity, position
+        state = bench.step(wrench)
+        told.append(float(state.port_energy.sum()))
+        force = bench.fake.force[:3].copy()
+        velocity = velocity + force / mass / 1000.0
+        position = position + velocity / 1000.0
+        given -= float(force @ velocity) / 1000.0
+    return given, told
+
+
+@given(
+    scales=st.lists(st.tuples(st.integers(5, 150), st.floats(0.2, 5.0), st.floats(0.0, 3.0)), max_size=4),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=15, deadline=None)
+def test_the_port_counts_what_the_hand_feels_whatever_the_scales_are(
+    scales: list[tuple[int, float, float]], seed: int
+) -> None:
+    """And so the guard, which keeps the port passive, keeps the real hand passive while scales ramp."""
+    rotation = Rotation.from_rotvec([0.3, -0.5, 0.7])
+    guard = GuardParameters.model_validate({"type": "passivity"})
+    bench = Bench(guard, mount=[0.1, 0.2, 0.3, *rotation.as_quat()], ramp=0.05, mass=0.2, inertia=1e-3)
+    requests: dict[int, list[tuple[Request, float]]] = {}
+    for tick, motion, force in scales:
+        requests.setdefault(tick, []).extend([(Request.SCALE_MOTION, motion), (Request.SCALE_FORCE, force)])
+    rng = np.random.default_rng(seed)
+    commands = np.zeros((160, 6))
+    commands[:, :3] = np.repeat(rng.normal(0.0, 1.0, (16, 3)), 10, axis=0)
+    given, told = run_free(bench, 0.2, [*commands, np.zeros(6)], requests)
+    assert told[-1] == pytest.approx(given, abs=1e-12)
+    assert min(told) > -1e-9
+    assert bench.driver.guarded
+
+
+def test_a_scale_that_is_asked_for_ramps_and_the_pose_never_jumps() -> None:
+    bench = Bench(ramp=0.1)
+    poses, scales = [], []
+    for k in range(300):
+        if k == 50:
+            assert bench.link.ask(Request.SCALE_MOTION, 0.5) == ""
+        state = bench.step((0,) * 6, move=(0.1, 0.0, 0.0))
+        poses.append(state.pose[0])
+        scales.append(bench.driver.told.motion_scale)
+    steps = np.diff(poses)
+    np.testing.assert_allclose(steps[:49], 1e-4, rtol=1e-9)
+    np.testing.assert_allclose(steps[-50:], 0.5e-4, rtol=1e-9)
+    assert (np.diff(steps) <= 1e-16).all() and max(np.abs(np.diff(scales))) <= 0.01 + 1e-12
+    assert "must be between" in bench.link.ask(Request.SCALE_MOTION, 0.0)
+    bench.link.ask(Request.SCALE_FORCE, 2.0)
+    bench.step((1.0, 0, 0, 0, 0, 0), 200)
+    assert bench.fake.force[0] == pytest.approx(2.0), "the force on the hand by that of the tool, not by the motion"
+    bench.link.ask(Request.SCALE_FORCE, 0.0)
+    assert bench.step((1.0, 0, 0, 0, 0, 0), 300).reason == Reason.SCALED_TO_ZERO
+
+
+def test_a_clutch_moves_the_device_apart_from_the_tool_without_force() -> None:
+    bench = Bench(clutch="top")
+    bench.step(PUSH, 20, move=(0.1, 0.0, 0.0))
+    held = bench.state.pose.copy()
+    bench.fake.pressed = [1, 0]
+    state = bench.step(PUSH, 100, move=(0.1, 0.2, 0.0))
+    np.testing.assert_allclose(state.pose, held + np.array([1e-4, 2e-4, 0, 0, 0, 0, 0]), atol=1e-12)
+    assert state.reason == Reason.CLUTCHED and not bench.fake.force.any()
+    bench.fake.pressed = [0, 0]
+    state = bench.step(PUSH, 2, move=(0.1, 0.0, 0.0))
+    np.testing.assert_allclose(state.pose[:3], held[:3] + [2e-4, 2e-4, 0], atol=1e-12)
+    assert bench.fake.force.any()
+
+
+def test_walls_push_back_into_the_workspace_and_never_pull() -> None:
+    bench = Bench(workspace=[-0.1, -0.1, -0.1, 0.1, 0.1, 0.1], wall=[500.0, 10.0])
+    bench.fake.pose[:3] = [0.102, 0.0, -0.104]
+    bench.step()
+    np.testing.assert_allclose(bench.fake.force[:3], [-1.0, 0.0, 2.0], atol=1e-12)
+    bench.step(move=(0.1, 0.0, 0.1))  # further in along x, out of it along z
+    depth = bench.fake.pose[0] - 0.1, -0.1 - bench.fake.pose[2]
+    np.testing.assert_allclose(bench.fake.force[:3], [-500 * depth[0] - 1.0, 0, 500 * depth[1] - 1.0], atol=1e-12)
+    bench.step(move=(-0.2, 0.0, 0.9))  # so fast that the damper would pull
+    assert bench.fake.force[2] == 0.0
+    bench.fake.pose[:3] = [0.2, 0.0, 0.0]
+    bench.fake.pose[:3] = [0.1, 0.0, 0.0]
+    assert not bench.step(move=(0.0, 0.0, 0.0)).rendered_wrench[1:].any()
+
+
+def test_the_weight_that_is_held_is_compensated_for_beside_the_port() -> None:
+    """m g upwards in the world, about the centre of the mass in the hand, and not in what the hand feels."""
+    rotation = Rotation.from_rotvec([0.3, -0.5, 0.7])
+    six = ["x", "y", "z", "rx", "ry", "rz"]
+    bound = {"wrench": [10.0] * 6, "rate": [1e5] * 6, "velocity": [2.0, 20.0]}
+    keys = {"held_mass": 0.1, "held_centre": [0.0, 0.0, 0.05], "actuated": six, "bound": bound}
+    bench = Bench(mount=[0, 0, 0, *rotation.as_quat()], **keys)
+    hand = Rotation.from_rotvec([0.4, 0.1, 0.2])
+    bench.fake.pose[3:] = hand.as_quat()
+    bench.fake.limit = np.full(6, 10.0)
+    bench.step(count=3)
+    up = rotation.inv().apply([0.0, 0.0, 0.981])
+    np.testing.assert_allclose(bench.fake.force[:3], up, atol=1e-12)
+    np.testing.assert_allclose(bench.fake.force[3:], np.cross(hand.apply([0, 0, 0.05]), up), atol=1e-12)
+    state = bench.step(move=(0.0, 0.0, 0.1))
+    assert not state.rendered_wrench.any() and not state.port_energy.any()
+    bench.link.ask(Request.PAUSE)
+    bench.step()
+    assert not bench.fake.force.any()
+
+
+def test_the_watchdog_of_the_link_ends_the_force_of_a_servo_thread_that_stands_still() -> None:
+    bench = Bench()
+    bench.step(PUSH, 3)
+    bench.fake.now += 25 * TICK
+    bench.link.look()
+    assert not bench.fake.force.any()
+    assert bench.step(PUSH).reason == Reason.NONE and not bench.fake.force.any()  # of the tick before it stood still
+    assert bench.step(PUSH).reason == Reason.WATCHDOG and bench.fake.force.any()
+
+
+REQUESTS = [Request.ENABLE, Request.DISABLE, Request.PAUSE, Request.RESUME, Request.STOP, Request.RESET, Request.HOME]
+FAULTS = ["silent", "broken", "nan", "jump", "fault", "away", "unhomed", "good"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from([*REQUESTS, *FAULTS])), min_size=1, max_size=25))
+@settings(max_examples=40, deadline=None)
+def test_whatever_is_asked_and_goes_wrong_the_force_is_zero_and_the_device_can_be_used_again(script: Any) -> None:
+    bench = Bench(presence="sensor")
+    fake = bench.fake
+    fake.present = 1
+    wrong, since = False, 0
+    for ticks, what in script:
+        if isinstance(what, Request):
+            stopped, state = bench.link.life.stopped, bench.link.life.state
+            refused = bench.link.ask(what)
+            if stopped and what != Request.RESET:
+                assert bench.link.life.stopped, "nothing outvotes an emergency stop"
+                assert bench.link.life.state != ENABLED
+            if what == Request.STOP:
+                assert not refused and not fake.force.any()
+            if what == Request.RESET and state != DISABLED:
+                assert refused and bench.link.life.stopped == stopped
+        else:
+            since = 0 if what not in ("good", "jump") and not wrong else since
+            wrong = what not in ("good", "jump")  # after a jump, which the driver rejects, it is where it is
+            fake.silent, fake.broken = what == "silent", what == "broken"
+            fake.fault, fake.homed = "too hot" if what == "fault" else "", what != "unhomed"
+            fake.present = 0 if what == "away" else 1
+            fake.pose[1] = np.nan if what == "nan" else fake.pose[1] + 0.1 if what == "jump" else 0.0
+        bench.settle()
+        for _ in range(ticks):
+            bench.step(PUSH)
+            since += 1
+            life = bench.link.life
+            if fake.force.any():
+                assert life.state == ENABLED and not life.stopped
+                assert not wrong or since <= 5
+            assert np.isfinite(bench.state.pose).all()
+    fake.silent = fake.broken = False
+    fake.fault, fake.homed, fake.present = "", True, 1
+    fake.pose[1] = 0.0
+    bench.step()
+    for request in (Request.DISABLE, Request.RESET, Request.ENABLE):
+        bench.link.ask(request)
+        bench.settle()
+        bench.step()
+    bench.step(PUSH, 3)
+    np.testing.assert_array_equal(fake.force, PUSH)

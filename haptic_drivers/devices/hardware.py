@@ -56,6 +56,7 @@ class HardwareArrays(NamedTuple):
     fastest: np.ndarray = shared("last bound at the hand: rate of change", 6, unit="N/s, N m/s")
     speeds: np.ndarray = shared("last bound at the hand: speeds", 2, unit="m/s, rad/s")
     actuated: np.ndarray = shared("1 for directions of the base with motors, else 0", 6)
+    compliance: np.ndarray = shared("displacement of the device alone by a wrench in a tick", 6, unit="m/N, rad/N m")
     box: np.ndarray = shared("workspace in the base: lower corner, upper corner", 6, unit="m")
     wall: np.ndarray = shared("stiffness and damping at the workspace", 2, unit="N/m, N s/m")
     held: np.ndarray = shared("mass whose weight is compensated for, and its centre in the hand", 4, unit="kg, m")
@@ -82,6 +83,7 @@ class HardwareDevice:
         port: of the hand, and its guard.
         source: its readings.
         start: where the tool is held at the start: position [m], quaternion x y z w (7,).
+        period: of the servo [s].
 
     Attributes:
         told: what the source tells in this tick, and what was written.
@@ -91,7 +93,9 @@ class HardwareDevice:
     MODE: ClassVar[int] = FORCE
     fault = ""  # what is wrong ends its force, not the trial: see `haptic_drivers.devices.life`
 
-    def __init__(self, device: HardwareParameters, bound: Bound, port: Port, source: Source, start: np.ndarray):
+    def __init__(
+        self, device: HardwareParameters, bound: Bound, port: Port, source: Source, start: np.ndarray, period: float
+    ):
         self._source, self._placed = source, device.aligned == "mount"
         self.told = DeviceReading()
         self.told.pose[6] = 1.0
@@ -111,6 +115,7 @@ class HardwareDevice:
             fastest=bound.rate.copy(),
             speeds=bound.velocity.copy(),
             actuated=device.mask(device.actuated),
+            compliance=_compliance(device, period),
             box=box,
             wall=np.array(device.wall),
             held=np.array((device.held_mass, *device.held_centre)),
@@ -197,6 +202,24 @@ def limits_of(device: HardwareParameters) -> Bound:
     )
 
 
+def _compliance(device: HardwareParameters, period: float) -> np.ndarray:
+    """How far a wrench moves the device in a period, as if nobody held it, in the axes of the world (6,).
+
+    A hand that holds it makes that less, so that the guard expects no less work than is done. Zero, not known, without
+    an identified inertia, and where the directions without motors are not axes of the world.
+    """
+    if device.mass is None or device.inertia is None:
+        return np.zeros(6)
+    found, R_WB = device.mask(device.actuated), rotations.matrix(np.array(device.mount[3:]))
+    along = np.abs(R_WB).round(9)
+    for first, inertia in ((0, device.mass), (3, device.inertia)):
+        part = slice(first, first + 3)
+        if np.ptp(found[part]) and not ((along == 0.0) | (along == 1.0)).all():
+            found[part] = 0.0
+        found[part] = (along @ found[part] if np.ptp(found[part]) else found[part]) * period**2 / inertia
+    return found
+
+
 @numba.njit(cache=True, nogil=True)
 def _locate(packed, scale, force_scale, placing):
     """Fill in the pose and the twist of the hand in the world.
@@ -266,6 +289,7 @@ def _render(packed, wrench, period):
         bound.wrench[i] = a.most[i] / part
         bound.rate[i] = a.fastest[i] / part
         port.free[i] = period * port.twist[i]
+        port.compliance[i] = part * part * a.compliance[i]
     bound.velocity[0], bound.velocity[1] = s * a.speeds[0], a.speeds[1]
     _push_back(a, rendered, s)
     _keep_actuated(a, rendered)

@@ -249,10 +249,14 @@ class Link:
         self._say(f"the device cannot be opened: {fault}" if fault else "the device is open again")
 
     def _watch(self) -> None:
-        """Write zero force when the servo thread has written nothing for as long as the watchdog allows."""
         while not self._ended.wait(0.25 * self._device.watchdog):
+            self.look()
+
+    def look(self) -> None:
+        """Write zero force when the servo thread has written nothing for as long as the watchdog allows."""
+        if not self._pushes:
+            return
+        with self._lock:
             if self._pushes and self._clock() - self._written > self._patience:
-                with self._lock:
-                    if self._pushes and self._clock() - self._written > self._patience:
-                        self._pushes, self._starved = False, True
-                        self._call(lambda: self._hardware.write(NO_FORCE))
+                self._pushes, self._starved = False, True
+                self._call(lambda: self._hardware.write(NO_FORCE))
