@@ -15,6 +15,7 @@ from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.replay.resimulation import resimulate
 from haptic_bench.studies.coupling_wall import (
     FORCE,
+    LONGEST,
     SIDES,
     STUDY,
     WORLDS,
@@ -59,6 +60,17 @@ def run_of(world: str, part: float, forces: np.ndarray) -> np.ndarray:
 def test_all_claims_hold(measured: dict[str, tuple[np.ndarray, float]]) -> None:
     assert verdicts(measured) == dict.fromkeys(names(STUDY.CLAIMS), True)
     assert len(measured) == len(WORLDS) * len(SIDES)
+
+
+def test_a_long_trial_takes_no_more_memory_for_the_worst_hand() -> None:
+    """A minute has 60,001 ticks; a matrix of so many rows and columns would take 29 GB."""
+    minute = trial("duration=60")
+    damping = SIDES["outside"] * required_damping(minute.experiment, "integrator 2")
+    table, gain = worst_hand(minute.experiment, damping, "integrator 2")
+    assert len(table) == LONGEST and gain > 0.0
+    one = variant(minute, damping, "integrator 2", table)
+    assert one.experiment.last_tick == LONGEST - 1
+    assert gained(one, STUDY.run_unrecorded(one), damping)[-1] == pytest.approx(gain, rel=1e-3)
 
 
 def test_the_boundaries_are_those_of_brown() -> None:

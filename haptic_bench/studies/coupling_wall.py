@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from haptic_sim.worlds.scenes import NoToolParameters, PegParameters
 BESIDE = 0.05  # of the required damping: what just inside and just outside are
 SIDES = {"inside": 1.0 + BESIDE, "outside": 1.0 - BESIDE}
 WORLDS = ("wall", "integrator 1", "integrator 2", "integrator 3")
+LONGEST = 1000  # ticks of the worst hand at most: the matrix of its quadratic form has so many rows and columns
 FORCE = 0.05  # [N] root of the sum of squares of the hand's forces
 ROUNDING = 1e-12  # [J] a gain that is none
 AS_PREDICTED = 1e-3  # relative difference to the energy of the linear analysis
@@ -84,8 +86,11 @@ def required_damping(experiment: Experiment, world: str) -> float:
 
 
 def worst_hand(experiment: Experiment, damping: float, world: str) -> tuple[np.ndarray, float]:
-    """Rows of the worst hand (see `haptic_drivers.operators.read_table`), and the energy that it should gain [J]."""
-    ticks = experiment.last_tick + 1
+    """Rows of the worst hand (see `haptic_drivers.operators.read_table`), and the energy that it should gain [J].
+
+    It acts as long as the trial lasts, or for LONGEST ticks.
+    """
+    ticks = min(experiment.last_tick + 1, LONGEST)
     forces, gain = worst_forces(parameters_of(experiment, damping, world), *coupling_of(experiment), ticks)
     table = np.zeros((ticks, 7))
     table[:, 0], table[:, 1] = np.arange(ticks) / experiment.rate, FORCE * forces
@@ -93,7 +98,7 @@ def worst_hand(experiment: Experiment, damping: float, world: str) -> tuple[np.n
 
 
 def variant(trial: Trial, damping: float, world: str, table: np.ndarray) -> Trial:
-    """The trial with another damping of the device [N s/m], world and hand.
+    """The trial with another damping of the device [N s/m], world and hand, for as long as that acts.
 
     A wall is a tool on a rail across the push: it does not move along x.
     """
@@ -101,7 +106,12 @@ def variant(trial: Trial, damping: float, world: str, table: np.ndarray) -> Tria
     device = experiment.device
     assert isinstance(device, InertialParameters) and device.damping is not None
     sensed = {"damping": (damping, device.damping[1]), "resolution": (0.0, 0.0), "velocity": "difference"}
-    update = {"device": device.model_copy(update=sensed), "operator": FileParameters(path="the worst hand")}
+    update: dict[str, Any] = {
+        "device": device.model_copy(update=sensed),
+        "operator": FileParameters(path="the worst hand"),
+    }
+    if len(table) <= experiment.last_tick:
+        update["duration"] = (len(table) - 1) / experiment.rate
     if world == "wall":
         rail = {"joint": "prismatic", "axis": [0, 1, 0], "mass": 1.0, "inertia": [1e-3] * 3,
                 "shapes": [{"type": "sphere", "radius": 0.01}]}  # fmt: skip
