@@ -18,6 +18,7 @@ from haptic_bench import experiment
 from haptic_bench.benchmarks import constrained as benchmark_constrained
 from haptic_bench.benchmarks import contact as benchmark_contact
 from haptic_bench.benchmarks import control as benchmark_control
+from haptic_bench.benchmarks import devices as benchmark_devices
 from haptic_bench.benchmarks import graph as benchmark_graph
 from haptic_bench.benchmarks import local_model as benchmark_local_model
 from haptic_bench.benchmarks import rates as benchmark_rates
@@ -167,6 +168,11 @@ def rates(out: Path = RATES_FOLDER) -> list[Result]:
     ]
 
 
+def devices() -> list[Result]:
+    """What the drivers of hardware add to the latency of their stand-ins, late readings, and a device that is lost."""
+    return benchmark_devices.measure(_row)
+
+
 def view() -> list[Result]:
     """Frames a second and CPU of a view, opening of a recorded trial, and missed ticks with a view and without."""
     return benchmark_view.measure(_row)
@@ -184,6 +190,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "motions": motions,
     "start": start,
     "view": view,
+    "devices": devices,
 }
 
 

@@ -79,7 +79,7 @@ class Connection(Parameters):
         0, description="Index of the device, in the order in which the library finds them", ge=0, le=15
     )
     watchdog: float = quantity(
-        0.004,
+        0.02,
         unit="s",
         description="Time without a command after which the device itself switches its motors off",
         ge=WATCHDOG_UNIT,

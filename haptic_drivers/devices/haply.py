@@ -35,7 +35,7 @@ from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.parameters import Parameters, quantity
 
 AXES = np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]])  # R_BV: the vendor's x is right, y forward, z up
-LATE = 0.6  # of the reading watchdog: an answer that takes longer is followed by a message without force
+LATE = 0.5  # of the reading watchdog: an answer that takes longer is followed by a message without force
 IGNORED = 50  # answers in a row that say "idle", though a force was sent, after which the force is spelled wrongly
 TIMEOUT = 2.0  # [s] of the connection
 

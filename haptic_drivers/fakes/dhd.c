@@ -31,7 +31,8 @@ typedef struct {
   double faults[FAULTS]; /* LATE [s], JUMP [m]; NOT_FINITE, TWICE: readings that are left; MUTE: readings fail, forces do not;
                             GONE: everything fails */
   double set, read, zero, changed;   /* [s] times of: last force set, last read, force zero, last change of the force */
-  long sets, overlaps;
+  double echo; /* [m/N] x is so far with the force along x; 0: it is where it was put */
+  long sets;
   atomic_int inside;
   pthread_t thread;
   int has_thread;
@@ -230,6 +231,7 @@ int dhdGetPositionAndOrientationFrame(double *x, double *y, double *z, double fr
     d->faults[TWICE] -= 1;
     result = TIMEGUARD;
   }
+  if (d->echo != 0) d->position[0] = d->echo * d->wrench[0];
   for (i = 0; i < 3; i++) {
     *p[i] = d->position[i];
     memcpy(frame[i], d->frame[i], sizeof d->frame[i]);
@@ -343,6 +345,8 @@ void fake_back(int id) {
   devices[id].present = 1;
   memset(devices[id].faults, 0, sizeof devices[id].faults);
 }
+
+void fake_echo(int id, double gain) { devices[id].echo = gain; }
 
 /* wrench [7], then: force enabled, watchdog's time [s], times it switched off, open, forces set, time of the last force,
  * of the last reading, of zero force, of the last change of the force [s] */

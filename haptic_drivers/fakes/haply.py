@@ -100,15 +100,20 @@ class Service:
             assert hasattr(self.devices[index], name), name
             setattr(self.devices[index], name, value)
 
-    def fault(self, index: int, kind: int, value: float = 1.0) -> None:
-        """Make a device do what it should not, from its next answer on."""
-        device = self.devices[index]
+    def echo(self, index: int, gain: float) -> None:
+        """Put the hand where the force is, `gain` times that along y, the base's x."""
+        self.devices[index].echo = gain
+
+    def fault(self, index: int, kind: int, value: float = 1.0) -> float:
+        """Make a device do what it should not, from its next answer on; returns the time before that [s]."""
+        device, now = self.devices[index], time.monotonic()
         if kind == Fault.GONE:
             device.force_to(0.0, 0.0, 0.0)
             device.present = False
             self._event("device-disconnected", "warning", device)
         else:
             device.faults[Fault(kind)] = value
+        return now
 
     def back(self, index: int) -> None:
         """End all faults of a device; one that was gone is there again."""
@@ -289,6 +294,7 @@ class _Inverse3:
         self.force, self.mode = [0.0, 0.0, 0.0], "idle"
         self.heard = self.changed = self.zero = 0.0
         self.messages = self.silences = 0
+        self.echo = 0.0  # [m/N]
         self.faults = dict.fromkeys(Fault, 0.0)
 
     def force_to(self, *force: float) -> None:
@@ -300,6 +306,8 @@ class _Inverse3:
 
     def state(self, full: bool, old: bool) -> dict[str, Any]:
         """Its part of a message; the next faults are in it."""
+        if self.echo:
+            self.position[1] = self.echo * self.force[1]
         position = list(self.position)
         position[0] += self.faults[Fault.JUMP]
         if self.faults[Fault.NOT_FINITE] > 0:

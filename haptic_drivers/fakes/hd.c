@@ -33,6 +33,7 @@ typedef struct {
   double framed[6], wrench[6];                    /* set in the frame; of the motors [N, mN m] */
   double faults[FAULTS]; /* LATE [s], JUMP [mm]; NOT_FINITE, TWICE: frames that are left; MUTE: frames fail, forces stay */
   double set, begun, zero, changed; /* [s] times of: last force, last frame, force zero, last change of the force */
+  double echo; /* [mm/N] z is so far with the force along z; 0: it is where it was put */
   long frames;
 } Device;
 
@@ -156,6 +157,7 @@ void hdBeginFrame(unsigned handle) {
   d->begun = now();
   d->frames++;
   memset(d->framed, 0, sizeof d->framed);
+  if (d->echo != 0) d->position[2] = d->echo * d->wrench[2];
   if (!d->present || d->faults[MUTE] > 0) push(d->present ? DEVICE_FAULT : COMM_ERROR, handle);
 }
 
@@ -371,6 +373,8 @@ void fake_back(int id) {
   devices[id].present = 1;
   memset(devices[id].faults, 0, sizeof devices[id].faults);
 }
+
+void fake_echo(int id, double gain) { devices[id].echo = gain; }
 
 /* As that of dhd.c: wrench [N, mN m], 0, force enabled, 0, 0, open, frames, times of the last force, the last frame, zero
  * force, the last change of the force [s] */

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,7 @@ class Library:
         self.library = library = ctypes.CDLL(str(path))
         library.fake_misuse.restype = ctypes.c_char_p
         library.fake_fault.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_double]
+        library.fake_echo.argtypes = [ctypes.c_int, ctypes.c_double]
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_double, ctypes.c_double]
         self.reset(devices, period, trip)
 
@@ -85,9 +87,15 @@ class Library:
         """Set what a device has."""
         self.library.fake_kind(index, wrist, torques, homed)
 
-    def fault(self, index: int, kind: Fault, value: float = 1.0) -> None:
-        """Make a device do what it should not."""
+    def fault(self, index: int, kind: Fault, value: float = 1.0) -> float:
+        """Make a device do what it should not; returns the time before that [s]."""
+        now = time.monotonic()
         self.library.fake_fault(index, int(kind), value)
+        return now
+
+    def echo(self, index: int, gain: float) -> None:
+        """Put the hand where the force is, `gain` times that along the vendor's axis that is the base's x."""
+        self.library.fake_echo(index, gain)
 
     def back(self, index: int) -> None:
         """End all faults of a device; one that was gone is there again."""

@@ -1,0 +1,28 @@
+"""The benchmark of drivers: what it measures does what it says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from haptic_bench.benchmarks import devices
+
+
+@pytest.mark.parametrize("name", ["inverse3", "sigma7"])  # a service, a library
+def test_each_driver_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for constant, value in (("ECHOES", 20), ("DURATION", 0.1), ("LOSSES", 2)):
+        monkeypatch.setattr(devices, constant, value)
+    found: dict[str, float] = {}
+
+    def row(name: str, value: float, *_: Any) -> dict[str, Any]:
+        found[name] = value
+        return {}
+
+    try:
+        devices._measure(row, name, devices.DEVICES[name], devices.SERVO)
+    except devices.NoCompiler as error:
+        pytest.skip(str(error))
+    assert len(found) == 6 and all(map(math.isfinite, found.values()))
+    assert min(value for name, value in found.items() if "added" not in name) >= 0.0

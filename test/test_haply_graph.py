@@ -1,0 +1,61 @@
+"""A trial with the Inverse3 as a ROS 2 graph, against a stand-in for the vendor's service: felt, recorded, verified."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Haptics, answer
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+pytest.importorskip("haptics.msg", reason="needs the built messages")
+
+import graph_checks as graph
+
+from haptic_drivers.fakes.haply import Service
+from haptic_sim.messages import DeviceState, columns
+
+SWING, PERIOD = 0.08, 2.0  # [m], [s] of the hand; the nearest wall is 34 mm from its start
+
+
+def test_a_wall_is_felt_and_the_trial_is_recorded_and_verifies(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    """The hand is moved to the right and the left, into walls: the force on it is to the left and the right."""
+    service = Service(idle=10.0)
+    out = tmp_path / "out"
+    device = {
+        "type": "hardware",
+        "name": "inverse3",
+        "connection": {"url": service.url, "events": service.events_url},
+        "watchdog": 1.0,
+        "reading_watchdog": 1.0,
+        "soft_start": 0.0,
+    }
+    keys = {"device": json.dumps(device), "rate": "200", "environment.rate": "50"}
+    keys |= {"health.missed_share": "1", "health.undecided_share": "1"}
+    settings = [argument for key, value in keys.items() for argument in ("--set", f"{key}={value}")]
+    service.set_state(0, position=[0.0, 0.0, 0.0])
+    one = haptics("run", "static_wall", "--mode", "realtime", "--duration", "3", "--out", str(out), *settings)
+    least = most = 0.0
+    while one.process.is_alive():
+        service.set_state(0, position=[SWING * math.sin(2.0 * math.pi * time.monotonic() / PERIOD), 0.0, 0.0])
+        right = service.told(0)["force"][0]
+        least, most = min(least, right), max(most, right)
+        one.process.join(0.002)
+    assert one.wait() == 0, one.err
+    service.close()
+    assert service.misuse == ""
+    states = columns(DeviceState(), graph.topics(out)["device_state"].messages)
+    left, force = states["pose"][:, 1], states["rendered_wrench"][:, 1]
+    hardest = np.abs(force).argmax()
+    assert abs(force[hardest]) > 0.5
+    assert force[hardest] * (left[hardest] - left[0]) < 0.0  # back to where it was
+    assert -least == pytest.approx(max(0.0, force.max()), rel=0.5, abs=0.5)  # as often as it was asked
+    assert -most == pytest.approx(min(0.0, force.min()), rel=0.5, abs=0.5)
+    assert not any(service.told(0)["force"])
+    verified = answer("replay", "--verify", str(out))
+    assert verified.status == 0 and "identical, bit by bit" in verified.out, verified
