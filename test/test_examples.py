@@ -164,3 +164,18 @@ def test_own_node(tmp_path: Path) -> None:
     ((_, (count, _, acceleration, *_)),) = printed("own_node", tmp_path)
     assert count >= 512
     assert acceleration == pytest.approx(0.32 / 2.0, rel=1e-3)
+
+
+def test_twin_pantograph(tmp_path: Path) -> None:
+    """In the middle all arms are alike: a motor turns by w / (l sin) of the way of its endpoint, w along a link."""
+    base, width, near, far, handle, torque = 0.24, 0.12, 0.15, 0.24, 0.1, 0.0525 * 16.4
+    x, y = base - handle / 2.0, -width / 2.0  # of the endpoint from the upper base joint
+    reach = math.hypot(x, y)
+    elbow = math.atan2(y, x) + math.acos((near**2 + reach**2 - far**2) / (2.0 * near * reach))
+    w = np.array([x - near * math.cos(elbow), y - near * math.sin(elbow)]) / far
+    s = abs(math.cos(elbow) * w[1] - math.sin(elbow) * w[0])
+    along = 4.0 * torque * np.abs(w) / (near * s)
+    peaks, acceleration, every = printed("twin_pantograph", tmp_path)
+    np.testing.assert_allclose(peaks[1], [along[1], along[0], along[1] * handle / 2.0], atol=6e-3)
+    assert acceleration[1] == pytest.approx([6.0], abs=0.05)
+    assert 70.0 < every[1][0] < 120.0
