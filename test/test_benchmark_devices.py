@@ -26,3 +26,12 @@ def test_each_driver_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip(str(error))
     assert len(found) == 6 and all(map(math.isfinite, found.values()))
     assert min(value for name, value in found.items() if "added" not in name) >= 0.0
+
+
+def test_the_pantograph_slides_and_sticks_while_it_is_measured() -> None:
+    shaken, resting = devices.Shaken(), 0
+    for _ in range(600):
+        shaken.prepare()
+        shaken.step()
+        resting += abs(shaken.body.twist[1]) < 1e-6
+    assert 50 < resting < 550 and shaken.body.dissipated > 1e-6 and not shaken.body.fault

@@ -6,6 +6,8 @@ same is done without the driver, by as few calls of the vendor as there are; the
 adds. Servo ticks are counted in which there was no reading that is newer than that of the tick before, or which began a
 period late. At last readings fail while forces are still taken, and the stand-in tells when its force was zero.
 
+A step of the simulated twin pantograph, which slides and sticks under a force that turns round, is measured too.
+
 Other work of the machine delays all of it; real-time priority, which the servo threads of nodes take where they may, is
 not asked for here.
 """
@@ -25,12 +27,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from haptic_bench.benchmarks.turns import Contestant, take_turns
 from haptic_bench.experiment.devices import read_device
 from haptic_drivers.devices import haply
 from haptic_drivers.devices.interface import Hardware, Reading
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.fakes import Fault
 from haptic_drivers.fakes.libraries import Library, NoCompiler, build
+from haptic_drivers.pantograph import Pantograph, PantographParameters
 
 DEVICES = {"inverse3": "haply", "sigma7": "force_dimension", "touch": "open_haptics"}  # and their drivers
 ECHOES = 1000  # writes of which the latency is measured
@@ -40,6 +44,7 @@ GAIN = 1e-3  # [m/N] of the hand that is where the force is
 NEAR = 1e-9  # [m]
 SERVO = 1000.0  # [Hz]
 ALLOWED = 5e-3  # [s] from the loss of a device to zero force
+STEP = 15.0  # [us] of the twin pantograph, at most
 Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 
 
@@ -181,7 +186,7 @@ class LibraryStand:
 
 def measure(row: Row) -> list[dict[str, Any]]:
     """Run all of it; `row` makes a line of the table from name, value, unit, target and whether that is met."""
-    results = []
+    results = [_simulated(row)]
     for name, title in DEVICES.items():
         for rate in dict.fromkeys((SERVO, read_device(name).highest_rate)):
             try:
@@ -189,6 +194,31 @@ def measure(row: Row) -> list[dict[str, Any]]:
             except NoCompiler as error:
                 print(f"    {title}: {error}", flush=True)
     return results
+
+
+class Shaken:
+    """A twin pantograph whose motors push it to and fro, a little more than its friction holds."""
+
+    def __init__(self) -> None:
+        self.body = Pantograph(PantographParameters(shaped=False), (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
+        self._nothing, self._wrench, self._tick = np.zeros(6), np.zeros(6), 0
+
+    def prepare(self) -> None:
+        """The next wrench of the motors."""
+        self._tick += 1
+        self._wrench[1] = 0.06 * np.sin(2.0 * np.pi * 5.0 * self._tick / SERVO)
+
+    def step(self) -> None:
+        """A step of the simulation."""
+        self.body.step(self._nothing, self._wrench, 1.0 / SERVO)
+
+
+def _simulated(row: Row) -> dict[str, Any]:
+    shaken = Shaken()
+    (times,) = take_turns({"step": Contestant(shaken.step, shaken.prepare)}, 20, 200, 1.0 / SERVO).values()
+    figures = times.figures()
+    value = figures["tight_p50"]
+    return {**row("twin pantograph: step", value, "us", f"<= {STEP:g}", value <= STEP), "figures": figures}
 
 
 def _measure(row: Row, name: str, title: str, rate: float) -> list[dict[str, Any]]:
