@@ -56,7 +56,7 @@ class Reason(IntEnum):
     SATURATED = 13
 
 
-REASONS = {
+REASONS: dict[int, str] = {
     Reason.NONE: "",
     Reason.NOT_ENABLED: "the device is not enabled",
     Reason.ON_PAUSE: "the device is paused",

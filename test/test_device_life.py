@@ -8,7 +8,7 @@ from fake_hardware import data
 from haptic_drivers.devices.life import LOST, Life, Request
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, Reason
 
-NEW = {"present": 1, "homed": True, "pressed": (False, False)}
+NEW = {"told": True, "present": 1, "homed": True, "pressed": (False, False)}
 WAYS = {  # requests that lead to a state
     DISABLED: [],
     ENABLED: [Request.ENABLE],
@@ -69,6 +69,7 @@ def test_a_stop_while_the_device_is_opened_again_leaves_it_disabled() -> None:
     life.ask(Request.ENABLE)
     life.ask(Request.STOP)
     life.opened()
+    life.step(1e-3, 0.0, **NEW)  # type: ignore[arg-type]
     assert life.state == DISABLED and life.reason == Reason.STOPPED
     assert "latched" in life.ask(Request.HOME)
     assert life.ask(Request.RESET) == life.ask(Request.ENABLE) == ""
@@ -80,6 +81,7 @@ def test_a_stop_while_the_device_is_opened_again_leaves_it_disabled() -> None:
     [
         ({}, {}, Reason.NONE),
         ({}, {"age": 0.01}, Reason.OLD_READING),
+        ({}, {"told": False}, Reason.OLD_READING),
         ({"presence": "sensor"}, {"present": 0}, Reason.NO_PRESENCE),
         ({"presence": "sensor"}, {"present": -1}, Reason.NO_PRESENCE),
         ({"presence": "top"}, {"pressed": (False, True)}, Reason.NO_PRESENCE),
@@ -99,6 +101,6 @@ def test_each_reason_for_no_force(keys: dict[str, object], told: dict[str, objec
 
 def test_a_device_that_is_not_homed_is_not_enabled() -> None:
     life = life_in(DISABLED)
-    life.step(1e-3, 0.0, present=1, homed=False, pressed=(False, False))
+    life.step(1e-3, 0.0, True, 1, homed=False, pressed=(False, False))
     assert "home it" in life.ask(Request.ENABLE)
     assert "cannot home by itself" in Life(data()).ask(Request.HOME)

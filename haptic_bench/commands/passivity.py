@@ -15,6 +15,7 @@ from haptic_bench import experiment
 from haptic_bench.analysis import passivity_figures
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.experiment import Experiment
+from haptic_bench.experiment.devices import with_device_data
 from haptic_bench.trials import trial
 from haptic_control.passivity import tuning
 from haptic_control.passivity.conditions import required_damping, required_damping_of_coupling
@@ -33,6 +34,7 @@ from haptic_control.passivity.coupling import (
 from haptic_control.passivity.directions import analyse_directions
 from haptic_control.passivity.transfer import TransferFunction, feedback, from_delays, is_stable, poles
 from haptic_control.passivity.tuning import TuningParameters
+from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import InertialParameters
 from haptic_sim import inputs
 from haptic_sim.inputs import shown
@@ -260,7 +262,8 @@ def _sections(name: str) -> Experiment:
         ParameterError: it cannot be read, or a section is not valid.
     """
     try:
-        return Experiment.model_validate(experiment.read_document(experiment.find(name)))
+        path = experiment.find(name)
+        return Experiment.model_validate(with_device_data(experiment.read_document(path), path.parent))
     except ValidationError as error:
         raise ParameterError(explain(error, Experiment)) from error
 
@@ -277,7 +280,7 @@ def _take_from(source: Experiment, options: argparse.Namespace) -> None:
         options.integrator = str(source.environment.integrator)
     if options.device_damping is not None:
         return
-    if not isinstance(source.device, InertialParameters):
+    if not isinstance(source.device, InertialParameters | HardwareParameters):
         found = f"device.type = {source.device.type} has no damping of its own"
     elif source.device.damping is None:
         found = "device.damping = null states none"

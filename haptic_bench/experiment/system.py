@@ -59,12 +59,14 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     if world == "none":
         document = _with_device(ALONE, device)
         return _one(document | {"controller": ALONE["controller"]}, Path("device.yaml"), settings)
-    path = _world_file(world)
-    if path is None:
-        path = find(world)
-        return _one(_with_device(read_document(path), device), path, settings)
-    document, factor = _with_device(_document(path, settings), device), 1.0
-    if "controller" in document or document["device"].get("type") not in ("inertial", "hardware"):
+    file, factor = _world_file(world), 1.0
+    path = find(world) if file is None else file
+    document = _with_device(read_document(path) if file is None else _document(path, settings), device)
+    own = document.get("device")
+    coupled = (
+        ("hardware",) if file is None else ("inertial", "hardware")
+    )  # an experiment has its controller, but for it
+    if "controller" in document or not isinstance(own, dict) or own.get("type") not in coupled:
         return _one(document, path, settings)
     for halving in range(HALVINGS):  # the stiffest coupling of these that is stable with the tool
         gains = {name: [factor * values[0]] * 3 + [factor * values[1]] * 3 for name, values in COUPLING.items()}
@@ -132,12 +134,19 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
     if not device:
         return document
     rest = {key: value for key, value in document.items() if key not in ("device", "controller")}
+    controller = document.get("controller")
+    takes_forces = isinstance(controller, dict) and controller.get("type") not in (
+        "none",
+        "admittance",
+        "impedance_shaping",
+    )
+    held = rest | ({"controller": controller} if takes_forces else {})
     if device in known_devices():
-        return rest | {"device": {"type": "hardware", "name": device}}
+        return held | {"device": {"type": "hardware", "name": device}}
     if device.endswith((".yaml", ".yml")):
         given = read_document(Path(device))
         if "module" in given:
-            return rest | {"device": {"type": "hardware", "name": str(Path(device).resolve())}}
+            return held | {"device": {"type": "hardware", "name": str(Path(device).resolve())}}
         given.pop("name")
         if unknown := set(given) - set(SECTIONS):
             raise ParameterError([f"device {device}: {min(unknown)}: must have the sections {', '.join(SECTIONS)}"])

@@ -144,6 +144,7 @@ def join(
     *,
     alone: bool = False,
     relayed: bool = False,
+    hardware: bool = False,
 ) -> Samples:
     """Samples from the messages of a trial.
 
@@ -157,6 +158,8 @@ def join(
         alone: whether there is no device.
         relayed: whether there is a relay: then the device's command is what has arrived of it, and there are columns of
             what is at the other end.
+        hardware: whether the device is: then there are columns of its state, of why it rendered nothing, and of the age
+            of its readings.
     """
     nq, nv = sizes.q, sizes.v
     tool = columns(sizes.tool_state(), messages.get("tool_state", ()))
@@ -209,6 +212,10 @@ def join(
     if not alone:
         put("port_energy_", _PARTS, now["port_energy"])
         put("port_dissipated_", _PARTS, now["port_dissipated"])
+    if hardware:
+        table["device_state"] = now["state"].astype(np.int64)
+        table["device_reason"] = device[[at_device[k + 1] for k in ticks]]["reason"].astype(np.int64)
+        table["device_reading_age"] = np.ascontiguousarray(now["reading_age"])
     if relayed:
         at = {topic: rows[list(map(_by_tick(rows).__getitem__, ticks))] for topic, rows in crossing.items()}
         put("remote_", POSE, at["relayed_device_state"]["pose"])
@@ -262,21 +269,22 @@ def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
     experiment = trial.experiment
     alone, relayed = experiment.alone, experiment.relayed
-    samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed)
+    hardware = "" in experiment.hardware_hands
+    samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed, hardware=hardware)
     if experiment.hands:
         samples = with_hands(samples, {name: join_hand(name, messages, trial) for name in experiment.hand_names})
     samples.world = read_world(messages.get("world_state", ()))
     return samples
 
 
-OF_HAND = ("hand_", "operator_", "command_", "rendered_", "port_", "tool_", "env_")
+OF_HAND = ("hand_", "operator_", "command_", "rendered_", "port_", "tool_", "env_", "device_")
 """Beginnings of the columns that each hand has; the others are of the world."""
 
 
 def join_hand(name: str, messages: Mapping[str, Sequence[bytes]], trial: Trial) -> Samples:
     """The samples of a further hand, as if it were the only one."""
     own = {topic: rows for key, rows in messages.items() for hand, topic in [split_topic(key)] if hand == name}
-    return join(own, trial.tool_sizes, trial.experiment.rate)
+    return join(own, trial.tool_sizes, trial.experiment.rate, hardware=name in trial.experiment.hardware_hands)
 
 
 def with_hands(first: Samples, others: Mapping[str, Samples]) -> Samples:

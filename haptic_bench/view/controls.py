@@ -236,4 +236,5 @@ def describe(frame: Frame) -> str:
         words.append("no contact")
     felt = frame.hands[0].rendered if frame.hands[0].rendered is not None else frame.hands[0].on_tool
     words.append(f"{float((felt[:3] ** 2).sum()) ** 0.5:.2f} N")
+    words += [f"no force: {hand.reason}" for hand in frame.hands if hand.reason]
     return " · ".join(words)

@@ -62,6 +62,7 @@ class Hand:
         device: pose of the device's hand; None without a device.
         rendered: wrench of the device on the hand.
         operator: wrench of the operator on the device; without a device, on the tool.
+        reason: why the device renders nothing, in words; empty if it renders something.
     """
 
     tool: np.ndarray
@@ -69,6 +70,7 @@ class Hand:
     device: np.ndarray | None = None
     rendered: np.ndarray | None = None
     operator: np.ndarray | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)

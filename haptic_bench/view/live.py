@@ -10,6 +10,7 @@ from haptic_bench.view.scene import Scene
 from haptic_sim.messages import (
     CONSTRAINT,
     CONTACT,
+    REASONS,
     DeviceState,
     LocalGeometry,
     MessageError,
@@ -115,7 +116,8 @@ class LiveFrames:
         pose, wrench = tool.pose.copy(), tool.wrench.copy()
         if topic_of(name, "device_state") in self._taken:
             device = self._devices[name]
-            return Hand(pose, wrench, device.pose.copy(), device.rendered_wrench.copy(), device.operator_wrench.copy())
+            rendered, operator = device.rendered_wrench.copy(), device.operator_wrench.copy()
+            return Hand(pose, wrench, device.pose.copy(), rendered, operator, REASONS.get(device.reason, ""))
         return Hand(pose, wrench, operator=self._command.wrench.copy() if "tool_command" in self._taken else None)
 
 

@@ -15,7 +15,7 @@ from haptic_bench.recording.trial_bag import EVENTS, read_event, read_messages
 from haptic_bench.recording.world_record import WorldRecord, read_world
 from haptic_bench.view.frame import Frame, Hand, chart_values, slides
 from haptic_bench.view.scene import Scene, build_scene
-from haptic_sim.messages import CONTACT, DeviceState, ToolCommand, columns, topic_of
+from haptic_sim.messages import CONTACT, REASONS, DeviceState, ToolCommand, columns, topic_of
 from haptic_sim.parameters import ParameterError
 
 RATE = 60.0  # [Hz] of the frames of a trial without world states
@@ -118,8 +118,9 @@ class RecordedFrames:
         now, after = self._devices[name].at(tick), self._devices[name].at(tick + 1)
         if now is None:
             return Hand(pose, during["wrench"])
-        rendered = (now if after is None else after)["rendered_wrench"]
-        return Hand(pose, during["wrench"], now["pose"], rendered, now["operator_wrench"])
+        then = now if after is None else after
+        reason = REASONS.get(int(then["reason"]), "")
+        return Hand(pose, during["wrench"], now["pose"], then["rendered_wrench"], now["operator_wrench"], reason)
 
     def index_at(self, time: float) -> int:
         """The frame that is shown at a time of the trial [s]: the last one that is not later."""

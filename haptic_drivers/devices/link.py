@@ -103,9 +103,11 @@ class Link:
         self._open = self._pushes = self._on = self._starved = False
         self._written = self._opened = clock()
         self._patience = round(1e9 * device.watchdog)
+        self._has_told = False  # since it was opened
         self._said = ""  # of faults, the last
         self._ended = threading.Event()
         self._watched: threading.Thread | None = None
+        self._opening: threading.Thread | None = None
         self._watches = watch
 
     # From any thread
@@ -122,7 +124,7 @@ class Link:
             except BaseException:
                 self._hardware.close()
                 raise
-            self._open, self._opened = True, self._clock()
+            self._open, self._opened, self._has_told = True, self._clock(), False
         self._ended.clear()
         if self._watches and self._watched is None:
             self._watched = threading.Thread(target=self._watch, name="device watchdog", daemon=True)
@@ -132,6 +134,8 @@ class Link:
         """Zero force, and let go of the device; raises nothing."""
         self._ended.set()
         self.release()
+        if self._opening is not None:
+            self._opening.join()  # it closes the device, now that this has ended
         with self._lock:
             self._open = False
             self._hardware.close()
@@ -143,7 +147,8 @@ class Link:
         """Do what is asked, at once; returns why not, empty if it is done."""
         with self._lock:
             if not self._open and request in (Request.ENABLE, Request.HOME):
-                return f"{request.name.lower()}: the device is not open: configure the driver"
+                why = "is just being opened: wait" if self.life.reopening else "is not open: configure the driver"
+                return f"{request.name.lower()}: the device {why}"
             refused = self.life.ask(request, value)
             if not refused and request == Request.HOME:
                 self._call(self._hardware.home)  # type: ignore[attr-defined]
@@ -177,7 +182,8 @@ class Link:
                 self._call(self._read)
             age = 1e-9 * (now - max(told.time_ns, self._opened))
             pressed = tuple(told.buttons > 0)
-            life.step(self._period, max(age, 0.0), present=told.present, homed=told.homed, pressed=pressed)
+            presence = told.present if self._has_told else -1
+            life.step(self._period, max(age, 0.0), self._has_told, presence, homed=told.homed, pressed=pressed)
             self._follow()
             reading.pose[:], reading.twist[:], reading.age = told.pose, told.twist, max(age, 0.0)
             reading.motion_scale, reading.force_scale = life.motion_scale, life.force_scale
@@ -197,8 +203,10 @@ class Link:
 
     def _read(self) -> None:
         told = self._reading
-        if self._hardware.read(told) and told.fault:
-            self._fail(told.fault)
+        if self._hardware.read(told):
+            self._has_told = True
+            if told.fault:
+                self._fail(told.fault)
 
     def _call(self, what: Callable[[], object]) -> None:
         """Call the hardware; what goes wrong is a fault, whatever it is."""
@@ -227,7 +235,8 @@ class Link:
         self._said = life.fault
         if life.reopening and self._open:
             self._open = False
-            threading.Thread(target=self._reopen, name="device opening", daemon=True).start()
+            self._opening = threading.Thread(target=self._reopen, name="device opening", daemon=True)
+            self._opening.start()
 
     def _reopen(self) -> None:
         """Close the device and open it again: that may take long, so no tick waits for it."""
@@ -239,7 +248,7 @@ class Link:
             fault = str(error) or type(error).__name__
         with self._lock:
             self._reading.fault, self._opened = "", self._clock()
-            self._open = True
+            self._open, self._has_told = True, False
             if self._ended.is_set():
                 self._open = False
                 self._hardware.close()

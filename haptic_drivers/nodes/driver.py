@@ -33,7 +33,6 @@ from haptic_sim.messages import (
     Message,
     MessageError,
     OperatorEvent,
-    Reason,
 )
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.worlds.scenes import AnyToolParameters
@@ -283,7 +282,7 @@ class DriverNode(LeaderNode):
             trouble = f"{core.expired} ticks without force: the last command was too old"
         return trouble, values | {
             "state": STATES[state.state],
-            "no force because": REASONS[Reason(state.reason)],
+            "no force because": REASONS[state.reason],
             "saturations": core.saturations,
             "bounded ticks": core.bounded,
             "ticks without force": core.expired,
