@@ -114,6 +114,10 @@ class ServoNode(LifecycleNode):
         """The topics whose messages count by who published them."""
         return (EVENTS,)
 
+    def counted(self) -> tuple[str, ...]:
+        """The topics of which nothing is sent before this node is ready: what is missing of them is lost."""
+        return ()
+
     def receive(self, topic: str, data: bytes | Message) -> None:
         """Answer a message: its bytes, or in a composition the message itself; MessageError refuses it."""
 
@@ -296,7 +300,16 @@ class ServoNode(LifecycleNode):
             for topic, subscription in self.subscriptions_of.items()
             if topic not in (EVENTS, OPERATOR) and subscription.get_publisher_count() < 1
         ]
+        if not missing and self.inbox is not None and self.inbox.told_apart:
+            # Their names come by another way than their messages, which would have to wait for them.
+            missing = [topic for topic in sorted(self.inbox.told_apart) if not self._is_named(topic)]
         return missing
+
+    def _is_named(self, topic: str) -> bool:
+        """Whether a publisher of the trial is known by its name."""
+        infos = self.get_publishers_info_by_topic(self.place(topic))
+        names = {(info.node_namespace, info.node_name) for info in infos}
+        return not names.isdisjoint(self._publishers_of_the_trial(topic))
 
     def _listeners(self, topic: str) -> int:
         """How many subscriptions of other processes a topic must find."""
@@ -331,7 +344,7 @@ class ServoNode(LifecycleNode):
         self._accepted: dict[tuple[str, bytes], bool] = {}  # whether a topic is of a publisher
         if told_apart:
             try:
-                return Inbox(self.context, subscriptions, self._is_of_the_trial, told_apart)
+                return Inbox(self.context, subscriptions, self._is_of_the_trial, told_apart, self.counted())
             except (OSError, AttributeError) as error:
                 self.get_logger().warning(f"messages cannot be told apart by their publisher: {error}")
         return Inbox(self.context, subscriptions)

@@ -166,6 +166,24 @@ def test_a_message_that_is_not_in_the_bag_is_no_difference() -> None:
     assert said == 40
 
 
+def test_a_tick_of_which_nothing_was_recorded_is_no_difference() -> None:
+    trial = trial_of("passivity")
+    bag = Graph(trial, np.random.default_rng(3)).run()
+    for tick in (0, 100):
+        lost = {
+            topic: [
+                data
+                for data, at in zip(bag[topic], columns(TOPICS[topic](), bag[topic])["tick"], strict=True)
+                if at != tick
+            ]
+            if topic in (*RELAYED, "device_command")
+            else messages
+            for topic, messages in bag.items()
+        }
+        verdict = resimulate(trial, lost)
+        assert verdict.difference == "" and verdict.unverified
+
+
 @pytest.mark.parametrize("topic", RELAYED)
 def test_a_changed_message_is_a_difference(topic: str) -> None:
     trial = trial_of("wave")

@@ -21,7 +21,7 @@ from haptic_ros.process import run
 from haptic_ros.realtime import PRIORITY, prioritise_delivery
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import EVENTS, POLL, ServoError, TrialParameters
-from haptic_sim.messages import Message, MessageError, tick_place, topic_of
+from haptic_sim.messages import Message, MessageError, split_topic, tick_place, topic_of
 from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.tool.environment import EnvironmentParameters
 
@@ -105,6 +105,11 @@ class RecorderNode(ServoNode):
     def told_apart(self) -> tuple[str, ...]:
         """See ServoNode: whatever else is published, what the trial's nodes say is recorded."""
         return self.subscribed()
+
+    def counted(self) -> tuple[str, ...]:
+        """See ServoNode: those of a tick, but for the tool's state, of which there is one before the first."""
+        row = row_of(self._hands, alone=self._alone, relayed=self.config.relayed)
+        return tuple(topic for topic in row if split_topic(topic)[1] != "tool_state")
 
     def prepared(self) -> bool:
         """See ServoNode."""

@@ -344,9 +344,9 @@ class _Steps:
             raise _Lost(f"{topic} from {again.tick} on: what came before may be lost")
         self._verdict.compare(again, recorded)
 
-    def ticks(self, *topics: str) -> list[int]:
-        """The ticks of which there is a message, in their order."""
-        return sorted({tick for topic in topics for tick in self._recorded[topic]})
+    def ticks(self, *topics: str) -> range:
+        """The ticks up to the last of which there is a message; all messages of one may be lost."""
+        return range(1 + max((tick for topic in topics for tick in self._recorded[topic]), default=-1))
 
     def run(self, end: Callable[[], None]) -> None:
         """Simulate an end again, as far as that can be done."""
@@ -388,7 +388,7 @@ def _world_end(core: WorldEnd, steps: _Steps) -> None:
     """The world's end, whose backward packets name the last state that it had passed on."""
     packet, state, command, sent = ForwardPacket(), DeviceState(), DeviceCommand(), BackwardPacket()
     again = BackwardPacket()
-    states = steps.ticks("relay_forward", "relayed_device_state")[::-1]
+    states = list(steps.ticks("relay_forward", "relayed_device_state"))[::-1]
 
     def pass_on(last: float) -> None:
         while states and states[-1] <= last:
