@@ -42,7 +42,10 @@ def opened(device: HardwareParameters) -> Iterator[Hardware]:
 
 
 def library(name: str, folder: Path, old: bool = False) -> Path:
-    """A stand-in for a vendor's library; the test is skipped where it cannot be compiled."""
+    """A stand-in for a vendor's library; the test is skipped where it cannot be compiled.
+
+    Its driver compiles a loop for each file that it loads: in the folder of the session all tests load the same one.
+    """
     try:
         return build(name, folder, old)
     except NoCompiler as error:
@@ -51,7 +54,7 @@ def library(name: str, folder: Path, old: bool = False) -> Path:
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
     """Wait for something that must happen soon; asks often, since what a device tells is gone with the next reading."""
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 30.0
     while not condition():
         if time.monotonic() > deadline:
             pytest.fail(f"waited in vain for {what}")

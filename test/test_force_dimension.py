@@ -23,7 +23,7 @@ NEVER = 1e6  # times the watchdog's time: a machine with other work is no misuse
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in's file."""
-    return library("dhd", tmp_path_factory.mktemp("dhd"))
+    return library("dhd", tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture

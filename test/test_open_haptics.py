@@ -25,7 +25,7 @@ INWELL = 0x100
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in's file."""
-    return library("hd", tmp_path_factory.mktemp("hd"))
+    return library("hd", tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture
@@ -184,12 +184,11 @@ def test_what_is_not_calibrated_says_so(vendor: Library) -> None:
         assert not next_reading(hardware).homed
 
 
-def test_a_library_that_does_not_know_how_many_directions_it_renders(path: Path) -> None:
-    vendor = Library(library("hd", path.parent, old=True))
+def test_a_library_that_does_not_know_how_many_directions_it_renders(vendor: Library) -> None:
+    vendor.set_kind(0, wrist=False)
     with opened(data(vendor)) as hardware:
         hardware.enable()
         push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
-    assert vendor.misuse == ""
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vendor: Library) -> None:

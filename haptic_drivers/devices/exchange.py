@@ -272,6 +272,17 @@ class Exchange:
             self.offer(NOTHING)
         self._block["enabled"] = enabled
 
+    def wait(self, title: str, seconds: float) -> str:
+        """Wait for the first reading of what is called `title`; returns why there is none, empty if there is one."""
+        deadline = time.monotonic() + seconds
+        while not self._block["time"]:
+            if fault := self._block["fault"]:
+                return self._explain(fault)
+            if time.monotonic() > deadline:
+                return f"{title}: no reading within {seconds:g} s"
+            time.sleep(1e-3)
+        return ""
+
     def offer(self, wrench: np.ndarray) -> None:
         """Hand over a command (6,) [N, N m]."""
         _offer(self.blocks, wrench, time.monotonic_ns())

@@ -129,9 +129,10 @@ class ForceDimension:
         self._thread = threading.Thread(target=self._run, args=(opened, ready), name="Force Dimension", daemon=True)
         self._thread.start()
         ready.wait()
-        if opened:
+        problem = f"{LIBRARY}: {opened[0]}" if opened else self._exchange.wait(LIBRARY, TIMEOUT)
+        if problem:
             self.close()
-            raise DeviceError(f"{name}: {LIBRARY}: {opened[0]}")
+            raise DeviceError(f"{name}: {problem}")
 
     def enable(self) -> None:
         """See Hardware; the thread of the device does it in its next turn."""

@@ -112,6 +112,9 @@ class Haply:
         self._wake, self._ends = os.eventfd(0, os.EFD_NONBLOCK), False
         self._thread = threading.Thread(target=self._run, name="Haply Inverse service", daemon=True)
         self._thread.start()
+        if problem := self._exchange.wait("Haply Inverse service", TIMEOUT):
+            self.close()
+            raise DeviceError(f"{self._parameters.name}: {problem}")
 
     def _choose(self, inventory: dict[str, Any], kinds: tuple[str, ...], wanted: str, title: str) -> str:
         found = [entry["device_id"] for kind in kinds for entry in inventory.get(kind) or []]

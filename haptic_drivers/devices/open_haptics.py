@@ -43,6 +43,7 @@ OUTPUT_DOF = 0x2554
 FORCE, TORQUE = 0x2700, 0x2701
 CALIBRATED = 0x5000  # HD_CALIBRATION_OK
 PRIORITY = 65535
+TIMEOUT = 1.0  # [s] of the first reading
 CONTINUE = 1  # HD_CALLBACK_CONTINUE
 WARNINGS = range(0x200, 0x205)  # warm motors, more force or speed than the device may: it reduces the force itself
 MILLI = 1e-3
@@ -160,9 +161,9 @@ class OpenHaptics:
             api.forget_errors()
             self._scheduled = library.hdScheduleAsynchronous(api.callback, self._memory.ctypes.data, PRIORITY)
             api.devices += 1
-        if error := api.error():
+        if problem := self._exchange.wait(LIBRARY, TIMEOUT):
             self.close()
-            raise DeviceError(f"{name}: {LIBRARY}: {error}")
+            raise DeviceError(f"{name}: {problem}")
 
     def enable(self) -> None:
         """See Hardware; the callback does it in its next turn."""

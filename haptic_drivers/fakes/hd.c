@@ -3,7 +3,7 @@
  * It has the functions that the driver calls, with types, constants and error codes as the vendor's hd.h and hdDefines.h and
  * public clients have them (iMSTK, OpenSurgSim, Geomagic_Touch_ROS_Drivers). Each call checks order, frames, threads and
  * units; the first misuse is kept as a text. A callback may not give up its processor: a voluntary context switch in it is
- * a misuse. Functions fake_* steer it and are no part of the vendor's library. With -DOLD it knows no HD_OUTPUT_DOF.
+ * a misuse. Functions fake_* steer it and are no part of the vendor's library. It can be told not to know HD_OUTPUT_DOF.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -28,7 +28,7 @@ typedef struct { unsigned code; int internal; unsigned handle; } Error; /* HDErr
 typedef unsigned (*Callback)(void *);
 
 typedef struct {
-  int present, open, force_on, in_frame, torques, calibrated, inkwell, buttons;
+  int present, open, old, force_on, in_frame, torques, calibrated, inkwell, buttons;
   double position[3], velocity[3], transform[16]; /* [mm], [mm/s], column-major */
   double framed[6], wrench[6];                    /* set in the frame; of the motors [N, mN m] */
   double faults[FAULTS]; /* LATE [s], JUMP [mm]; NOT_FINITE, TWICE: frames that are left; MUTE: frames fail, forces stay */
@@ -194,11 +194,8 @@ void hdGetDoublev(unsigned what, double *values) {
 void hdGetIntegerv(unsigned what, int *value) {
   Device *d;
   if (what == 0x2554) { /* HD_OUTPUT_DOF */
-#ifdef OLD
-    push(INVALID_ENUM, current);
-#else
-    if ((d = of(current))) *value = d->torques ? 6 : 3;
-#endif
+    if (!(d = of(current)) || d->old) return push(INVALID_ENUM, current);
+    *value = d->torques ? 6 : 3;
     return;
   }
   if (what != 0x2000) return push(INVALID_ENUM, current);
@@ -356,8 +353,8 @@ void fake_state(int id, const double *position, const double *frame, const doubl
   d->inkwell = buttons >> 8 & 1;
 }
 
-void fake_kind(int id, int unused, int torques, int calibrated) {
-  (void)unused;
+void fake_kind(int id, int knows, int torques, int calibrated) {
+  devices[id].old = !knows;
   devices[id].torques = torques;
   devices[id].calibrated = calibrated;
 }

@@ -84,7 +84,7 @@ class Library:
         self.library.fake_state(index, *pointers, ctypes.c_uint(buttons))
 
     def set_kind(self, index: int, wrist: bool = True, torques: bool = True, homed: bool = True) -> None:
-        """Set what a device has."""
+        """Set what a device has; of hd `wrist` says whether it knows HD_OUTPUT_DOF."""
         self.library.fake_kind(index, wrist, torques, homed)
 
     def fault(self, index: int, kind: Fault, value: float = 1.0) -> float:
