@@ -1,4 +1,4 @@
-"""The launch file as `ros2 launch` runs it; the launch tests in launch/, each in a process, as launch_testing wants."""
+"""The launch files as `ros2 launch` runs them; the tests in launch/, each in a process, as launch_testing wants."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+import starting
 import yaml
 from conftest import DEADLINE, ROOT, processes_of, wait_until
+from test_relay_hosts import ADDRESSES, hosts  # noqa: F401
 
 from haptic_bench.commands import command_line
 
 FILES = sorted((Path(__file__).resolve().parent / "launch").glob("test_*.launch.py"))
-BENCH = ROOT / "launch" / "bench.launch.py"
+BENCH, SYSTEM, CRTK, HARDWARE, TWO_HOSTS = (
+    ROOT / "launch" / f"{name}.launch.py" for name in ("bench", "system", "crtk", "hardware", "two_hosts")
+)
 # What `ros2 launch FILE ARGUMENTS` does.
 START = """
 import sys
@@ -54,20 +59,27 @@ def test_launch(file: Path) -> None:
 
 
 class Launch:
-    """A launch of the bench in a process group of its own, as in a terminal."""
+    """A launch, of the bench or of another file, in a process group of its own, as in a terminal."""
 
-    def __init__(self, *arguments: str, cwd: Path):
-        self.out = cwd / "out"
+    def __init__(self, *arguments: str, cwd: Path, file: Path = BENCH, host: tuple[str, str] | None = None):
+        self.folder, self.out = cwd, cwd / "out"
         self._log = cwd / "launch.log"
+        places = [f"out:={self.out}"] if file == BENCH else []
+
+        def prepare() -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored here
+            if host is not None:
+                starting.move_to(*host)
+
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", START, str(BENCH), *arguments, f"out:={self.out}"],
+                [sys.executable, "-c", START, str(file), *arguments, *places],
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # may be ignored here
+                preexec_fn=prepare,
             )
 
     @property
@@ -90,12 +102,14 @@ class Launch:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Callable[..., Launch]]:
-    """Launch the bench with arguments; what still runs at the end is killed, and is a failure."""
+    """Launch the bench, or another file, with arguments; what still runs at the end is killed, and is a failure."""
     need("launch_ros")
     started: list[Launch] = []
 
-    def start(*arguments: str) -> Launch:
-        started.append(Launch(*arguments, cwd=tmp_path))
+    def start(*arguments: str, **how: Any) -> Launch:
+        folder = tmp_path / str(len(started))
+        folder.mkdir()
+        started.append(Launch(*arguments, cwd=folder, **how))
         return started[-1]
 
     yield start
@@ -204,3 +218,134 @@ def test_ctrl_c_again_and_again_leaves_a_closed_trial(bench: Callable[..., Launc
         assert command_line.main(["report", str(launch.out)]) == 0
     assert launch.summary()["ticks"] == (launch.out / "samples.csv").read_text().count("\n") - 1
     assert (launch.out / "report.html").read_text().rstrip().endswith("</html>")
+
+
+SLOW = "set:=rate=256;device.watchdog=0.1"  # for a machine that stalls
+LISTEN = """
+import sys
+import rclpy
+from haptics.msg import DeviceState
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+rclpy.init()
+node = rclpy.create_node("listener")
+best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+node.create_subscription(DeviceState, sys.argv[1], lambda state: state.command_tick < 0 or sys.exit(), best_effort)
+rclpy.spin(node)
+"""
+
+
+def test_a_system_starts_its_nodes_again_until_it_is_interrupted(bench: Callable[..., Launch]) -> None:
+    need("launch_ros")
+    import graph_checks
+
+    launch = bench("world:=corner_peg", "device:=pantograph", "namespace:=lab", SLOW, file=SYSTEM)
+    with graph_checks.observer() as observer:
+        wait_for_commands(observer, "/lab")
+        before = find_process(launch, "controller")
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: find_process(launch, "controller") not in (None, before), "its successor")
+        wait_for_commands(observer, "/lab")
+    end(launch)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "world:=corner",
+            "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?",
+        ),
+        ("device:=hand", "device hand: must be a .yaml file, or inertial, "),
+        ("side:=haptics", "side:=haptics: needs a local model; add set:=local_model.type=full"),
+        ("world:=none composed:=true", "controller.type = crtk: is for a system"),
+    ],
+)
+def test_bad_input_of_a_system_is_named_before_anything_starts(
+    bench: Callable[..., Launch], arguments: str, said: str
+) -> None:
+    launch = bench(*arguments.split(), file=SYSTEM)
+    assert launch.wait() == 1
+    assert said in launch.said
+    assert "process started" not in launch.said and "Traceback" not in launch.said
+
+
+def test_two_devices_have_a_namespace_each(bench: Callable[..., Launch]) -> None:
+    need("launch_ros")
+    import graph_checks
+
+    launch = bench("device:=left=inertial,right=pantograph", "controller:=four_channel", SLOW, file=HARDWARE)
+    with graph_checks.observer() as observer:
+        for namespace in ("/left", "/right"):
+            wait_for_commands(observer, namespace)
+    end(launch)
+
+
+def test_clients_of_crtk_find_a_device(bench: Callable[..., Launch]) -> None:
+    need("launch_ros")
+    import graph_checks
+    from geometry_msgs.msg import PoseStamped, WrenchStamped
+    from rclpy.qos import QoSProfile
+
+    launch = bench("namespace:=arm", SLOW, file=CRTK)
+    reliable, poses = QoSProfile(depth=10), []
+    with graph_checks.observer() as observer:
+        observer.create_subscription(PoseStamped, "/arm/measured_cp", poses.append, reliable)
+        publisher = observer.create_publisher(WrenchStamped, "/arm/servo_cf", reliable)
+        observer.create_timer(0.01, lambda: publisher.publish(WrenchStamped()))
+        wait_for_commands(observer, "/arm")
+        wait_until(lambda: poses, "a pose")
+    end(launch)
+    assert poses[0].header.frame_id == "arm/device_base"
+    assert ("crtk_msgs is not installed" in launch.said) is (find_spec("crtk_msgs") is None)
+
+
+def test_two_network_namespaces_are_one_system(
+    bench: Callable[..., Launch],
+    hosts: dict[str, str],  # noqa: F811
+) -> None:
+    """The side of the dynamics first, then that of the device."""
+    need("launch_ros")
+    sides = [
+        bench(f"side:={side}", file=TWO_HOSTS, host=(hosts[host], ADDRESSES[peer]))
+        for host, side, peer in (("world", "dynamics", "device"), ("device", "haptics", "world"))
+    ]
+    listener = subprocess.Popen(
+        [sys.executable, "-c", LISTEN, "/two_hosts/device_state"],
+        preexec_fn=lambda: starting.move_to(hosts["device"], ADDRESSES["world"]),
+    )
+    try:
+        assert listener.wait(timeout=DEADLINE) == 0
+    finally:
+        listener.kill()
+    for side in sides:
+        end(side)
+
+
+def wait_for_commands(observer: Any, namespace: str) -> None:
+    """Until a device follows commands."""
+    from haptics.msg import DeviceState
+    from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+    followed: list[int] = []
+    best_effort = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+    subscription = observer.create_subscription(
+        DeviceState,
+        f"{namespace}/device_state",
+        lambda state: followed.append(state.tick) if state.command_tick >= 0 else None,
+        best_effort,
+    )
+    wait_until(lambda: followed, f"commands in {namespace}")
+    observer.destroy_subscription(subscription)
+
+
+def find_process(launch: Launch, node: str) -> int | None:
+    """The process of a node of a launch; None if there is none."""
+    found = set(processes_of(str(launch.folder))) & set(processes_of(f"__node:={node} "))
+    return found.pop() if found else None
+
+
+def end(launch: Launch) -> None:
+    """Interrupt a launch; it and its nodes end without complaint."""
+    launch.interrupt()
+    assert launch.wait() == 0, launch.said
+    assert "Traceback" not in launch.said, launch.said

@@ -241,6 +241,9 @@ def test_a_device_replaces_that_of_the_world(tmp_path: Path) -> None:
     assert system.load_system("corner_peg", str(file)).experiment.device.mass == 0.7
     admittance = system.load_system("corner_peg", "admittance").experiment
     assert (admittance.device.type, admittance.controller.type) == ("admittance", "admittance")
+    for world, controller in (("corner_peg", "four_channel"), ("coupling_wall", "virtual_coupling")):
+        replaced = system.load_system(world, "haply_2diy").experiment
+        assert (replaced.device.type, replaced.controller.type, replaced.analysis) == ("hardware", controller, "trial")
     file.write_text("scene: {type: empty}\n")
     with pytest.raises(ParameterError, match="scene: must have the sections device, controller, operator"):
         system.load_system("corner_peg", str(file))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
+from haptic_bench.experiment import studies
 from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.loading import find, load_document, read_document
 from haptic_bench.experiment.resolution import Trial
@@ -63,10 +64,9 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     path = find(world) if file is None else file
     document = _with_device(read_document(path) if file is None else _document(path, settings), device)
     own = document.get("device")
-    coupled = (
-        ("hardware",) if file is None else ("inertial", "hardware")
-    )  # an experiment has its controller, but for it
-    if "controller" in document or not isinstance(own, dict) or own.get("type") not in coupled:
+    kind = own.get("type") if isinstance(own, dict) else "none"
+    chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
+    if "controller" in document or not chosen or kind in ("none", "admittance"):
         return _one(document, path, settings)
     for halving in range(HALVINGS):  # the stiffest coupling of these that is stable with the tool
         gains = {name: [factor * values[0]] * 3 + [factor * values[1]] * 3 for name, values in COUPLING.items()}
@@ -130,23 +130,25 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
-    """The same experiment with another device."""
-    if not device:
+    """The same experiment with another device, and without the study of its own.
+
+    The controller stays where both devices take forces, and needs to know nothing of them.
+    """
+    own, controller = (document.get(name) for name in ("device", "controller"))
+    kind, control = (one.get("type") if isinstance(one, dict) else None for one in (own, controller))
+    if device in ("", kind):
         return document
-    rest = {key: value for key, value in document.items() if key not in ("device", "controller")}
-    controller = document.get("controller")
-    takes_forces = isinstance(controller, dict) and controller.get("type") not in (
-        "none",
-        "admittance",
-        "impedance_shaping",
-    )
-    held = rest | ({"controller": controller} if takes_forces else {})
+    if not studies.find(document.get("analysis", "trial")).OFFLINE_ONLY:
+        document = document | {"analysis": "trial"}
+    moved = any(one in ("admittance", "none") for one in (kind, device, control))
+    replaced = ("device", "controller") if moved or control == "impedance_shaping" else ("device",)
+    rest = {key: value for key, value in document.items() if key not in replaced}
     if device in known_devices():
-        return held | {"device": {"type": "hardware", "name": device}}
+        return rest | {"device": {"type": "hardware", "name": device}}
     if device.endswith((".yaml", ".yml")):
         given = read_document(Path(device))
         if "module" in given:
-            return held | {"device": {"type": "hardware", "name": str(Path(device).resolve())}}
+            return rest | {"device": {"type": "hardware", "name": str(Path(device).resolve())}}
         given.pop("name")
         if unknown := set(given) - set(SECTIONS):
             raise ParameterError([f"device {device}: {min(unknown)}: must have the sections {', '.join(SECTIONS)}"])
@@ -154,9 +156,6 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
     if device not in DEVICES:
         known = ", ".join((*DEVICES, *known_devices()))
         raise ParameterError([f"device {inputs.shown(device)}: must be a .yaml file, or {known}"])
-    own = document.get("device")
-    if isinstance(own, dict) and own.get("type") == device:
-        return document
     return rest | {"device": {"type": device}}
 
 
