@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from conftest import Haptics, answer, wait_until
 from fake_haply_2diy import board
+from fake_hardware import DATA, Connection, Fake
 
 from haptic_bench.recording.samples import Samples
+from haptic_drivers.devices.interface import Reading
 from haptic_drivers.devices.life import Request
-from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceState, Reason
+from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceCommand, DeviceState, Reason
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+messages = pytest.importorskip("haptics.msg", reason="needs the built messages")
+
+import graph_checks as graph  # noqa: E402
+from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
+from std_msgs.msg import Bool  # noqa: E402
+from test_nodes import bench  # noqa: E402, F401
 
 EXPERIMENT = {
     "duration": 60.0,  # [s]; it is interrupted when all has been seen
@@ -32,12 +47,6 @@ EXPERIMENT = {
 def test_a_trial_on_hardware_goes_on_through_all_that_happens_and_verifies(
     haptics: Callable[..., Haptics], tmp_path: Path
 ) -> None:
-    pytest.importorskip("rclpy", reason="needs ROS 2")
-    messages = pytest.importorskip("haptics.msg", reason="needs the built messages")
-    import graph_checks as graph
-    from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-    from std_msgs.msg import Bool
-
     out, file = tmp_path / "o", tmp_path / "plane.yaml"
     reliable = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
     latched = QoSProfile(depth=1, reliability=reliable.reliability, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -102,3 +111,71 @@ def test_a_trial_on_hardware_goes_on_through_all_that_happens_and_verifies(
 
 def log_of(out: Path) -> str:
     return "".join(path.read_text(errors="replace") for path in (out / "log").rglob("*") if path.is_file())
+
+
+class Present(Fake):
+    """A fake whose readings are of now."""
+
+    def read(self, reading: Reading) -> bool:
+        self.now = time.monotonic_ns()
+        return super().read(reading)
+
+
+def test_the_lifecycle_opens_enables_disables_and_closes(
+    bench: Any,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    made: list[Fake] = []
+
+    def build(device: HardwareParameters, connection: Connection) -> Fake:
+        made.append(Present(device))
+        return made[-1]
+
+    monkeypatch.setitem(sys.modules, "outside.fake", SimpleNamespace(Connection=Connection, build=build))
+    data = tmp_path / "fake.yaml"
+    data.write_text(yaml.safe_dump({**DATA, "module": "outside.fake", "reading_watchdog": 1.0}), encoding="utf-8")
+    file = tmp_path / "plane.yaml"
+    file.write_text(yaml.safe_dump(EXPERIMENT | {"device": {"type": "hardware", "name": str(data)}}), encoding="utf-8")
+    node = bench.node("driver", change={"mode": "realtime"}, of=str(file))
+
+    def force(tick: int) -> float:
+        node.begin(tick)
+        command = DeviceCommand()
+        command.tick, command.wrench[0] = tick, 2.0
+        node.take("device_command", command.to_bytes())
+        node.complete()
+        return float(made[-1].force[0])
+
+    assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+    assert made[-1].calls == ["open"] and force(0) == 0.0, "there is no force before it is active"
+    node.resume(1)
+    assert force(1) == 2.0 and made[-1].calls == ["open", "enable"]
+    node._core.release()  # as at the end of the servo thread
+    assert made[-1].force[0] == 0.0 and made[-1].calls[-1] == "disable" and force(2) == 0.0
+    node.resume(3)
+    assert force(3) == 2.0
+    made[-1].broken = True
+    assert force(4) == 0.0
+    trouble, values = node.health()
+    assert "no such device" in trouble and values["state"] == "fault"
+    assert node.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
+    assert made[-1].calls[-1] == "close"
+    assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS and len(made) == 2
+    node.destroy_node()
+    assert made[-1].calls[-1] == "close"
+    bench.nodes.remove(node)
+
+
+def test_hardware_in_lockstep_stays_unconfigured(
+    bench: Any,  # noqa: F811
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "plane.yaml"
+    file.write_text(
+        yaml.safe_dump(EXPERIMENT | {"device": {"type": "hardware", "name": "haply_2diy"}}), encoding="utf-8"
+    )
+    node = bench.node("driver", of=str(file))
+    assert node.trigger_configure() == TransitionCallbackReturn.FAILURE
+    assert "haply_2diy is hardware, which runs in real time only" in capfd.readouterr().err

@@ -388,7 +388,7 @@ def _add_start(commands: Any) -> None:
         "--device",
         default="",
         metavar="DEVICE",
-        help="type of the device, or a .yaml file with the section device; default: as the world has it",
+        help="type of the device, a hardware device (docs/devices.md), or a .yaml file; default: as the world has it",
     )
     command.add_argument(
         "--set",
