@@ -44,6 +44,7 @@ LIBRARY = "Force Dimension SDK (libdhd)"
 WATCHDOG_UNIT = 125e-6  # [s]
 LOST, OFF = 1, 2  # why the loop ended: a call failed; the device has switched its force off
 TURNS_OF_STATUS = 16  # turns of the loop between two looks at the status
+MOST_STATUS = 64  # more than DHD_MAX_STATUS, which grows with the SDK
 HOMED, FORCE_ON = 3, 5  # in the status: DHD_STATUS_RESET, DHD_STATUS_FORCE
 TIMEOUT = 1.0  # [s] of the thread's end
 
@@ -186,7 +187,7 @@ class ForceDimension:
     def _turn(self, id: int, wrist: int, torques: int) -> None:
         """Read and write until the device is closed, or a call fails."""
         x, y, z = np.zeros((3, 1))
-        arrays = (x, y, z, np.zeros((3, 3)), np.zeros(17, np.int32))
+        arrays = (x, y, z, np.zeros((3, 3)), np.zeros(MOST_STATUS, np.int32))
         fault = self._loop(self._exchange.blocks, self._stop, id, wrist, torques, AXES.diagonal().copy(), *arrays)
         if fault == LOST:
             self._exchange.fail(f"{LIBRARY}: {self._error()}")
@@ -292,7 +293,7 @@ def _compile(handle: int, library: Any) -> Callable[..., int]:
         return fault
 
     scalars = np.zeros(1)
-    arrays = (np.zeros(3), scalars, scalars, scalars, np.zeros((3, 3)), np.zeros(17, np.int32))
+    arrays = (np.zeros(3), scalars, scalars, scalars, np.zeros((3, 3)), np.zeros(MOST_STATUS, np.int32))
     kinds = (np.zeros(1, BLOCK), np.zeros(1, np.int64), 0, 0, 0, *arrays)
     compiled: Callable[..., int] = loop.compile(tuple(map(numba.typeof, kinds)))
     _compiled[handle] = compiled
