@@ -284,6 +284,14 @@ def test_a_velocity_of_encoders_has_no_noise_of_its_own() -> None:
         PantographParameters(twist_noise=(0.1, 0.0))
 
 
+def test_keys_without_effect_are_named() -> None:
+    keys = ["device.type=pantograph", "device.shaped=false", "device.mass=1", "controller.damping=[7,7,0.02]"]
+    keys += ["device.velocity=difference", "device.observer_bandwidth=100"]
+    notes = experiment.load("corner_peg", keys)[0].notes
+    assert "device.mass: not used, as device.shaped = false" in notes
+    assert "device.observer_bandwidth: not used, as device.velocity = difference" in notes
+
+
 def test_in_space_there_is_no_pantograph() -> None:
     with pytest.raises(ParameterError, match=r"device\.type = pantograph: moves in the plane"):
         experiment.load("arm_singularity", ["device.type=pantograph"])

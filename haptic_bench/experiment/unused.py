@@ -7,6 +7,7 @@ from typing import Any
 
 from haptic_bench.experiment.model import Experiment
 from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.parameters import Parameters
 
 
@@ -34,6 +35,12 @@ def _groups(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]
     relay = {"wave": guard == "wave", "tank": guard == "tank", "correction": guard in ("passivity", "tank")}
     yield "relay", {name for name, used in relay.items() if not (used and experiment.relayed)}, why
     yield from _of_guard(experiment)
+    device = experiment.device
+    if isinstance(device, PantographParameters):
+        if not device.shaped:
+            yield "device", {"mass", "inertia", "friction_compensation"}, "device.shaped = false"
+        if device.measured_velocity != "observed":
+            yield "device", {"observer_bandwidth"}, f"device.velocity = {device.velocity or 'exact'}"
 
 
 def _of_guard(experiment: Experiment) -> Iterator[tuple[str, set[str] | None, str]]:
