@@ -10,6 +10,7 @@ from haptic_control.admittance import Admittance, AdmittanceParameters, admittan
 from haptic_control.coupled_loop import coupling_problem
 from haptic_control.crtk import CrtkParameters
 from haptic_control.direct import DirectParameters
+from haptic_control.excitation import Excitation, ExcitationParameters
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
 from haptic_control.stability import CoupledInertias
@@ -32,6 +33,7 @@ AnyControllerParameters = Annotated[
     | ShapingParameters
     | AdmittanceParameters
     | CrtkParameters
+    | ExcitationParameters
     | NoControllerParameters,
     Field(discriminator="type"),
 ]
@@ -45,9 +47,10 @@ def build_controller(
     | ShapingParameters
     | AdmittanceParameters
     | CrtkParameters
+    | ExcitationParameters
     | NoControllerParameters,
     rate: float,
-) -> FourChannel | VirtualCoupling | Admittance:
+) -> FourChannel | VirtualCoupling | Admittance | Excitation:
     """The controller of some parameters, at the servo rate [Hz]."""
     match parameters:
         case FourChannelParameters() | DirectParameters():
@@ -60,6 +63,8 @@ def build_controller(
             return ImpedanceShaping(parameters, rate)
         case AdmittanceParameters():
             return Admittance(parameters, rate)
+        case ExcitationParameters():
+            return Excitation(parameters, rate)
     raise TypeError(f"{type(parameters).__name__}: is no controller")
 
 
@@ -71,6 +76,7 @@ def stability_problem(
     | ShapingParameters
     | AdmittanceParameters
     | CrtkParameters
+    | ExcitationParameters
     | NoControllerParameters,
     inertias: CoupledInertias,
     rate: float,

@@ -189,6 +189,12 @@ def test_services_and_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "libdhd.so.3").touch()
     found = {one.name: one for one in peripherals.check_libraries({"LD_LIBRARY_PATH": str(tmp_path)})}
     assert found["libdhd.so"].found == str(tmp_path / "libdhd.so.3")
+    found = {one.name: one for one in peripherals.check_libraries({"OH_SDK_BASE": str(tmp_path)})}
+    assert found["libHD.so"].state == "warn" and str(tmp_path) in found["libHD.so"].found
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libHD.so").touch()
+    found = {one.name: one for one in peripherals.check_libraries({"OH_SDK_BASE": str(tmp_path)})}
+    assert found["libHD.so"].found == str(tmp_path / "lib" / "libHD.so")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr(peripherals, "SERVICES", {port: "service"})

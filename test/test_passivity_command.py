@@ -207,7 +207,7 @@ def test_options_that_are_missing_are_named(capsys: pytest.CaptureFixture[str]) 
     assert call("passivity") == 2
     assert "coupling|tune|map" in capsys.readouterr().err
     assert call("passivity", "coupling", "--rate", "100") == 2
-    assert "required: --device-damping" in capsys.readouterr().err
+    assert "--device-damping: missing" in capsys.readouterr().err
     assert call("passivity", "coupling", "--rate", "100", "--device-damping", "1") == 2
     assert capsys.readouterr().err.splitlines() == [
         "haptics: --stiffness: missing (Stiffness K of the virtual coupling)",

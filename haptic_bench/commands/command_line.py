@@ -348,6 +348,29 @@ def _add_commands(commands: Any) -> None:
     _add_zwidth(commands)
 
     command = commands.add_parser(
+        "identify",
+        help="find mass, inertia, damping, friction, delay and noise of a device, from its motion (docs/identify.md)",
+    )
+    command.add_argument(
+        "device", metavar="DEVICE", help="name in config/devices, a type or an experiment's device, or a .yaml file"
+    )
+    command.add_argument("--free", metavar="DIR", help="recorded trial that nobody touches; default: run both trials")
+    command.add_argument("--held", metavar="DIR", help="recorded trial in which a hand holds the device")
+    command.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a key of the experiment `identification`, as rate=2000 or controller.force=[2,2,2,0,0,0]",
+    )
+    command.add_argument("--trials", metavar="DIR", help="directory of the trials that are run, new or empty")
+    command.add_argument("--out", metavar="FILE", help="file of the data; default: that of a hardware device")
+    command.add_argument("--quiet", action="store_true", help="show no progress bar")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.set_defaults(command="haptic_bench.commands.identify:identify")
+
+    command = commands.add_parser(
         "doctor", help="look for what this machine lacks: packages, permissions, middleware, devices, with remedies"
     )
     command.add_argument("--json", action="store_true", help="print one JSON object")
@@ -428,9 +451,8 @@ def _add_passivity(commands: Any) -> None:
     kind.add_argument("--stiffness", metavar="K", help="stiffness of the virtual coupling [N/m]")
     kind.add_argument("--damping", metavar="B", help="damping of the virtual coupling [N s/m]")
     kind.add_argument("--rate", metavar="HZ", required=True, help="servo rate [Hz]")
-    kind.add_argument(
-        "--device-damping", metavar="b", required=True, help="viscous damping of the device itself [N s/m]"
-    )
+    kind.add_argument("--device-damping", metavar="b", help="viscous damping of the device itself [N s/m]")
+    _add_device(kind)
     kind.add_argument("--mass", metavar="m", help="point mass behind the coupling [kg]; default: a virtual wall")
     kind.add_argument(
         "--coupling", metavar="[NUM,DEN]", help="transfer function of the coupling, in place of K and B [N/m]"
@@ -448,6 +470,7 @@ def _add_passivity(commands: Any) -> None:
         metavar="b",
         help="viscous damping of the device itself [N s/m]; default: that of the experiment's device",
     )
+    _add_device(kind)
     kind.add_argument("--rate", metavar="HZ", help="servo rate [Hz]; default: that of the experiment")
     kind.add_argument("--mass", metavar="m", help="lightest mass that is simulated [kg]; default: virtual walls only")
     kind.add_argument("--beta", metavar="BETA", help="damping relative to the stiffness, B/(K T)")
@@ -479,10 +502,9 @@ def _add_zwidth(commands: Any) -> None:
         "zwidth", help="simulate which virtual couplings a device with a hand renders stably (docs/passivity.md)"
     )
     command.add_argument("--rate", metavar="HZ", required=True, help="servo rate [Hz]")
-    command.add_argument("--device-mass", metavar="M", required=True, help="mass of the device [kg]")
-    command.add_argument(
-        "--device-damping", metavar="b", required=True, help="viscous damping of the device itself [N s/m]"
-    )
+    command.add_argument("--device-mass", metavar="M", help="mass of the device [kg]")
+    command.add_argument("--device-damping", metavar="b", help="viscous damping of the device itself [N s/m]")
+    _add_device(command)
     command.add_argument("--mass", metavar="m", help="point mass behind the coupling [kg]; default: a virtual wall")
     _add_loop(command)
     command.add_argument("--resolution", metavar="M", help="resolution of the measured position [m]; default: 0, none")
@@ -505,6 +527,15 @@ def _add_zwidth(commands: Any) -> None:
     command.add_argument("--out", metavar="DIR", required=True, help="directory of the results, new or empty")
     command.add_argument("--quiet", action="store_true", help="show no progress bar")
     command.set_defaults(command="haptic_bench.commands.zwidth:zwidth")
+
+
+def _add_device(kind: argparse.ArgumentParser) -> None:
+    kind.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="name in config/devices, or a data file, of which damping, friction, mass and delay are taken where they "
+        "are not given (docs/identify.md)",
+    )
 
 
 def _add_loop(kind: argparse.ArgumentParser) -> None:

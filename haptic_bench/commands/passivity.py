@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from haptic_bench.analysis import passivity_figures
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.experiment import Experiment
 from haptic_bench.experiment.devices import with_device_data
+from haptic_bench.experiment.identified import read_identified
 from haptic_bench.trials import trial
 from haptic_control.passivity import tuning
 from haptic_control.passivity.conditions import required_damping, required_damping_of_coupling
@@ -40,6 +42,7 @@ from haptic_sim import inputs
 from haptic_sim.inputs import shown
 from haptic_sim.parameters import ParameterError, Parameters, explain
 
+ROUNDING = 0.02  # [ticks] of a delay that is no whole tick more: less than its intervals
 _Read = TypeVar("_Read", bound=Parameters)
 
 
@@ -61,8 +64,39 @@ def _as_typed(problems: Iterable[str]) -> list[str]:
     return [problem.replace("--device_", "--device-").replace("--.", "--") for problem in problems]
 
 
+def take_from_device(options: argparse.Namespace) -> None:
+    """Fill in what is known of the device of `--device`, where the command has an option for it that was not given.
+
+    A delay counts in whole ticks, rounded up, as a longer one requires more damping.
+
+    Raises:
+        ParameterError: there is no such device, its data lack the damping, or --rate is no number.
+    """
+    if options.device is None:
+        return
+    known = read_identified(options.device)
+    if known.damping is None and options.device_damping is None:
+        raise ParameterError(
+            [f"--device {inputs.shown(options.device)}: no damping is known of it; `haptics identify` finds it"]
+        )
+    found: dict[str, float | None] = {
+        "device_mass": known.mass,
+        "device_damping": known.damping and known.damping[0],
+        "device_friction": (known.friction and known.friction[0]) or None,  # 0 is the default, where it may be given
+    }
+    if known.delay is not None and options.rate is not None and options.delay is None:
+        try:
+            found["delay"] = math.ceil(known.delay * inputs.number(options.rate) - ROUNDING)
+        except inputs.InputError as error:
+            raise ParameterError([f"--rate {inputs.shown(options.rate)}: {error}"]) from error
+    for name, value in found.items():
+        if value is not None and name in options and getattr(options, name) is None:
+            setattr(options, name, str(value))
+
+
 def coupling(options: argparse.Namespace) -> int:
     """`haptics passivity coupling`."""
+    take_from_device(options)
     texts = (options.stiffness, options.damping, options.mass, options.device_damping)
     if options.coupling is not None or options.environment is not None:
         fields, units, verdict = _transfer_functions(options)
@@ -223,6 +257,7 @@ def tune(options: argparse.Namespace) -> int:
     """`haptics passivity tune`."""
     if options.experiment is not None:
         _take_from(_sections(options.experiment), options)
+    take_from_device(options)
     given = read_options(TuningParameters, options)
     found = tuning.tune(given)
     if found.gains is None:
@@ -278,7 +313,7 @@ def _take_from(source: Experiment, options: argparse.Namespace) -> None:
         options.rate = str(source.rate)
     if options.integrator is None:
         options.integrator = str(source.environment.integrator)
-    if options.device_damping is not None:
+    if options.device_damping is not None or options.device is not None:
         return
     if not isinstance(source.device, InertialParameters | HardwareParameters):
         found = f"device.type = {source.device.type} has no damping of its own"

@@ -13,13 +13,14 @@ import numpy as np
 
 from haptic_bench.analysis import passivity_figures
 from haptic_bench.commands.command_line import DONE
-from haptic_bench.commands.passivity import read_options
+from haptic_bench.commands.passivity import read_options, take_from_device
 from haptic_bench.trials import trial
 from haptic_control.passivity.zwidth import UNSTABLE, VERDICTS, ZWidth, ZWidthParameters, measure
 
 
 def zwidth(options: argparse.Namespace) -> int:
     """`haptics zwidth`."""
+    take_from_device(options)
     given = read_options(ZWidthParameters, options)
     directory = trial.new_directory(options.out, "zwidth")
     cores = len(os.sched_getaffinity(0))

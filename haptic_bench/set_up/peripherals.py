@@ -6,6 +6,7 @@ Standard library only, because the environment may not exist yet.
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -28,19 +29,20 @@ class Library(NamedTuple):
     Attributes:
         file: as the dynamic linker knows it.
         device: what it is for; source: where it comes from.
-        variable: of the environment that names its file.
+        variable: of the environment that names the folder of the vendor's SDK.
     """
 
     file: str
     device: str
     source: str
-    variable: str = ""
+    variable: str
 
 
 LIBRARIES = (
-    Library("libdhd.so", "Force Dimension", "the Force Dimension SDK (forcedimension.com)"),
-    Library("libHD.so", "3D Systems Touch and Phantom", "OpenHaptics and the Touch device driver (3D Systems)"),
+    Library("libdhd.so", "Force Dimension", "the Force Dimension SDK (forcedimension.com)", "FORCEDIM_SDK"),
+    Library("libHD.so", "3D Systems", "OpenHaptics and the Touch device driver (3dsystems.com)", "OH_SDK_BASE"),
 )
+FOLDERS = ("lib/release/lin-{machine}-gcc", "lib", "usr/lib", "libs/{machine}", "")  # of an SDK
 
 
 def check_serial_ports() -> Iterator[Finding]:
@@ -102,21 +104,20 @@ def check_libraries(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Libraries of vendors, where the dynamic linker or a variable of the environment finds them."""
     linked = _linked()
     for library in LIBRARIES:
-        given = variables.get(library.variable, "") if library.variable else ""
-        if given:
-            if os.access(given, os.R_OK):
-                yield Finding(AREA, library.file, "ok", f"{given} ({library.variable})")
-            else:
-                remedy = f"let {library.variable} name the file, or unset it"
-                yield Finding(AREA, library.file, "warn", f"{library.variable} = {given}: cannot be read", remedy)
-            continue
-        folders = variables.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        near = [str(path) for folder in folders if folder for path in sorted(Path(folder).glob(f"{library.file}*"))]
-        place = [*near, *(path for file, path in linked if file.startswith(library.file))]
-        if place:
-            yield Finding(AREA, library.file, "ok", place[0])
+        base = variables.get(library.variable, "")
+        folders = [Path(base, folder.format(machine=platform.machine())) for folder in FOLDERS if base]
+        folders += [Path(folder) for folder in variables.get("LD_LIBRARY_PATH", "").split(os.pathsep) if folder]
+        places = [str(path) for folder in folders for path in sorted(folder.glob(f"{library.file}*"))]
+        places += [path for file, path in linked if file.startswith(library.file)]
+        if places:
+            yield Finding(AREA, library.file, "ok", places[0])
+        elif base:
+            remedy = f"let {library.variable} name the folder of the SDK, or unset it"
+            yield Finding(AREA, library.file, "warn", f"not in {library.variable} = {base}", remedy)
         else:
-            remedy = f"for a device of {library.device}: install {library.source}"
+            remedy = (
+                f"for a device of {library.device}: install {library.source}, let {library.variable} name its folder"
+            )
             yield Finding(AREA, library.file, "ok", "not there", remedy)
 
 

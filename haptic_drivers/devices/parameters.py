@@ -13,7 +13,7 @@ from haptic_drivers.bound import BoundParameters
 from haptic_drivers.devices.interface import Hardware
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import MOST_BUTTONS
-from haptic_sim.parameters import NotNegativePair, ParameterError, explain, quantity
+from haptic_sim.parameters import NotNegativePair, ParameterError, Parameters, explain, quantity
 
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 FOLDER = "haptic_drivers.devices"
@@ -45,7 +45,37 @@ Mount = Annotated[tuple[float, float, float, float, float, float, float], AfterV
 Box = Annotated[tuple[float, float, float, float, float, float] | None, AfterValidator(_low_to_high)]
 
 
-class HardwareParameters(DeviceLimits):
+class IdentifiedParameters(Parameters):
+    """What `haptics identify` finds of a device, for the analysis of passivity."""
+
+    mass: float | None = quantity(
+        None, unit="kg", description="Identified mass of the device at the hand point; null: not known", gt=0.0, le=1e3
+    )
+    inertia: float | None = quantity(
+        None,
+        unit="kg m^2",
+        description="Identified inertia about any axis through the hand point; null: not known",
+        gt=0.0,
+        le=1e3,
+    )
+    damping: NotNegativePair | None = quantity(
+        None, unit="N s/m, N m s/rad", description="Identified viscous damping; null: not known"
+    )
+    friction: NotNegativePair | None = quantity(
+        None, unit="N, N m", description="Identified Coulomb friction; null: not known"
+    )
+    delay: float | None = quantity(
+        None,
+        unit="s",
+        description="Identified time from a written force to its effect in a reading; null: not known",
+        ge=0.0,
+    )
+    noise: NotNegativePair | None = quantity(
+        None, unit="m, rad", description="Identified standard deviation of a measured pose; null: not known"
+    )
+
+
+class HardwareParameters(IdentifiedParameters, DeviceLimits):
     """A hardware device; keys that are left out are those of the file that `name` names."""
 
     type: Literal["hardware"] = "hardware"
@@ -129,31 +159,6 @@ class HardwareParameters(DeviceLimits):
         0.5, unit="s", description="Time over which the force grows from zero after it was enabled", ge=0.0, le=60.0
     )
     bound: BoundParameters = quantity(description="The last bound of what is rendered; of hardware it has all keys")
-    mass: float | None = quantity(
-        None, unit="kg", description="Identified mass of the device at the hand point; null: not known", gt=0.0, le=1e3
-    )
-    inertia: float | None = quantity(
-        None,
-        unit="kg m^2",
-        description="Identified inertia about any axis through the hand point; null: not known",
-        gt=0.0,
-        le=1e3,
-    )
-    damping: NotNegativePair | None = quantity(
-        None, unit="N s/m, N m s/rad", description="Identified viscous damping; null: not known"
-    )
-    friction: NotNegativePair | None = quantity(
-        None, unit="N, N m", description="Identified Coulomb friction; null: not known"
-    )
-    delay: float | None = quantity(
-        None,
-        unit="s",
-        description="Identified time from a written force to its effect in a reading; null: not known",
-        ge=0.0,
-    )
-    noise: NotNegativePair | None = quantity(
-        None, unit="m, rad", description="Identified standard deviation of a measured pose; null: not known"
-    )
 
     @model_validator(mode="after")
     def _is_bounded(self) -> HardwareParameters:

@@ -1,0 +1,5 @@
+"""Identification of a device from its motion: `motion` simulates it, `fit` finds its parameters."""
+
+from haptic_control.identification.fit import Estimate, Identified, identify
+
+__all__ = ["Estimate", "Identified", "identify"]
