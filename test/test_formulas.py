@@ -235,6 +235,19 @@ SLEIGH = {
         ({"start": {"z": 1.0}}, r"scene\.start\.z: is no coordinate and no rate: must be of x, y, phi, x_dot"),
         ({"start": {"x": "1/(m - 1)"}}, r"scene\.start\.x: 1/\(m - 1\) is not finite"),
         ({"forces": {"z": "1"}}, r"scene\.forces\.z: is no coordinate: must be of x, y, phi"),
+        (
+            {"drawing": {"points": {"P": ["x", "w", "0"]}}},
+            r"scene\.drawing\.points\.P\[1\]: character 1 .*'w' is no coord",
+        ),
+        ({"drawing": {"points": {"P": ["x_dot", "y", "0"]}}}, r"scene\.drawing\.points\.P\[0\]: character 1 .*'x_dot'"),
+        (
+            {"drawing": {"points": {"P": ["x", "y", "0"]}, "links": [["P", "Q"]]}},
+            r"scene\.drawing\.links\[0\]: 'Q' is no point: must be of P",
+        ),
+        (
+            {"drawing": {"circles": [{"centre": "C", "radius": "1"}]}},
+            r"scene\.drawing\.circles\[0\]\.centre: 'C' is no",
+        ),
         ({"potential": "t"}, r"scene\.potential: character 1 .*'t' is no coordinate"),
         ({"coordinates": ["x", "y", "sin"]}, r"scene\.coordinates: 'sin' is a function in formulas"),
         ({"coordinates": ["x", "y", "x_dot"]}, r"scene\.coordinates: the name 'x_dot' is there already"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +28,11 @@ from haptic_bench.studies import study_of
 from haptic_bench.view.frame import SLIDING, slides
 from haptic_bench.view.gains import gains_of
 from haptic_bench.view.live import LiveFrames
-from haptic_bench.view.page import PageError, free_port
+from haptic_bench.view.page import Page, PageError, free_port
 from haptic_bench.view.recorded import RecordedFrames, read_frames
 from haptic_bench.view.scene import at, build_scene, matrix_of
-from haptic_sim.messages import CONTACT, MessageError, ToolState, tick_place
+from haptic_sim.constraints.scenes import ConstrainedSetup
+from haptic_sim.messages import CONTACT, MessageError, ToolCommand, ToolState, tick_place
 
 PLACE = tick_place()
 
@@ -92,6 +95,37 @@ def test_links_of_a_constrained_tool_meet_at_its_joint() -> None:
 # Frames
 
 
+def test_systems_from_formulas_have_the_links_of_their_drawing() -> None:
+    """Rods of Peaucellier's linkage that meet at joints wherever it is, and the wheels of the turned bicycle."""
+    trial = load("peaucellier")
+    scene, start = build_scene(trial), trial.start
+    assert isinstance(start, ConstrainedSetup)
+    tool = trial.tool_side()
+    command, state = ToolCommand(), tool.tool_state()
+    command.wrench[0] = 0.5
+    for _ in range(200):
+        tool.step(command, state)
+    poses = scene.place(np.array([state.pose]), state.q)
+    assert poses == pytest.approx(scene.from_configuration(state.q), abs=1e-12)
+    ends = {}
+    for name, pose, length in zip(scene.bodies[1:], poses[1:], (0.5, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2), strict=True):
+        first, second = at(pose, np.array([[-0.5 * length, 0, 0], [0.5 * length, 0, 0]]))
+        for joint, place in zip(name.split(), (first, second), strict=True):
+            assert place == pytest.approx(ends.setdefault(joint, place), abs=1e-9)
+    assert ends["P"] == pytest.approx(state.pose[:3], abs=1e-9) and state.pose[0] > 0.005
+
+    scene, bicycle = build_scene(load("bicycle")), load("bicycle").start
+    assert isinstance(bicycle, ConstrainedSetup)
+    q = bicycle.q.copy()
+    q[bicycle.system.coordinates.index("delta")] = 0.3
+    poses = dict(zip(scene.bodies, scene.from_configuration(q), strict=True))
+    axis = at(poses["circle 2 about front"], np.eye(3)[2:])[0] - poses["circle 2 about front"][:3]
+    lam = math.pi / 10.0
+    assert axis == pytest.approx([math.sin(0.3) * math.cos(lam), math.cos(0.3), math.sin(0.3) * math.sin(lam)])
+    wheels = [scene.poses[scene.bodies.index(f"circle {name}")] for name in ("1 about rear", "2 about front")]
+    assert [wheel[2] for wheel in wheels] == pytest.approx([0.3, 0.35]) and wheels[1][0] == pytest.approx(1.02)
+
+
 def test_a_contact_slides_when_its_bodies_move_past_each_other() -> None:
     contacts = np.zeros(3, CONTACT)
     contacts["body_b"], contacts["normal"] = 1, [0.0, 0.0, 1.0]
@@ -124,7 +158,14 @@ def test_live_and_recorded_frames_are_the_same(name: str, settings: list[str]) -
     for hand, other in zip(frame.hands, expected.hands, strict=True):
         assert np.array_equal(hand.on_tool, other.on_tool)
     keys = {(chart.name, curve) for chart in recorded.scene.charts for curve in chart.curves}
-    assert set(expected.values) == keys  # a chart for every value, and a value for every curve
+    # a chart for every value, and a value for every curve; a latency that is always one period is said
+    assert set(expected.values) - {("latency", "of the force")} == keys
+    said = [chart.title for chart in recorded.scene.charts if not chart.curves]
+    assert said == [
+        "Latency: none, as there is no device"
+        if trial.experiment.alone
+        else f"Latency of the force: one period, {1e3 / trial.experiment.rate:.3g} ms, in every tick"
+    ]
     for key in ("energy", "kinetic"), ("penetration", "deepest contact"), ("force", "on the tool"):
         assert frame.values[key] == expected.values[key]
 
@@ -222,6 +263,75 @@ def test_a_run_without_a_view_has_no_page(capsys: pytest.CaptureFixture[str], tm
 
 
 # The page
+
+
+@contextlib.contextmanager
+def page_of(name: str) -> Iterator[tuple[Page, str]]:
+    """The page of an experiment in this process, and where its messages come from."""
+    pytest.importorskip("viser")
+    port = free_port("127.0.0.1", None)
+    page = Page(build_scene(load(name)), port=port)
+    try:
+        yield page, f"ws://127.0.0.1:{port}"
+    finally:
+        page.stop()
+
+
+def client(address: str, origin: str | None) -> Any:
+    """A client of a page, as a browser whose page is of an origin connects."""
+    import viser
+    from websockets.sync.client import connect
+
+    return connect(address, origin=origin, subprotocols=[f"viser-v{viser.__version__}"], max_size=None)  # type: ignore[arg-type]
+
+
+def test_pages_of_other_sites_cannot_connect() -> None:
+    from websockets.exceptions import InvalidStatus
+
+    with page_of("corner_peg") as (_, address):
+        for origin in "http://example.com", "http://localhost.example.com", "https://127.0.0.1.example.com", "null":
+            with pytest.raises(InvalidStatus, match="403"):
+                client(address, origin)
+        for origin in address.replace("ws", "http"), "http://localhost:8080", "http://[::1]:1", None:
+            with client(address, origin) as one:
+                assert one.recv(20.0)
+
+
+def test_a_second_client_sees_the_same_and_goes_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    trial = load("corner_peg", "duration=0.1")
+    frames = RecordedFrames(trial, messages_of(trial))
+    capfd.readouterr()
+    with page_of("corner_peg") as (page, address):
+        clients = [client(address, None) for _ in range(2)]
+
+        def come(one: Any) -> bytes:
+            """Messages that come until none does for a while."""
+            found = one.recv(30.0)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    found += one.recv(1.0)
+            return bytes(found)
+
+        beginning = [len(come(one)) for one in clients]
+        assert abs(beginning[0] - beginning[1]) < 0.1 * beginning[0]
+        page.show(frames.frame(1))
+        assert come(clients[0]) and come(clients[1])
+        clients[0].close()
+        page.show(frames.frame(2))
+        assert come(clients[1])
+        clients[1].close()
+    assert capfd.readouterr().out == ""  # nor that the server has stopped
+
+
+def test_in_the_plane_arrows_are_above_the_bodies() -> None:
+    with page_of("corner_peg") as (page, _):
+        trial = load("corner_peg", "duration=0.6")
+        frames = RecordedFrames(trial, messages_of(trial))
+        page.show(frames.frame(len(frames) - 1))
+        arrows = page._arrows["forces"]
+        assert arrows.visible
+        top = max(float(shape.vertices[:, 2].max()) for shape in page.scene.shapes)
+        assert arrows.points[:, 0, 2].min() > top > 0.0
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ class Chart(NamedTuple):
     scale: float
     """From SI to the unit."""
     curves: tuple[str, ...]
+    """None: the title says why there is nothing to draw."""
 
 
 CHARTS = (
@@ -49,7 +50,22 @@ def charts_of(experiment: Experiment) -> tuple[Chart, ...]:
     if experiment.environment.publish is None:
         absent.add(("penetration", "deepest contact"))
     curves = [tuple(curve for curve in chart.curves if (chart.name, curve) not in absent) for chart in CHARTS]
-    return tuple(chart._replace(curves=some) for chart, some in zip(CHARTS, curves, strict=True) if some)
+    charts = tuple(chart._replace(curves=some) for chart, some in zip(CHARTS, curves, strict=True) if some)
+    if experiment.alone and not experiment.asynchronous:
+        charts += (CHARTS[-1]._replace(title="Latency: none, as there is no device", curves=()),)
+    return charts
+
+
+def with_steady_latency(charts: tuple[Chart, ...], period: float) -> tuple[Chart, ...]:
+    """The charts of a trial in which each force was answered within its period [s], as offline: it is said instead."""
+    said = f"Latency of the force: one period, {1e3 * period:.3g} ms, in every tick"
+    found = []
+    for chart in charts:
+        curves = tuple(curve for curve in chart.curves if (chart.name, curve) != ("latency", "of the force"))
+        found += [chart._replace(curves=curves)] if curves or not chart.curves else []
+        if len(curves) < len(chart.curves):
+            found.append(chart._replace(title=said, curves=()))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

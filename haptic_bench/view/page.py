@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
+import ipaddress
+import re
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -30,6 +34,8 @@ NEAR, FAR = 0.02, 200.0  # of the camera, per size of the scene
 ARROW = 0.7  # length of the greatest force so far, per size of the scene
 GHOST = 1.02  # size of the device's hand, as that of the tool, which it would else hide in parts
 SMALL = 1e-9  # of a force, of which no arrow is drawn [N]
+
+ABOVE = 0.1  # height of arrows and contacts over a planar scene, which its bodies would hide, per its size
 
 Colour = tuple[int, int, int]
 FIXED: Colour = (206, 210, 216)
@@ -110,8 +116,9 @@ class Page:
         import viser
 
         self.scene = scene
-        with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we
+        with contextlib.redirect_stdout(io.StringIO()), _origins(host):  # it says where it is; so do we
             self.server: Any = viser.ViserServer(host=host, port=port, verbose=False)
+        self._above = np.array([0.0, 0.0, ABOVE * scene.size if scene.planar else 0.0])
         self._greatest, self._factor = greatest, 1.0
         self._frame: Frame | None = None
         self._last_drawn = 0.0
@@ -245,6 +252,9 @@ class Page:
         with charts.add_tab("Charts"):
             colours = [_css(colour) for colour in (BLUE, PURPLE, VERMILION, GREEN)]
             for chart in self.scene.charts:
+                if not chart.curves:
+                    gui.add_markdown(chart.title)
+                    continue
                 curves = [
                     {"label": curve, "stroke": colour, "width": 1.5, "spanGaps": False}
                     for curve, colour in zip(chart.curves, colours, strict=False)
@@ -330,12 +340,13 @@ class Page:
         contacts = frame.contacts
         colours = np.where(frame.slides[:, None], SLIDES, STICKS).astype(np.uint8)
         shown = self._shown["contacts"]
-        self._set_arrows("contacts", contacts["point"], per_newton * contacts["force"], colours, shown)
+        points = contacts["point"] + self._above
+        self._set_arrows("contacts", points, per_newton * contacts["force"], colours, shown)
         _set(self._points, "visible", shown and len(contacts) > 0)
         _set(self._normals, "visible", shown and len(contacts) > 0)
         if shown and len(contacts):
-            self._points.points, self._points.colors = contacts["point"].astype(np.float32), colours
-            self._normals.points = _segments(contacts["point"], 0.12 * size * contacts["normal"])
+            self._points.points, self._points.colors = points.astype(np.float32), colours
+            self._normals.points = _segments(points, 0.12 * size * contacts["normal"])
         near = frame.constraints
         _set(self._constraints, "visible", self._shown["constraints"] and len(near) > 0)
         if self._shown["constraints"] and len(near):
@@ -349,13 +360,13 @@ class Page:
         turns: list[np.ndarray] = []
         pivots: list[np.ndarray] = []
         for hand in frame.hands:
-            at = hand.tool if hand.device is None else hand.device
+            at = (hand.tool if hand.device is None else hand.device)[:3] + self._above
             for wrench, colour in _wrenches(hand):
-                starts.append(at[:3])
+                starts.append(at)
                 forces.append(per_newton * wrench[:3])
                 colours.append(colour)
             felt = hand.on_tool if hand.rendered is None else hand.rendered
-            pivots.append(at[:3])
+            pivots.append(at)
             # a torque as long as the force that has it about an arm of the scene's size
             turns.append(per_newton / self.scene.size * felt[3:])
         self._set_arrows("forces", np.array(starts), np.array(forces), np.array(colours), self._shown["forces"])
@@ -382,7 +393,7 @@ class Page:
 
     def _draw_charts(self, frame: Frame) -> None:
         times = np.array([one.time for one in self._strips])
-        for chart in self.scene.charts:
+        for chart in (chart for chart in self.scene.charts if chart.curves):
             data = [times]
             for curve in chart.curves:
                 key = chart.name, curve
@@ -391,7 +402,29 @@ class Page:
 
     def stop(self) -> None:
         """End the page."""
-        self.server.stop()
+        with contextlib.redirect_stdout(io.StringIO()):  # it says that, too
+            self.server.stop()
+
+
+@contextlib.contextmanager
+def _origins(host: str) -> Iterator[None]:
+    """Let the server that is made meanwhile refuse the pages of other sites, which a browser would let control a trial.
+
+    A browser tells the origin of the page that connects; who is no browser tells none. viser has no key for it. Where
+    the host is not of this machine alone, the page has names that we do not know, and all may connect.
+    """
+    if not ipaddress.ip_address(host).is_loopback:
+        yield
+        return
+    import websockets.asyncio.server as sockets
+
+    own = re.compile(r"https?://(127\.\d+\.\d+\.\d+|localhost|\[::1\])(:\d+)?")
+    module: Any = sockets
+    serve, module.serve = module.serve, functools.partial(module.serve, origins=[own, None])
+    try:
+        yield
+    finally:
+        module.serve = serve
 
 
 def node(name: str) -> str:

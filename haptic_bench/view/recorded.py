@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from haptic_bench.recording.bag import BagError
 from haptic_bench.recording.samples import POSE, WRENCH, Samples
 from haptic_bench.recording.trial_bag import EVENTS, read_event, read_messages
 from haptic_bench.recording.world_record import WorldRecord, read_world
-from haptic_bench.view.frame import Frame, Hand, chart_values, slides
+from haptic_bench.view.frame import Frame, Hand, chart_values, slides, with_steady_latency
 from haptic_bench.view.scene import Scene, build_scene
 from haptic_sim.messages import CONTACT, REASONS, DeviceState, ToolCommand, columns, topic_of
 from haptic_sim.parameters import ParameterError
@@ -74,6 +75,11 @@ class RecordedFrames:
         self.times = self.ticks / self._rate
         first = self._tools[""].rows["pose"][:, :3]
         self.scene = build_scene(trial, first[:: max(1, len(first) // 500)])
+        if self._devices:
+            device = self._devices[""].rows
+            if np.all(device["tick"] - device["command_tick"] == 1):
+                charts = with_steady_latency(self.scene.charts, 1.0 / self._rate)
+                self.scene = replace(self.scene, charts=charts)
         self.marks = _marks(messages.get(EVENTS, ()), self._rate)
 
     def __len__(self) -> int:

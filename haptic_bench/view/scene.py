@@ -19,9 +19,11 @@ from scipy.spatial import ConvexHull, QhullError
 
 from haptic_bench.experiment import Trial
 from haptic_bench.view.frame import Chart, charts_of
+from haptic_sim.constraints.drawing import Drawing
 from haptic_sim.constraints.scenes import (
     ConstrainedSetup,
     DiskOnSphereParameters,
+    FormulasParameters,
     RollingDiskParameters,
     RollingSpheresParameters,
     TwoLinkCircleParameters,
@@ -37,6 +39,7 @@ SLENDER = 0.06  # radius of a link that has no shape, per its length
 PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in space and in the plane, per size
 SLAB = 0.05  # its thickness
 NOWHERE = np.zeros((0, 3))
+_X, _Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 THICK = 0.15  # thickness of a disk that has none, per its radius
 FLAT = 0.02  # half the thickness of what moves in the plane, as it is drawn, per size of the scene
 
@@ -513,11 +516,22 @@ def _constrained(trial: Trial, setup: ConstrainedSetup, travelled: np.ndarray) -
         shapes = [_stick(0, *ends, r), _stick(1, zero, np.array([scene.L1, 0.0, 0.0]), r), _ring(2, scene.l3, 0.3 * r)]
         names, moving = ("tool", "link 1", "circle"), (True, True, False)
         pivot, fixed = zero, [origin]
-    else:  # a system of which only the hand is known
-        shapes = [_ball(0, (0.05 * max(float(np.linalg.norm(start[:3])), 0.2),) * 3)]
+    drawing: Drawing | None = None
+    if isinstance(scene, FormulasParameters):
+        drawing = scene.drawn(setup.system)
+        shapes = list(_drawn(drawing, setup.q, start))
+        names = ("tool", *_names_of(drawing))
+        moving = (True,) * len(names)
 
     def place(given: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return np.array([given[0], *([] if pivot is None else [_turned(pivot, q[0])]), *fixed])
+        others = [] if drawing is None else _placed(drawing, q)
+        return np.array([given[0], *([] if pivot is None else [_turned(pivot, q[0])]), *others, *fixed])
+
+    def from_configuration(q: np.ndarray) -> np.ndarray:
+        w, pose = setup.system.evaluate(q, np.zeros(setup.system.n)), np.zeros(7)
+        pose[:3] = w.p
+        quat_from_matrix(np.ascontiguousarray(w.R), pose[3:])
+        return place(pose[None], q)
 
     hands = [Holding("", 0, np.eye(4))]
     poses = place(start[None], setup.q)
@@ -529,11 +543,56 @@ def _constrained(trial: Trial, setup: ConstrainedSetup, travelled: np.ndarray) -
         hands,
         poses,
         place,
-        lambda q: poses,
+        from_configuration,
         travelled,
         planar=setup.planar,
         named=("tool",),
     )
+
+
+# Systems from formulas: a body for each link, along its axis x, each circle, about its axis z, and each ball
+
+
+def _names_of(drawing: Drawing) -> Iterator[str]:
+    yield from (f"{first} {second}" for first, second in drawing.links)
+    yield from (f"circle {number + 1} about {circle.centre}" for number, circle in enumerate(drawing.circles))
+    yield from drawing.balls
+
+
+def _drawn(drawing: Drawing, q: np.ndarray, hand: np.ndarray) -> Iterator[Shape]:
+    """The shapes at the start, of the hand first."""
+    points, circles = drawing.at(q)
+    lengths = [float(np.linalg.norm(points[second] - points[first])) for first, second in drawing.links]
+    sizes = [*lengths, *(radius for _, radius in circles)]
+    thickness = 0.5 * SLENDER * float(np.median(sizes)) if sizes else 0.0
+    yield _ball(0, ((2.0 * thickness) or 0.05 * max(float(np.linalg.norm(hand[:3])), 0.2),) * 3)
+    for body, length in enumerate(lengths, 1):
+        half = np.array([0.5 * length, 0.0, 0.0])
+        yield _stick(body, -half, half, thickness)
+    for body, (_, radius) in enumerate(circles, 1 + len(lengths)):
+        yield _ring(body, radius, thickness)
+    for body, _ in enumerate(drawing.balls, 1 + len(sizes)):
+        yield _ball(body, ((2.0 * thickness) or 0.02,) * 3)
+
+
+def _placed(drawing: Drawing, q: np.ndarray) -> list[np.ndarray]:
+    """Poses at a configuration."""
+    points, circles = drawing.at(q)
+    found = [
+        _along(0.5 * (points[first] + points[second]), _X, points[second] - points[first])
+        for first, second in drawing.links
+    ]
+    found += [_along(points[one.centre], _Z, axis) for one, (axis, _) in zip(drawing.circles, circles, strict=True)]
+    return found + [_along(points[name], _Z, np.zeros(3)) for name in drawing.balls]
+
+
+def _along(position: np.ndarray, axis: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """A pose in which an axis of the body has a direction in the world."""
+    pose, length = np.zeros(7), float(np.linalg.norm(direction))
+    pose[:3], pose[6] = position, 1.0
+    if length > 0.0 and math.isfinite(length):
+        pose[3:] = pin.Quaternion.FromTwoVectors(axis, direction / length).coeffs()
+    return pose
 
 
 def _turned(position: np.ndarray, angle: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from haptic_sim.constraints import sources
 from haptic_sim.constraints.description import IDENTITY, DescriptionError
+from haptic_sim.constraints.drawing import Circle, Drawing
 from haptic_sim.constraints.equations import Spring
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.projection import ProjectionSolver
@@ -348,6 +349,24 @@ class ParametrisationFormulas(Parameters):
     )
 
 
+class CircleFormulas(Parameters):
+    """A circle that is drawn."""
+
+    centre: str = quantity(description="Name of the point at its centre")
+    axis: tuple[str, str, str] = quantity(("0", "0", "1"), description="Formulas of a vector along its axis")
+    radius: str = quantity(unit="m", description="Formula of its radius")
+
+
+class DrawingFormulas(Parameters):
+    """What a view draws of the system, beside the hand; nothing else depends on it."""
+
+    points: dict[str, tuple[str, str, str]] = quantity(
+        {}, unit="m", description="Formulas of positions in the world by name; those of no link and no circle are balls"
+    )
+    links: tuple[tuple[str, str], ...] = quantity((), description="Pairs of points between which a rod is drawn")
+    circles: tuple[CircleFormulas, ...] = quantity((), description="Circles, as of wheels")
+
+
 class FormulasParameters(Parameters):
     """A constrained tool that is given by formulas."""
 
@@ -378,6 +397,7 @@ class FormulasParameters(Parameters):
     parametrisation: ParametrisationFormulas = quantity(
         ParametrisationFormulas(), description="Independent coordinates, for the integrator `explicit`"
     )
+    drawing: DrawingFormulas = quantity(DrawingFormulas(), description="What a view draws, beside the hand")
 
     def setup(self, constraint: ConstraintParameters) -> ConstrainedSetup:
         """See `build_setup`."""
@@ -395,7 +415,17 @@ class FormulasParameters(Parameters):
             parametrisation=self.parametrisation.model_dump() if self.parametrisation.start else None,
             spring=self.hand.spring(),
         )
+        self.drawn(system)  # refuses what cannot be drawn
         return ConstrainedSetup(system, system.q, system.v)
+
+    def drawn(self, system: System) -> Drawing:
+        """What is drawn of the system that this is the scene of.
+
+        Raises:
+            DescriptionError: as `Drawing`.
+        """
+        circles = [Circle(one.centre, one.axis, one.radius) for one in self.drawing.circles]
+        return Drawing(system.description, system.parameters, self.drawing.points, self.drawing.links, circles)
 
 
 CONSTRAINED = (
