@@ -17,14 +17,17 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 
 import graph_checks as graph
 
+from haptic_drivers.fakes import Fault
 from haptic_drivers.fakes.haply import Service
-from haptic_sim.messages import DeviceState, columns
+from haptic_sim.messages import FAULT, DeviceState, Reason, columns
 
-SWING, PERIOD = 0.08, 2.0  # [m], [s] of the hand; the nearest wall is 34 mm from its start
+SWING, PERIOD = 0.08, 1.5  # [m], [s] of the hand; the nearest wall is 34 mm from its start
 
 
-def test_a_wall_is_felt_and_the_trial_is_recorded_and_verifies(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
-    """The hand is moved to the right and the left, into walls: the force on it is to the left and the right."""
+def test_a_wall_is_felt_until_the_device_is_lost_and_the_trial_verifies(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
+    """The hand is moved to and fro, into walls: the force is toward where it was; then the device is unplugged."""
     service = Service(idle=10.0)
     out = tmp_path / "out"
     device = {
@@ -39,12 +42,16 @@ def test_a_wall_is_felt_and_the_trial_is_recorded_and_verifies(haptics: Callable
     keys |= {"health.missed_share": "1", "health.undecided_share": "1"}
     settings = [argument for key, value in keys.items() for argument in ("--set", f"{key}={value}")]
     service.set_state(0, position=[0.0, 0.0, 0.0])
-    one = haptics("run", "static_wall", "--mode", "realtime", "--duration", "3", "--out", str(out), *settings)
+    one = haptics("run", "static_wall", "--mode", "realtime", "--duration", "4", "--out", str(out), *settings)
     least = most = 0.0
+    lost = False
     while one.process.is_alive():
         service.set_state(0, position=[SWING * math.sin(2.0 * math.pi * time.monotonic() / PERIOD), 0.0, 0.0])
         right = service.told(0)["force"][0]
         least, most = min(least, right), max(most, right)
+        if not lost and max(-least, most) > 0.5:
+            lost = True
+            service.fault(0, Fault.GONE)
         one.process.join(0.002)
     assert one.wait() == 0, one.err
     service.close()
@@ -56,6 +63,10 @@ def test_a_wall_is_felt_and_the_trial_is_recorded_and_verifies(haptics: Callable
     assert force[hardest] * (left[hardest] - left[0]) < 0.0  # back to where it was
     assert -least == pytest.approx(max(0.0, force.max()), rel=0.5, abs=0.5)  # as often as it was asked
     assert -most == pytest.approx(min(0.0, force.min()), rel=0.5, abs=0.5)
-    assert not any(service.told(0)["force"])
+    fault = states["state"] == FAULT
+    assert lost and fault.any()
+    # the first has force and reason of the tick before
+    assert not force[fault][1:].any() and set(states["reason"][fault][1:]) == {Reason.FAILED}
+    assert len(states["tick"]) == states["tick"][-1] + 1  # the trial goes on, and its bag is whole
     verified = answer("replay", "--verify", str(out))
     assert verified.status == 0 and "identical, bit by bit" in verified.out, verified
