@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from haptic_drivers.devices.interface import DeviceError, Reading
-from haptic_drivers.devices.link import Link
+from haptic_drivers.devices.link import Link, RecordedReadings
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import Driver, build_driver
 from haptic_drivers.operators import ConstantParameters
@@ -119,13 +119,27 @@ class Bench:
         self.fake = Fake(self.device)
         self.said: list[str] = []
         self.link = Link(self.fake, self.device, 1 / RATE, self.fake.clock, watch=False, say=self.said.append)
-        self.driver: Driver = build_driver(
-            self.device, ConstantParameters(wrench=(0,) * 6), PegParameters(), RATE, None, hand, 0, guard, self.link
-        )
+        self._given = self.device, ConstantParameters(wrench=(0,) * 6), PegParameters(), RATE, None, hand, 0, guard
+        self.driver: Driver = build_driver(*self._given, self.link)
         self.tick, self.state, self.states = -1, DeviceState(), []
+        self.readings: dict[int, bytes] = {}
+        self.commands: list[bytes] = []
         self.link.open()
         self.driver.activate(0)
         self.driver.enable()
+
+    def replay(self) -> None:
+        """Simulate the driver again from what was read and commanded; what it said has to be the same, to the bit."""
+        driver, state, command = (
+            build_driver(*self._given, RecordedReadings(self.readings)),
+            DeviceState(),
+            DeviceCommand(),
+        )
+        for tick, (said, commanded) in enumerate(zip(self.states, self.commands, strict=True)):
+            driver.sense(tick, state)
+            assert state.to_bytes() == said and driver.told.to_bytes() == self.readings[tick], tick
+            command.load(commanded)
+            driver.actuate(command)
 
     def settle(self) -> None:
         """Wait until the device is open again, if it is being opened: another thread does that."""
@@ -143,9 +157,11 @@ class Bench:
                 self.fake.pose[:3] += np.array(move) / RATE
             self.driver.sense(self.tick, self.state)
             self.states.append(self.state.to_bytes())
+            self.readings[self.tick] = self.driver.told.to_bytes()
             command = DeviceCommand()
             command.stamp(self.tick, 0)
             command.mode = FORCE
             command.wrench[:] = wrench
+            self.commands.append(command.to_bytes())
             self.driver.actuate(command)
         return self.state

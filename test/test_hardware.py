@@ -78,6 +78,7 @@ def test_the_hand_is_shown_where_the_tool_is_held_until_there_is_force() -> None
     found = Rotation.from_quat(bench.state.pose[3:]) * Rotation.from_quat(hand.pose[3:]).inv()
     np.testing.assert_allclose(found.as_rotvec(), more.as_rotvec(), atol=1e-14)
     assert bench.fake.force.any()
+    bench.replay()
 
 
 def test_nothing_is_written_where_there_is_no_motor() -> None:
@@ -266,6 +267,7 @@ def test_the_port_counts_what_the_hand_feels_whatever_the_scales_are(
     commands[:, :3] = np.repeat(rng.normal(0.0, 1.0, (16, 3)), 10, axis=0)
     given, told = run_free(bench, 0.2, [*commands, np.zeros(6)], requests)
     assert told[-1] == pytest.approx(given, abs=1e-12)
+    bench.replay()
     assert min(told) > -1e-9
     assert bench.driver.guarded
 
@@ -303,6 +305,7 @@ def test_a_clutch_moves_the_device_apart_from_the_tool_without_force() -> None:
     state = bench.step(PUSH, 2, move=(0.1, 0.0, 0.0))
     np.testing.assert_allclose(state.pose[:3], held[:3] + [2e-4, 2e-4, 0], atol=1e-12)
     assert bench.fake.force.any()
+    bench.replay()
 
 
 def test_walls_push_back_into_the_workspace_and_never_pull() -> None:
@@ -399,6 +402,7 @@ def test_whatever_is_asked_and_goes_wrong_the_force_is_zero_and_the_device_can_b
         bench.step()
     bench.step(PUSH, 3)
     np.testing.assert_array_equal(fake.force, PUSH)
+    bench.replay()
 
 
 def test_the_view_says_why_nothing_is_felt(device_file: Path) -> None:
