@@ -153,7 +153,8 @@ def _validate(
         experiment = Experiment.model_validate(document)
     except ValidationError as error:
         raise ParameterError(explain(error, Experiment)) from error
-    if isinstance(experiment.operator, PointerParameters) and not studies.find(experiment.analysis).TAKES_POINTER:
+    by_person = isinstance(experiment.operator, PointerParameters) or experiment.hardware
+    if by_person and not studies.find(experiment.analysis).TAKES_POINTER:
         experiment = experiment.model_copy(update={"analysis": "trial"})  # a person does not do what the study expects
     problems = broken_rules(experiment)
     if problems:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from haptic_bench.experiment.model import Experiment
+from haptic_bench.experiment.model import Experiment, FurtherHandParameters
 from haptic_bench.experiment.unused import unused_keys
 from haptic_control.activation import not_analysed, passivity_problem
 from haptic_control.controllers import stability_problem
@@ -103,8 +103,13 @@ class Trial:
         """What is listed at the start: content of files that is not simulated, keys without effect, warnings."""
         experiment, start = self.experiment, self.start
         unused = tuple(unused_keys(experiment))
-        if experiment.hardware:
-            unused += (f"operator.type = {experiment.operator.type}: has no effect, a person holds the device",)
+        hands: dict[str, Experiment | FurtherHandParameters] = {"": experiment}
+        hands |= {f"hands[{i}].": hand for i, hand in enumerate(experiment.hands)}
+        unused += tuple(
+            f"{place}operator.type = {one.operator.type}: has no effect, a person holds {one.device.name}"
+            for place, one in hands.items()
+            if isinstance(one.device, HardwareParameters)
+        )
         if left_out := not_analysed(experiment.controller, self.coupled_inertias):
             unused += (left_out,)
         if not isinstance(start, World):

@@ -9,6 +9,7 @@ from haptic_control.admittance import AdmittanceParameters
 from haptic_control.matrices import matrix_of
 from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters
+from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.operators import FileParameters, PointerParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
 from haptic_sim.contact.response import LIMITED, DeviceLimits
@@ -64,11 +65,9 @@ def broken_rules(experiment: Experiment) -> list[str]:
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
     else:
         problems += _admittance_rules(experiment)
-    if experiment.hardware and isinstance(experiment.operator, PointerParameters):
-        problems.append(
-            f"operator.type = pointer: {experiment.hardware[0]} is held by a person; leave the pointer out, as "
-            "operator.type=constant"
-        )
+    if isinstance(experiment.device, HardwareParameters) and isinstance(experiment.operator, PointerParameters):
+        held = f"device.name = {experiment.device.name} is held by a person"
+        problems.append(f"operator.type = pointer: {held}; leave the pointer out, as operator.type=constant")
     if experiment.guard.type in ("wave", "tank") and not experiment.relayed:
         problems.append(f"guard.type = {experiment.guard.type}: is of a relay; give relay.delay, or leave it out")
     if experiment.guard.at_device is not None and not experiment.relayed:
