@@ -135,7 +135,7 @@ class DeviceTopics(StandardTopics):
             self.publish("measured_cf", wrench)
         if self.wanted("/tf"):
             self.publish("/tf", TFMessage(transforms=[_transform(header, self._end, state.pose)]))
-        if (buttons := state.buttons.tolist()) != self._buttons:
+        if (buttons := state.buttons[: len(state)].tolist()) != self._buttons:
             self._buttons = buttons
             self.publish("buttons", Joy(header=header, buttons=buttons))
 

@@ -214,6 +214,20 @@ def test_a_command_that_the_state_does_not_allow_is_refused(bridge: Bridge, capf
     assert bridge.node.refused == 1
 
 
+def test_buttons_come_when_one_changes_and_only_those_that_there_are(bridge: Bridge) -> None:
+    topics, joys = bridge.node._standard, []
+    topics.publish = lambda name, message: joys.append(list(message.buttons))
+    device = DeviceState()
+    device.pose[6] = 1.0
+    topics.show(device.to_bytes())
+    assert not joys, "of a device without buttons"
+    for pressed in ([0, 0], [0, 1], [0, 1], [1, 1], [0, 0]):
+        device.resize(2)
+        device.buttons[:2] = pressed
+        topics.show(device.to_bytes())
+    assert joys == [[0, 0], [0, 1], [1, 1], [0, 0]]
+
+
 def test_the_bridge_is_for_a_system_alone(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="which has no trials"):
         experiment.load("corner_peg", ["controller.type=crtk"])
