@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -33,6 +32,7 @@ if lacking := requirements.unmet():
 from haptic_bench import experiment
 from haptic_bench.recording.summary import is_complete
 from haptic_bench.running import namespaces
+from haptic_bench.running.arguments import check_names
 from haptic_bench.running.graph import node_specs, write_parameters
 from haptic_bench.running.runner import Interruption, Outcome, Progress, error_said
 from haptic_bench.trials.trial import conclude, new_directory
@@ -80,7 +80,6 @@ ARGUMENTS = [
         description="KEY=VALUE changes a key of the experiment, as in contact.stiffness=2000; several separated by ';'",
     ),
 ]
-OF_LAUNCH = {"launch-prefix", "launch-prefix-filter", "emulate_tty", "sigterm_timeout", "sigkill_timeout"}
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -94,7 +93,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         interrupts = stack.enter_context(Interrupts())
         chosen = context.launch_configurations["namespace"]
         try:
-            check_names(context)
+            check_names(context.argv, [argument.name for argument in ARGUMENTS], [Path(__file__).name])
             values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
             trial = load(values)
             name = namespaces.checked(chosen) if chosen else trial.experiment.namespace
@@ -112,19 +111,6 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         entities = conductor.start()
         conductor.claimed = stack.pop_all()  # the conductor ends it
     return entities
-
-
-def check_names(context: LaunchContext) -> None:
-    """Refuse arguments that do not exist, which launch ignores.
-
-    Only where this file is what the user launches: in another launch file, that one's arguments are there too.
-    """
-    if not any(Path(argument).name == Path(__file__).name for argument in sys.argv):
-        return
-    known = [argument.name for argument in ARGUMENTS]
-    unknown = {argument.partition(":=")[0] for argument in context.argv} - set(known) - OF_LAUNCH
-    if unknown:
-        raise ParameterError([f"{name}: unknown argument; known are: {', '.join(known)}" for name in sorted(unknown)])
 
 
 def load(values: dict[str, str]) -> experiment.Trial:

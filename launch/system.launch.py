@@ -24,6 +24,7 @@ if lacking := requirements.unmet():
 from haptic_bench import experiment
 from haptic_bench.experiment.system import DEVICES, load_system
 from haptic_bench.running import namespaces
+from haptic_bench.running.arguments import check_names
 from haptic_bench.running.graph import SIDES, node_specs, write_parameters
 from haptic_bench.running.runner import PAUSE, comings_and_goings
 from haptic_bench.trials.trial import new_directory
@@ -31,6 +32,8 @@ from haptic_sim.parameters import ParameterError
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 BOOLEAN = ["true", "false"]
+FILES = [f"{name}.launch.py" for name in ("system", "hardware", "crtk", "two_hosts")]  # whose arguments these are
+MORE = ["controller"]  # of hardware.launch.py
 ARGUMENTS = [
     DeclareLaunchArgument(
         "world",
@@ -81,6 +84,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     settings = [setting.strip() for setting in values["set"].split(";") if setting.strip()]
     exactly = bool(values["namespace"] or values["side"])
     try:
+        check_names(context.argv, [*values, *MORE], FILES)
         trial = load_system(values["world"], values["device"], settings)
         if values["side"] and not trial.experiment.asynchronous:
             raise ParameterError([f"side:={values['side']}: needs a local model; add set:=local_model.type=full"])

@@ -138,7 +138,7 @@ KNOWN = "experiment, mode, composed, record, out, namespace, duration, set"
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("expriment:=corner_peg", f"expriment: unknown argument; known are: {KNOWN}"),
+        ("expriment:=corner_peg", f"expriment: unknown argument; did you mean experiment? (known: {KNOWN})"),
         ("experiment:=corner", "experiment corner: unknown; did you mean corner_peg? (known: "),
         ("mode:=offline", "Valid options are: ['lockstep', 'realtime']"),
         ("duration:=soon", "duration = soon: must be a number"),
@@ -255,6 +255,7 @@ def test_a_system_starts_its_nodes_again_until_it_is_interrupted(bench: Callable
             "world:=corner",
             "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?",
         ),
+        ("devcie:=inertial", "devcie: unknown argument; did you mean device? (known: world, device, "),
         ("device:=hand", "device hand: must be a .yaml file, or inertial, "),
         ("side:=haptics", "side:=haptics: needs a local model; add set:=local_model.type=full"),
         ("world:=none composed:=true", "controller.type = crtk: is for a system"),
