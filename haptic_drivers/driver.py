@@ -28,6 +28,7 @@ from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.encoder import Encoder, EncoderParameters
 from haptic_drivers.events import Events
 from haptic_drivers.inertial import ORIGIN, InertialDevice
+from haptic_drivers.motor_encoders import MotorEncoders
 from haptic_drivers.noise import SensorNoise
 from haptic_drivers.operators import (
     AnyOperatorParameters,
@@ -37,7 +38,7 @@ from haptic_drivers.operators import (
     build_operator,
     events_of,
 )
-from haptic_drivers.pantograph import MotorEncoders, Pantograph, PantographParameters
+from haptic_drivers.pantograph import Pantograph, PantographParameters
 from haptic_drivers.pointer import mobility_of
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import (
