@@ -9,7 +9,9 @@ import pytest
 
 from haptic_bench import experiment, run
 from haptic_bench.analysis import ideal_device
+from haptic_bench.analysis.claims import Analysis, DeviceComparison, Quantity, Statement
 from haptic_bench.recording.summary import read_summary
+from haptic_bench.studies.trial import STUDY
 from haptic_drivers.pantograph import PantographParameters, motor_torques
 
 PANTOGRAPH = {"device.type": "pantograph", "analysis": "trial"}
@@ -38,6 +40,26 @@ def test_the_report_shows_what_the_device_changes(tmp_path: Path) -> None:
     page = (tmp_path / "trial" / "report.html").read_text(encoding="utf-8")
     assert "What the device changes" in page and "Largest current of a motor [A]" in page
     assert (tmp_path / "trial" / "figures" / "device_path.svg").exists()
+
+
+def test_claims_that_are_judged_otherwise_are_listed() -> None:
+    trial = run("corner_peg", {"device.type": "pantograph", "analysis": "trial"}, duration=0.02)
+    statement = Statement("bounces", "The hand bounces", "THESIS", Quantity("bounces"))
+    force = ("peak_force", Quantity("Largest rendered force", "N"))
+    found = DeviceComparison(
+        {force[0]: (force[1], 3.0, 4.0)},
+        {"peak_force": (3.0, 4.0), "hand_work": (1.0, 2.0)},
+        {"bounces": (True, None), "stays": (False, False)},
+        trial.samples,
+    )
+    analysis = Analysis({}, [statement.judged({}, True)], {}, found)
+    first, second = ideal_device.figures(analysis, trial.samples, STUDY.quantity)
+    assert first.table[1:] == [
+        ["Largest rendered force [N]", "3.000", "4.000"],
+        ["Work of the operator's hand [J]", "1.000", "2.000"],
+    ]
+    assert "Of 2 claims, 1 are judged otherwise" in first.caption
+    assert second.table == [["", "this device", "ideal device"], ["The hand bounces", "holds", "undecided"]]
 
 
 def test_the_current_is_that_of_the_torques_that_make_the_rendered_wrench() -> None:

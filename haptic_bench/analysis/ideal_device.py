@@ -139,20 +139,24 @@ def figures(analysis: Analysis, samples: Samples, quantity_of: Callable[[str], Q
     ]
     head = ["", "this device", "ideal device"]
     shown = [(quantity, own, other) for quantity, own, other in found.quantities.values()]
-    shown += [(quantity, *pair) for name, pair in found.metrics.items() if (quantity := quantity_of(name)) is not None]
+    others = {name: pair for name, pair in found.metrics.items() if name not in found.quantities}
+    shown += [(quantity, *pair) for name, pair in others.items() if (quantity := quantity_of(name)) is not None]
     table = [head] + [[_titled(quantity), *(_text(quantity, one) for one in pair)] for quantity, *pair in shown]
     text = (
         "The same trial on a device of the same inertia to its controller, without motors, friction and encoders. What "
         "the drive renders includes what shapes the device."
     )
-    made = [Figure("What the device changes", text, panels, table)]
-    words = {True: "holds", False: "does not hold", None: "undecided"}
-    statements = {claim.name: claim.statement for claim in analysis.claims}
+    differ = {name: pair for name, pair in found.claims.items() if pair[0] != pair[1]}
     if found.claims:
-        rows = [[statements[name], words[own], words[other]] for name, (own, other) in found.claims.items()]
-        differ = sum(own != other for own, other in found.claims.values())
-        text = f"Of {len(rows)} claims, {differ} are judged otherwise on this device."
-        made.append(Figure("Claims on both devices", text, [], [head, *rows]))
+        text += f" Of {len(found.claims)} claims, {len(differ)} are judged otherwise on this device."
+    made = [Figure("What the device changes", text, panels, table)]
+    if differ:
+        words = {True: "holds", False: "does not hold", None: "undecided"}
+        statements = {claim.name: claim.statement for claim in analysis.claims}
+        rows = [[statements[name], words[own], words[other]] for name, (own, other) in differ.items()]
+        made.append(
+            Figure("Claims that are judged otherwise", "On this device, and on the ideal one.", [], [head, *rows])
+        )
     return made
 
 
