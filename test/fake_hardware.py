@@ -114,9 +114,9 @@ def build(device: HardwareParameters, connection: Connection) -> Fake:
 class Bench:
     """A driver over a fake, tick by tick; a command is answered in its tick."""
 
-    def __init__(self, guard: Any = None, hand: Any = None, **keys: Any):
+    def __init__(self, guard: Any = None, hand: Any = None, kind: Any = None, **keys: Any):
         self.device = data(**keys)
-        self.fake = Fake(self.device)
+        self.fake: Fake = (kind or Fake)(self.device)
         self.said: list[str] = []
         self.link = Link(self.fake, self.device, 1 / RATE, self.fake.clock, watch=False, say=self.said.append)
         self._given = self.device, ConstantParameters(wrench=(0,) * 6), PegParameters(), RATE, None, hand, 0, guard

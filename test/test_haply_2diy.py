@@ -160,7 +160,7 @@ def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str,
         said: list[str] = []
         link = Link(build_hardware(device), device, 1e-3, say=said.append)
         link.open()
-        assert link.ask(Request.ENABLE) == ""
+        link.enable()
         reading = DeviceReading()
         link.take(0, reading)
         link.write(np.array([1.0, 0, 0, 0, 0, 0]))
@@ -174,6 +174,9 @@ def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str,
             link.take(1, reading)
             time.sleep(1e-3)
         assert link.life.state == FAULT and text in link.life.fault and text in said[-1]
+        while any(fake.torques) and time.monotonic() < deadline:
+            time.sleep(1e-3)
+        assert not any(fake.torques), "it hears, though it does not answer"
         fake.silent, fake.other = False, 5
         if how == "vanish":
             link.close()

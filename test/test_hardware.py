@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from fake_hardware import DATA, TICK, Bench, data
+from fake_hardware import DATA, TICK, Bench, Fake, data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -355,6 +356,41 @@ def test_the_watchdog_of_the_link_ends_the_force_of_a_servo_thread_that_stands_s
     assert not bench.fake.force.any()
     assert bench.step(PUSH).reason == Reason.NONE and not bench.fake.force.any()  # of the tick before it stood still
     assert bench.step(PUSH).reason == Reason.WATCHDOG and bench.fake.force.any()
+
+
+def test_a_driver_that_is_deactivated_while_its_device_is_opened_again_leaves_it_disabled() -> None:
+    bench = Bench()
+    bench.step(PUSH, 2)
+    bench.fake.broken = True
+    bench.step(PUSH, 2)
+    bench.fake.broken, may = False, threading.Event()
+    opens = bench.fake.open
+    bench.fake.open = lambda: (may.wait(10.0), opens())  # type: ignore[method-assign, assignment]
+    assert bench.link.ask(Request.ENABLE) == ""
+    assert "is just being opened" in bench.link.ask(Request.ENABLE)
+    bench.driver.release()
+    may.set()
+    bench.settle()
+    assert (bench.link.life.state, bench.fake.on) == (DISABLED, False)
+    assert "the driver is not active" in bench.link.ask(Request.ENABLE)
+
+
+def test_a_device_that_can_home_is_homed_while_it_is_disabled() -> None:
+    class Homed(Fake):
+        def home(self) -> None:
+            self._called("home")
+            self.homed = True
+
+    bench = Bench(kind=Homed)
+    bench.link.ask(Request.DISABLE)
+    bench.fake.homed = False
+    bench.step(PUSH)
+    assert "home it" in bench.link.ask(Request.ENABLE)
+    assert bench.link.ask(Request.HOME) == "" and bench.fake.calls[-1] == "home"
+    bench.step(PUSH)
+    assert bench.link.ask(Request.ENABLE) == ""
+    bench.step(PUSH)
+    np.testing.assert_array_equal(bench.fake.force, PUSH)
 
 
 REQUESTS = [Request.ENABLE, Request.DISABLE, Request.PAUSE, Request.RESUME, Request.STOP, Request.RESET, Request.HOME]

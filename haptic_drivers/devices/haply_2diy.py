@@ -183,10 +183,11 @@ class Haply2diy:
         if self._thread is not None:
             self._thread.join(2.0 * SILENCE + 1.0)
             self._thread = None
-        file, self._file = self._file, -1
+        file = self._file
         if file >= 0:
-            with contextlib.suppress(OSError):  # it is gone, and with it its force
-                os.write(file, struct.pack("<2B2f", TORQUES, self._connection.number, 0.0, 0.0))
+            with contextlib.suppress(DeviceError):  # it is gone, and with it its force
+                self._send_torques(np.zeros(2))
+            self._file = -1
             os.close(file)
 
     def _serve(self) -> None:
@@ -202,6 +203,8 @@ class Haply2diy:
                     force = np.zeros(2) if late or not self._on else self._force * (1.0, -1.0)
                 jacobian = self._exchange(jacobian.T @ force, SILENCE)
         except Exception as error:  # whatever it is, the driver has to know that nothing is rendered any more
+            with contextlib.suppress(DeviceError):  # it may hear, though it does not answer
+                self._send_torques(np.zeros(2))
             with self._lock:
                 self._fault, self._on = str(error) or type(error).__name__, False
 
@@ -213,9 +216,14 @@ class Haply2diy:
         """
         number = self._connection.number
         self._drain()
-        self._send(struct.pack("<2B2f", TORQUES, number, torques[1], torques[0]))
-        told = self._receive(9, patience)
+        self._send_torques(torques)
+        told = self._receive(9, min(patience, self._device.reading_watchdog))
+        if len(told) < 9:  # what answers too late shall not go on with this force
+            self._send_torques(np.zeros(2))
+            told += self._receive(9 - len(told), patience)
         arrived = time.monotonic_ns()
+        if len(told) < 9:
+            raise DeviceError(f"the board has not answered for {patience:g} s: is it on, and a Haply 2diy?")
         if told[0] != number:
             raise DeviceError(f"the board answers for device {told[0]}: must be {number}")
         second, first = struct.unpack_from("<2f", told, 1)
@@ -246,12 +254,17 @@ class Haply2diy:
             if not self._read(256):
                 return
 
+    def _send_torques(self, torques: np.ndarray) -> None:
+        """Of motor 1, which is at port 2, and of motor 2 (2,) [N m]."""
+        self._send(struct.pack("<2B2f", TORQUES, self._connection.number, torques[1], torques[0]))
+
     def _receive(self, count: int, patience: float) -> bytes:
+        """So many bytes, or as many as come within `patience` [s]."""
         told, deadline = b"", time.monotonic() + patience
         while len(told) < count:
             left = deadline - time.monotonic()
             if left <= 0.0 or not select.select([self._file], [], [], left)[0]:
-                raise DeviceError(f"the board has not answered for {patience:g} s: is it on, and a Haply 2diy?")
+                break
             told += self._read(count - len(told))
         return told
 

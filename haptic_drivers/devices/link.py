@@ -17,7 +17,7 @@ import numpy as np
 from haptic_drivers.devices.interface import Hardware, Homing, Reading
 from haptic_drivers.devices.life import Life, Request
 from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_sim.messages import ENABLED, DeviceReading, Reason
+from haptic_sim.messages import ENABLED, PAUSED, DeviceReading, Reason
 
 NO_FORCE = np.zeros(6)
 NO_FORCE.flags.writeable = False
@@ -103,6 +103,7 @@ class Link:
         self._open = self._pushes = self._on = self._starved = False
         self._written = self._opened = clock()
         self._patience = round(1e9 * device.watchdog)
+        self._active = False  # as the driver is
         self._has_told = False  # since it was opened
         self._said = ""  # of faults, the last
         self._ended = threading.Event()
@@ -149,6 +150,8 @@ class Link:
             if not self._open and request in (Request.ENABLE, Request.HOME):
                 why = "is just being opened: wait" if self.life.reopening else "is not open: configure the driver"
                 return f"{request.name.lower()}: the device {why}"
+            if not self._active and request in (Request.ENABLE, Request.RESUME):
+                return f"{request.name.lower()}: the driver is not active: activate it"
             refused = self.life.ask(request, value)
             if not refused and request == Request.HOME:
                 self._call(self._hardware.home)  # type: ignore[attr-defined]
@@ -157,13 +160,15 @@ class Link:
 
     def enable(self) -> None:
         """See Source."""
+        self._active = True
         if refused := self.ask(Request.ENABLE):
             self._say(refused)
 
     def release(self) -> None:
         """See Source."""
         with self._lock:
-            if self.life.state == ENABLED or self._on:
+            self._active = False
+            if self.life.state in (ENABLED, PAUSED) or self.life.reopening:
                 self.life.ask(Request.DISABLE)
             self._follow()
 
