@@ -118,6 +118,25 @@ def test_verified_bit_by_bit(tmp_path, capsys):
     assert "identical, bit by bit" in capsys.readouterr().out
 
 
+def test_a_trajectory_is_kept_with_its_trial(pushed, tmp_path, monkeypatch, capsys):
+    """The original is gone, and where the user is another file has the name of the copy."""
+    (motion,) = pushed.trial.world.motions
+    file, directory = tmp_path / "edited.json", tmp_path / "trial"
+    trajectories.write(file, motions.as_trajectory(pushed.trial, pushed.samples.until(1.5), motion))
+    text = file.read_text()
+    setting = f"scene.motions.line.trajectory={{type: file, path: {file}}}"
+    arguments = ["--mode", "offline", "--duration", "0.3", "--set", setting, "--set", "analysis=trial", "--quiet"]
+    assert main(["run", "push_arm", *arguments, "--out", str(directory)]) == 0
+    assert (directory / "trajectory_1.json").read_text() == text
+    file.unlink()
+    directory = directory.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trajectory_1.json").write_text("{}")
+    capsys.readouterr()
+    assert main(["replay", str(directory), "--verify"]) == 0
+    assert "identical, bit by bit" in capsys.readouterr().out
+
+
 def test_figures_are_drawn(pulled):
     analysis = pulled.study.analyse(pulled.trial, pulled.samples, compare=False)
     figure = pulled.study.figures(pulled.trial, pulled.samples, analysis)[0]

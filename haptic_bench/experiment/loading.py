@@ -22,7 +22,7 @@ from haptic_bench.experiment.settings import variants
 from haptic_drivers.operators import PointerParameters, file_key, read_file, write_file
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, explain
-from haptic_sim.worlds.building import with_absolute_paths
+from haptic_sim.worlds.building import with_absolute_paths, with_trajectories
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
 OPERATOR_FILE = "operator.csv"  # beside experiment.yaml
@@ -160,7 +160,10 @@ def _validate(
     if problems:
         raise ParameterError(problems)
     if isinstance(experiment.scene, (WorldParameters, MujocoParameters)):
-        scene = with_absolute_paths(experiment.scene, path.parent)
+        scene = experiment.scene
+        if resolved and isinstance(scene, WorldParameters):  # the trial's own copies, whatever is where the user is
+            scene = with_trajectories(scene, lambda name: path.parent / name)
+        scene = with_absolute_paths(scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
     experiment, start = resolve(experiment, again=resolved)
     problems = studies.find(experiment.analysis).check(experiment)
@@ -185,8 +188,24 @@ def read_resolved(path: Path) -> Trial:
 
 
 def resolved(trial: Trial) -> dict[str, str]:
-    """Content of the files that say what a trial is, by name: `experiment.yaml`, and the operator's file."""
-    experiment, files = trial.experiment, {}
+    """Content of the files that say what a trial is, by name: `experiment.yaml`, and those of operator and motions.
+
+    Raises:
+        ParameterError: a trajectory's file is no longer there.
+    """
+    experiment = trial.experiment
+    files: dict[str, str] = {}
+    if isinstance(experiment.scene, WorldParameters):
+
+        def copied(original: str) -> str:
+            name = f"trajectory_{len(files) + 1}{Path(original).suffix}"
+            try:
+                files[name] = inputs.read_text(original, inputs.DATA)
+            except inputs.InputError as error:
+                raise ParameterError([f"scene.motions: {inputs.shown(original)}: {error}"]) from error
+            return name
+
+        experiment = experiment.model_copy(update={"scene": with_trajectories(experiment.scene, copied)})
     if trial.table is not None:
         files[OPERATOR_FILE] = write_file(experiment.operator, trial.table)
         experiment = _with_operator_beside(experiment)
@@ -201,7 +220,7 @@ def _with_operator_beside(experiment: Experiment) -> Experiment:
 
 
 def write_resolved(trial: Trial, directory: Path) -> Trial:
-    """Write `experiment.yaml`, and the operator's file beside it, so that the directory stands alone.
+    """Write `experiment.yaml`, and the files of operator and motions beside it, so that the directory needs no others.
 
     Returns:
         The trial as it is read back.

@@ -18,7 +18,7 @@ restitution and the geometric mean of the friction coefficients.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -453,13 +453,18 @@ def with_absolute_paths(
         )
         bodies[name] = body.model_copy(update={"shapes": shapes})
     files = {name: file.model_copy(update={"path": absolute(file.path)}) for name, file in parameters.files.items()}
+    return with_trajectories(parameters.model_copy(update={"bodies": bodies, "files": files}), absolute)
+
+
+def with_trajectories(parameters: WorldParameters, place: Callable[[str], str | Path]) -> WorldParameters:
+    """The same parameters, with another place for each file that has a trajectory of a motion."""
     motions = {}
     for name, motion in parameters.motions.items():
         path = motion.trajectory
         if isinstance(path, FileTrajectoryParameters):
-            path = path.model_copy(update={"path": absolute(path.path)})
+            path = path.model_copy(update={"path": str(place(path.path))})
         motions[name] = motion.model_copy(update={"trajectory": path})
-    return parameters.model_copy(update={"bodies": bodies, "files": files, "motions": motions})
+    return parameters.model_copy(update={"motions": motions}) if motions else parameters
 
 
 # Files
