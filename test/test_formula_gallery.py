@@ -14,6 +14,7 @@ import pytest
 from claim_checks import Run, load
 from scipy.integrate import solve_ivp
 
+from haptic_bench.benchmarks.closed_linkage import ClosedLinkage
 from haptic_bench.studies import bicycle, study_of
 from haptic_bench.studies.common.formula_systems import Motion
 from haptic_bench.studies.study import scene_as
@@ -112,6 +113,19 @@ def test_ball_in_bowl_by_newton_and_euler(start: tuple[float, float]) -> None:
     y = integrated(f, np.concatenate([(p["R"] - p["r"]) * normal, w]), m.time)
     np.testing.assert_allclose(m.q("x", "y", "z"), y[:, :3], atol=1e-8)
     np.testing.assert_allclose(m.samples.twist("tool")[:, 3:], y[:, 3:], atol=1e-5)
+
+
+def test_peaucellier_accelerates_as_pinocchios_tree_with_loops() -> None:
+    linkage = system("peaucellier")
+    other = ClosedLinkage(linkage)
+    force = np.array([1.5, 1.0, 0.0])
+    for _ in range(4):  # at the start, and while it moves
+        f, g = linkage.drift_and_input(linkage.q, linkage.v)
+        other.put(linkage.q, linkage.v)
+        assert other.hand_acceleration(force)[:2] == pytest.approx((f + g[:, :3] @ force)[14:], abs=1e-7)
+        for _ in range(60):
+            linkage.step(np.array([*force, 0.0, 0.0, 0.0]))
+    assert abs(linkage.v[6]) > 0.05
 
 
 def test_peaucellier_by_one_angle() -> None:

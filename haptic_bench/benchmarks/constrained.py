@@ -10,6 +10,11 @@
    a new random configuration at every step. The arm held by its forearm has directions of topological constraint, for
    which the Jacobian is decomposed; the others have none in almost every configuration.
 
+   Peaucellier's linkage and the bicycle, systems of the gallery, are among them. The former stands beside Pinocchio's
+   constrained forward dynamics of the same rods (`closed_linkage.py`): one acceleration, called from Python. A step of
+   `explicit` has one acceleration and the return to the constraints, that of `rk4` four accelerations. The kernels by
+   hand that formulas have replaced are no longer there to be compared with: docs/formulas.md has their times.
+
 Steps alternate with `pin.computeAllTerms` of the same model (for constrained tools: of an arm of six joints), whose
 time depends on the machine in the same way. Ratios are relative to that time.
 """
@@ -25,6 +30,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_bench import experiment
+from haptic_bench.benchmarks.closed_linkage import ClosedLinkage
 from haptic_bench.benchmarks.turns import Contestant, Figures, take_turns
 from haptic_bench.experiment import Trial
 from haptic_drivers.operators import build_operator
@@ -46,6 +52,9 @@ STEP = 50.0  # [us], median once a millisecond
 ARM, ARM_TAIL, TREE = 15.0, 50.0, 60.0  # [us] of hand quantities: median and 99th percentile, median
 YARDSTICK = "computeAllTerms"
 FAULRING = ("rolling_disk", "disk_on_sphere", "two_link_circle")
+LINKAGE, BICYCLE = "peaucellier", "bicycle"
+BICYCLE_STEP = 150.0  # [us]
+PINOCCHIO = "peaucellier: Pinocchio, one acceleration"
 EXPERIMENTS = (*FAULRING, "rolling_spheres", "two_link_closed_loop")
 LOPSIDED = "scene.inertia=[0.0025,0.0030,0.0041]"
 ALONE = ("device.type=none", "controller.type=none")
@@ -174,6 +183,15 @@ def step_contestants() -> dict[str, Contestant]:
         solver.wrench[:] = 0.01
         contestants[f"{name}: solver"] = Contestant(solver.advance)
         contestants[f"{name}: tool"] = _tool_contestant(trial)
+    for name in (LINKAGE, BICYCLE):
+        trial = _as_published(name)
+        system = tool_of(trial).setup.system
+        for integrator in ("rk4", "explicit"):
+            of_gallery = ProjectionSolver(system, system.q, system.v, 1.0 / RATE, integrator)
+            contestants[f"{name}: {integrator}"] = Contestant(of_gallery.advance)
+        contestants[f"{name}: tool"] = _tool_contestant(trial)
+        if name == LINKAGE:
+            contestants[PINOCCHIO] = Contestant(ClosedLinkage(system).accelerate)
     return contestants
 
 
@@ -287,6 +305,11 @@ def measure(row: Row) -> list[dict[str, Any]]:
     for name in FAULRING:
         for part in ("solver", "tool"):
             table.add(f"{name}: {part}, 1 kHz", steps[f"{name}: {part}"]["paced_p50"], "us", STEP, below=True)
+    for part in ("p50", "p99"):
+        table.add(f"{BICYCLE}: tool, 1 kHz, {part}", steps[f"{BICYCLE}: tool"][f"paced_{part}"], "us", BICYCLE_STEP)
+    for integrator in ("rk4", "explicit"):
+        ratio = steps[f"{LINKAGE}: {integrator}"]["tight_p50"] / steps[PINOCCHIO]["tight_p50"]
+        table.add(f"{LINKAGE}: {integrator}, of Pinocchio's acceleration", ratio, "")
     builders = (("arm", arm), ("arm held by its forearm", blocked_arm), ("tree", tree))
     hands = {title: race(hand_contestants(*build())) for title, build in builders}
     for title, figures in hands.items():
