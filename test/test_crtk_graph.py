@@ -228,6 +228,12 @@ def test_buttons_come_when_one_changes_and_only_those_that_there_are(bridge: Bri
     assert joys == [[0, 0], [0, 1], [1, 1], [0, 0]]
 
 
+def test_every_simulated_device_that_takes_forces_can_be_bridged() -> None:
+    for device, planar in (("inertial", False), ("pantograph", True)):
+        trial = load_system("none", device)
+        assert (trial.experiment.device.type, trial.hand.planar) == (device, planar)
+
+
 def test_the_bridge_is_for_a_system_alone(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="which has no trials"):
         experiment.load("corner_peg", ["controller.type=crtk"])

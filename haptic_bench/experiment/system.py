@@ -42,6 +42,8 @@ ALONE: dict[str, Any] = {
     "standard_topics": {"rate": 200.0, "reliable": True},
 }
 """A device without a world, which clients of CRTK command; the scene says no more than where it is held."""
+IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
+"""The same for a device that moves in the plane."""
 COUPLING = {"stiffness": (1000.0, 1.0), "damping": (20.0, 0.02)}  # N/m, N m/rad and N s/m, N m s/rad, to begin with
 
 
@@ -58,8 +60,10 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
         ParameterError: one line for each problem.
     """
     if world == "none":
-        document = _with_device(ALONE, device)
-        return _one(document | {"controller": ALONE["controller"]}, Path("device.yaml"), settings)
+        document = _with_device(ALONE, device) | {"controller": ALONE["controller"]}
+        if document["device"].get("type") == "pantograph":
+            document |= IN_THE_PLANE
+        return _one(document, Path("device.yaml"), settings)
     file, factor = _world_file(world), 1.0
     path = find(world) if file is None else file
     document = _with_device(read_document(path) if file is None else _document(path, settings), device)
