@@ -8,8 +8,8 @@ period late. At last readings fail while forces are still taken, and the stand-i
 
 A step of the simulated twin pantograph, which slides and sticks under a force that turns round, is measured too.
 
-Other work of the machine delays all of it; real-time priority, which the servo threads of nodes take where they may, is
-not asked for here.
+All threads take real-time priority where they may, as those of a driver node do; else other work of the machine is
+measured, too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.fakes import Fault
 from haptic_drivers.fakes.libraries import Library, NoCompiler, build
 from haptic_drivers.pantograph import Pantograph, PantographParameters
+from haptic_ros.realtime import PRIORITY
 
 DEVICES = {"inverse3": "haply", "sigma7": "force_dimension", "touch": "open_haptics"}  # and their drivers
 ECHOES = 1000  # writes of which the latency is measured
@@ -186,6 +188,24 @@ class LibraryStand:
 
 def measure(row: Row) -> list[dict[str, Any]]:
     """Run all of it; `row` makes a line of the table from name, value, unit, target and whether that is met."""
+    with _priority():
+        return _measure_all(row)
+
+
+@contextlib.contextmanager
+def _priority() -> Iterator[None]:
+    """Real-time priority, which threads and processes that are started inherit."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+    except PermissionError:
+        print("    no permission for real-time priority: other work of the machine is measured, too", flush=True)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _measure_all(row: Row) -> list[dict[str, Any]]:
     results = [_simulated(row)]
     for name, title in DEVICES.items():
         for rate in dict.fromkeys((SERVO, read_device(name).highest_rate)):
