@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import math
 
+import numba
 import numpy as np
-import scipy.signal
 
 from haptic_control.passivity.transfer import TransferFunction, exchange, is_stable, poles
 
@@ -55,9 +55,23 @@ def impulse_norm(rendered: TransferFunction) -> float | None:
         ticks += math.ceil(min(math.log(_DECAYED * (1.0 - slowest)) / math.log(slowest), float(_LONGEST)))
     if ticks >= _LONGEST:
         return None
-    impulse = np.zeros(ticks)
-    impulse[0] = 1.0
-    return float(np.abs(scipy.signal.lfilter(numerator, denominator, impulse)).sum())
+    size = max(numerator.size, denominator.size)
+    b, a = np.zeros(size + 1), np.zeros(size + 1)
+    b[: numerator.size], a[: denominator.size] = numerator / denominator[0], denominator / denominator[0]
+    return float(_sum_of_response(b, a, ticks))
+
+
+@numba.njit(cache=True, nogil=True)
+def _sum_of_response(b, a, ticks):
+    """Sum of |h| over ticks of the impulse response of (sum b_i z^-i) / (1 + sum a_i z^-i); both end with a zero."""
+    state, total = np.zeros(b.size), 0.0
+    for k in range(ticks):
+        x = 1.0 if k == 0 else 0.0
+        y = b[0] * x + state[0]
+        for i in range(b.size - 1):
+            state[i] = state[i + 1] + b[i + 1] * x - a[i + 1] * y
+        total += abs(y)
+    return total
 
 
 def required_friction(norm: float, resolution: float) -> float:

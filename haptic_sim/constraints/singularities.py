@@ -7,16 +7,18 @@ not found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from haptic_sim.linalg import RANK_TOLERANCE
 
 _GRID = 32  # steps of a coordinate to each side
 _SINGULAR = 1e-6  # least singular value, of the largest, at a configuration that is shown
 _REGULAR = 1e-3  # what it must reach elsewhere on the path
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_PLACE = 1e-13  # [m, rad] to which a place is found
 _KINDS = ("rows", "inertia")
 
 Returned = Callable[[np.ndarray, int], np.ndarray | None]
@@ -107,15 +109,21 @@ class _Path:
         return q[self._i] + singular, self._depth(q, singular, kind)
 
     def _minimum(self, q: np.ndarray, low: float, high: float, kind: int) -> Iterator[tuple[float, float]]:
-        best, width = 0.0, high - low
-        for _ in range(3):  # each finds it to the square root of the rounding of its range
+        def depth(apart: float) -> float:
+            return self._depth(q, apart, kind)
 
-            def depth(apart: float, at: float = best) -> float:
-                return self._depth(q, at + apart, kind)
-
-            ended = minimize_scalar(depth, bounds=(low, high), options={"xatol": 1e-16})
-            best = min((best, best + float(ended.x)), key=lambda apart: self._depth(q, apart, kind))
-            low, high = -1e-6 * width, 1e-6 * width
-        value = self._depth(q, best, kind)
+        inner, outer = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        at_inner, at_outer = depth(inner), depth(outer)
+        while high - low > _PLACE:
+            if at_inner < at_outer:
+                high, outer, at_outer = outer, inner, at_inner
+                inner = high - _GOLDEN * (high - low)
+                at_inner = depth(inner)
+            else:
+                low, inner, at_inner = inner, outer, at_outer
+                outer = low + _GOLDEN * (high - low)
+                at_outer = depth(outer)
+        best = min((0.0, inner, outer), key=depth)
+        value = depth(best)
         if value < _SINGULAR:
             yield q[self._i] + best, value

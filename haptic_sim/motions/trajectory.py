@@ -24,7 +24,6 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, ValidationError
-from scipy.interpolate import CubicSpline, PPoly
 
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
@@ -148,7 +147,9 @@ def through(
 def spline(names: Sequence[str], times: ArrayLike, positions: ArrayLike, *, at_rest: bool = True) -> Trajectory:
     """The cubic spline through points: accelerations are continuous; `at_rest` at both ends, or as smooth as inside."""
     t, q = np.asarray(times, float), np.asarray(positions, float)
-    found: PPoly = CubicSpline(t, q, bc_type="clamped" if at_rest else "not-a-knot")
+    from scipy.interpolate import CubicSpline  # takes a while to import, for the few worlds with splines
+
+    found: Any = CubicSpline(t, q, bc_type="clamped" if at_rest else "not-a-knot")
     c = np.zeros((t.size - 1, ORDER, q.shape[1]))
     for power in range(found.c.shape[0]):
         c[:, power] = found.c[found.c.shape[0] - 1 - power]
