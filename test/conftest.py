@@ -59,8 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests that --fast leaves out: `graph` starts processes of the graph or of the command line, `long` other
     programs, or analyses trials of a study.
 
-    Discovery may lose a race once on a machine that stalls: such a test has failed when it fails twice in a row, and
-    one that needed its second run is listed.
+    Discovery may lose a race on a machine that stalls: such a test has failed when it fails three times in a row, and
+    one that needed another run is listed.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     long = {path for path in {item.path for item in items} if LONG.search(path.read_text(encoding="utf-8"))}
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "haptics" in getattr(item, "fixturenames", ()) or item.path.name in PROCESS_GRAPHS:
             item.add_marker("graph")
             if again:
-                item.add_marker(pytest.mark.flaky(reruns=1))
+                item.add_marker(pytest.mark.flaky(reruns=2))
     items.sort(
         key=lambda item: item.get_closest_marker("graph") is None
     )  # the longest: at the end no core waits for one
