@@ -44,6 +44,17 @@ class BoundParameters(Parameters):
     )
 
 
+def watchdog_quantity() -> Any:
+    """The key `watchdog` of every simulated device that renders a force."""
+    return quantity(
+        0.02,
+        unit="s",
+        description="Age beyond which a command is not rendered and the force is zero",
+        gt=0.0,
+        le=1.0,
+    )
+
+
 def soft_start_quantity() -> Any:
     """The key `soft_start` of every simulated device."""
     return quantity(

@@ -21,6 +21,7 @@ from haptic_drivers.bound import (
     shrink_wrench,
     soft_start_quantity,
     start_softly,
+    watchdog_quantity,
 )
 from haptic_drivers.devices.hardware import HardwareDevice, limits_of
 from haptic_drivers.devices.link import Source, Still
@@ -29,7 +30,7 @@ from haptic_drivers.encoder import Encoder, EncoderParameters
 from haptic_drivers.events import Events
 from haptic_drivers.inertial import ORIGIN, InertialDevice
 from haptic_drivers.motor_encoders import MotorEncoders
-from haptic_drivers.noise import SensorNoise
+from haptic_drivers.noise import SensorNoise, noise_quantity
 from haptic_drivers.operators import (
     AnyOperatorParameters,
     ConstantParameters,
@@ -84,18 +85,8 @@ class InertialParameters(DeviceLimits, EncoderParameters):
     """A simulated impedance device with purely inertial dynamics, kinematically equal to the tool."""
 
     type: Literal["inertial"] = "inertial"
-    watchdog: float = quantity(
-        0.02,
-        unit="s",
-        description="Age beyond which a command is not rendered and the force is zero",
-        gt=0.0,
-        le=1.0,
-    )
-    noise: NotNegativePair = quantity(
-        (0.0, 0.0),
-        unit="N, N m",
-        description="Standard deviation of a sample of the operator's measured wrench: forces, torques",
-    )
+    watchdog: float = watchdog_quantity()
+    noise: NotNegativePair = noise_quantity()
     soft_start: float | None = soft_start_quantity()
     bound: BoundParameters = bound_quantity()
     mass: float | None = quantity(

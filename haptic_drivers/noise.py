@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
@@ -30,6 +31,15 @@ class SensorParameters(Parameters):
         (0.0, 0.0),
         unit="m, rad",
         description="Standard deviation of the device's offset from the tool at the start: position, rotation",
+    )
+
+
+def noise_quantity() -> Any:
+    """The key `noise` of every simulated device that measures the operator's wrench without a model of its sensor."""
+    return quantity(
+        (0.0, 0.0),
+        unit="N, N m",
+        description="Standard deviation of a sample of the operator's measured wrench: forces, torques",
     )
 
 

@@ -38,8 +38,8 @@ import numba
 import numpy as np
 from pydantic import model_validator
 
-from haptic_drivers.bound import BoundParameters, bound_quantity, soft_start_quantity
-from haptic_drivers.noise import SensorParameters
+from haptic_drivers.bound import BoundParameters, bound_quantity, soft_start_quantity, watchdog_quantity
+from haptic_drivers.noise import SensorParameters, noise_quantity
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.dynamics.pantograph import (
     STRETCHED,
@@ -71,18 +71,8 @@ class PantographParameters(DeviceLimits, SensorParameters):
     """A simulated twin pantograph (THESIS D.1): four motors, three directions, encoders at the motors."""
 
     type: Literal["pantograph"] = "pantograph"
-    watchdog: float = quantity(
-        0.02,
-        unit="s",
-        description="Age beyond which a command is not rendered and the force is zero",
-        gt=0.0,
-        le=1.0,
-    )
-    noise: NotNegativePair = quantity(
-        (0.0, 0.0),
-        unit="N, N m",
-        description="Standard deviation of a sample of the operator's measured wrench: forces, torques",
-    )
+    watchdog: float = watchdog_quantity()
+    noise: NotNegativePair = noise_quantity()
     soft_start: float | None = soft_start_quantity()
     bound: BoundParameters = bound_quantity()
     linkage: LinkageParameters = quantity(LinkageParameters(), description="Dimensions and masses of the linkage")

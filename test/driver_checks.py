@@ -13,9 +13,10 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from haptic_drivers.devices.interface import Hardware, Reading
+from haptic_drivers.devices.interface import DeviceError, Hardware, Reading
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
-from haptic_drivers.fakes.libraries import NoCompiler, build
+from haptic_drivers.fakes import Fault
+from haptic_drivers.fakes.libraries import Library, NoCompiler, build
 
 PATIENT = 0.2  # [s] watchdogs of tests: a machine with other work stalls for tens of milliseconds
 LOOK = {"forward": 0, "left": 1, "up": 2}  # axes of the base, REP 103: x forward, y left, z up
@@ -91,3 +92,22 @@ def unit(direction: int, size: float) -> np.ndarray:
     wrench = np.zeros(6)
     wrench[direction] = size
     return wrench
+
+
+def check_loss(vendor: Library, device: HardwareParameters, fault: Fault, text: str, refusal: str) -> None:
+    """A device that is lost gets no force, says `text`, cannot be opened while it is gone, and comes back."""
+    with opened(device) as hardware:
+        hardware.enable()
+        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
+        vendor.fault(0, fault)
+        push(hardware, unit(0, 1.0), lambda: not vendor.told(0).wrench.any(), "zero force")
+        assert told_of_fault(hardware) == text
+        if fault == Fault.GONE:
+            with pytest.raises(DeviceError, match=refusal):
+                hardware.open()
+        vendor.back(0)
+        hardware.open()
+        assert next_reading(hardware).fault == ""
+        assert not vendor.told(0).wrench.any()
+        hardware.enable()
+        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "the force again")

@@ -9,7 +9,7 @@ from pathlib import Path
 import driver_checks
 import numpy as np
 import pytest
-from driver_checks import LOOK, YAW, library, next_reading, opened, push, told_of_fault, unit, wait_until
+from driver_checks import LOOK, YAW, check_loss, library, next_reading, opened, push, told_of_fault, unit, wait_until
 
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
@@ -116,21 +116,8 @@ def test_the_watchdog_of_the_device_is_set_and_what_it_does_is_a_fault(path: Pat
 
 @pytest.mark.parametrize("fault", [Fault.MUTE, Fault.GONE])
 def test_a_device_that_is_lost_gets_no_force_and_can_be_opened_again(vendor: Library, fault: Fault) -> None:
-    with opened(data(vendor)) as hardware:
-        hardware.enable()
-        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
-        vendor.fault(0, fault)
-        push(hardware, unit(0, 1.0), lambda: not vendor.told(0).wrench.any(), "zero force")
-        assert told_of_fault(hardware) == "Force Dimension SDK (libdhd): communication error"
-        if fault == Fault.GONE:
-            with pytest.raises(DeviceError, match=r"dhdOpenID\(0\): no device found"):
-                hardware.open()
-        vendor.back(0)
-        hardware.open()
-        assert next_reading(hardware).fault == ""
-        assert not vendor.told(0).wrench.any()
-        hardware.enable()
-        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "the force again")
+    text = "Force Dimension SDK (libdhd): communication error"
+    check_loss(vendor, data(vendor), fault, text, r"dhdOpenID\(0\): no device found")
 
 
 def test_jumps_and_nan_are_passed_on_to_be_rejected_and_old_positions_are_no_readings(vendor: Library) -> None:

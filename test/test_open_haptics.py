@@ -10,7 +10,7 @@ from pathlib import Path
 import driver_checks
 import numpy as np
 import pytest
-from driver_checks import LOOK, YAW, library, next_reading, opened, push, told_of_fault, unit, wait_until
+from driver_checks import LOOK, YAW, check_loss, library, next_reading, opened, push, unit, wait_until
 
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
@@ -123,22 +123,9 @@ def test_the_stylus_in_its_well_is_held_by_nobody(vendor: Library) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.MUTE, Fault.GONE])
 def test_a_device_that_is_lost_gets_no_force_and_can_be_opened_again(vendor: Library, fault: Fault) -> None:
-    with opened(data(vendor)) as hardware:
-        hardware.enable()
-        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
-        vendor.fault(0, fault)
-        push(hardware, unit(0, 1.0), lambda: not vendor.told(0).wrench.any(), "zero force")
-        text = "Device fault (0x300)" if fault == Fault.MUTE else "Communication error (0x302)"
-        assert told_of_fault(hardware) == f"3D Systems OpenHaptics (libHD): {text}"
-        if fault == Fault.GONE:
-            with pytest.raises(DeviceError, match=r"hdInitDevice\('Default Device'\): Device fault \(0x300\); check"):
-                hardware.open()
-        vendor.back(0)
-        hardware.open()
-        assert next_reading(hardware).fault == ""
-        assert not vendor.told(0).wrench.any()
-        hardware.enable()
-        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "the force again")
+    text = "Device fault (0x300)" if fault == Fault.MUTE else "Communication error (0x302)"
+    refusal = r"hdInitDevice\('Default Device'\): Device fault \(0x300\); check"
+    check_loss(vendor, data(vendor), fault, f"3D Systems OpenHaptics (libHD): {text}", refusal)
 
 
 def test_jumps_and_nan_are_passed_on_to_be_rejected_and_frames_that_come_twice_do_no_harm(vendor: Library) -> None:

@@ -98,7 +98,6 @@ def test_drags_and_keys_are_events_of_the_hand(tmp_path: Path) -> None:
             shown.wait("window.__scenes.length > 0")
             time.sleep(1.0)  # for the first frames of a software renderer
             screen = Screen(shown)
-            shown.picture(Path("/tmp/pointer/page.png"))
             screen.drag((80.0, 0.0))
             wait_until(moved, "a drag")
             screen.mouse("mouseReleased", (80.0, 0.0))

@@ -333,14 +333,7 @@ def _add_commands(commands: Any) -> None:
 
     command = commands.add_parser("system", help="tell what a system of formulas is (docs/formulas.md)")
     command.add_argument("system", metavar="NAME|FILE", help="system of config/systems, or its file, or an experiment")
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="changes",
-        metavar="KEY=VALUE",
-        help="change a key of the experiment, as scene.radius=0.04",
-    )
+    _add_set(command, "change a key of the experiment, as scene.radius=0.04")
     command.add_argument("--json", action="store_true", help="print JSON, without the equations of motion")
     command.set_defaults(command="haptic_bench.commands.formulas:system")
 
@@ -356,14 +349,7 @@ def _add_commands(commands: Any) -> None:
     )
     command.add_argument("--free", metavar="DIR", help="recorded trial that nobody touches; default: run both trials")
     command.add_argument("--held", metavar="DIR", help="recorded trial in which a hand holds the device")
-    command.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set a key of the experiment `identification`, as rate=2000 or controller.force=[2,2,2,0,0,0]",
-    )
+    _add_set(command, "set a key of the experiment `identification`, as rate=2000 or controller.force=[2,2,2,0,0,0]")
     command.add_argument("--trials", metavar="DIR", help="directory of the trials that are run, new or empty")
     command.add_argument("--out", metavar="FILE", help="file of the data; default: that of a hardware device")
     command.add_argument("--quiet", action="store_true", help="show no progress bar")
@@ -413,14 +399,7 @@ def _add_start(commands: Any) -> None:
         metavar="DEVICE",
         help="type of the device, a hardware device (docs/devices.md), or a .yaml file; default: as the world has it",
     )
-    command.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set a key of the experiment, as contact.stiffness=2000",
-    )
+    _add_set(command, "set a key of the experiment, as contact.stiffness=2000")
     command.add_argument("--composed", action="store_true", help="run all but a slow world in one process")
     command.add_argument(
         "--record",
@@ -559,16 +538,13 @@ def _add_page(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_set(command: argparse.ArgumentParser, text: str) -> None:
+    command.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help=text)
+
+
 def _add_settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--duration", metavar="S", help="duration of the trial [s]; default: that of the experiment")
-    command.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="set a key of the experiment, as contact.stiffness=2000; a list of values runs a sweep",
-    )
+    _add_set(command, "set a key of the experiment, as contact.stiffness=2000; a list of values runs a sweep")
 
 
 def _version() -> str:

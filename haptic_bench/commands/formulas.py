@@ -22,7 +22,7 @@ from haptic_sim.parameters import ParameterError, explain
 
 def system(options: argparse.Namespace) -> int:
     """`haptics system`."""
-    found = find(options.system, options.changes)
+    found = find(options.system, options.settings)
     structure = found.structure()
     if options.json:
         print(json.dumps(asdict(structure) | {"nonholonomy": structure.nonholonomy}, indent=2))

@@ -33,8 +33,6 @@ def start(options: argparse.Namespace) -> int:
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
     if options.side and options.record:
         raise ParameterError(["--side, --record: the recorder records a whole graph; leave one of them out"])
-    if options.side and options.record:
-        raise ParameterError(["--side, --record: the recorder records a whole graph; leave one of them out"])
     if options.record:
         longest = experiment.model_copy(update={"duration": LONGEST_RECORD})
         one = replace(one, experiment=longest, built=one.start)

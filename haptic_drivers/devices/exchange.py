@@ -319,3 +319,25 @@ class Exchange:
         self._block["enabled"] = 0
         self._texts.append(text)
         _fail(self.blocks, len(self._texts) - 1)
+
+
+class Exchanging:
+    """What a Hardware does by its exchange alone: its own thread does the rest in its next turn."""
+
+    _exchange: Exchange
+
+    def enable(self) -> None:
+        """See Hardware."""
+        self._exchange.enabled = True
+
+    def disable(self) -> None:
+        """See Hardware."""
+        self._exchange.enabled = False
+
+    def read(self, reading: Reading) -> bool:
+        """See Hardware."""
+        return self._exchange.take(reading)
+
+    def write(self, wrench: np.ndarray) -> None:
+        """See Hardware."""
+        self._exchange.offer(wrench)

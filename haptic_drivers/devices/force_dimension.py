@@ -28,6 +28,7 @@ from haptic_drivers.devices import vendor_library
 from haptic_drivers.devices.exchange import (
     BLOCK,
     Exchange,
+    Exchanging,
     begin_reading,
     end_reading,
     follow,
@@ -35,7 +36,7 @@ from haptic_drivers.devices.exchange import (
     orient,
     turn,
 )
-from haptic_drivers.devices.interface import DeviceError, Reading
+from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.parameters import Parameters, quantity
 
@@ -100,7 +101,7 @@ def build(device: HardwareParameters, connection: Connection) -> ForceDimension:
     return ForceDimension(device, connection)
 
 
-class ForceDimension:
+class ForceDimension(Exchanging):
     """See Hardware."""
 
     def __init__(self, device: HardwareParameters, connection: Connection):
@@ -134,22 +135,6 @@ class ForceDimension:
         if problem:
             self.close()
             raise DeviceError(f"{name}: {problem}")
-
-    def enable(self) -> None:
-        """See Hardware; the thread of the device does it in its next turn."""
-        self._exchange.enabled = True
-
-    def disable(self) -> None:
-        """See Hardware; as `enable`."""
-        self._exchange.enabled = False
-
-    def read(self, reading: Reading) -> bool:
-        """See Hardware."""
-        return self._exchange.take(reading)
-
-    def write(self, wrench: np.ndarray) -> None:
-        """See Hardware."""
-        self._exchange.offer(wrench)
 
     def close(self) -> None:
         """See Hardware: the thread of the device stops it and closes it."""

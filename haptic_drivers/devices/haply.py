@@ -29,8 +29,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from haptic_drivers.devices.exchange import Exchange
-from haptic_drivers.devices.interface import DeviceError, Reading
+from haptic_drivers.devices.exchange import Exchange, Exchanging
+from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.parameters import Parameters, quantity
 
@@ -65,7 +65,7 @@ def build(device: HardwareParameters, connection: Connection) -> Haply:
     return Haply(device, connection)
 
 
-class Haply:
+class Haply(Exchanging):
     """See Hardware."""
 
     def __init__(self, device: HardwareParameters, connection: Connection):
@@ -138,22 +138,14 @@ class Haply:
             return ""
         return self._choose(inventory, kinds, self._connection.grip, "VerseGrip")
 
-    def enable(self) -> None:
-        """See Hardware."""
-        self._exchange.enabled = True
-
     def disable(self) -> None:
         """See Hardware: messages without a force."""
-        self._exchange.enabled = False
+        super().disable()
         self._ring()
-
-    def read(self, reading: Reading) -> bool:
-        """See Hardware."""
-        return self._exchange.take(reading)
 
     def write(self, wrench: np.ndarray) -> None:
         """See Hardware: torques are left out."""
-        self._exchange.offer(wrench)
+        super().write(wrench)
         self._ring()
 
     def close(self) -> None:

@@ -28,8 +28,18 @@ import numpy as np
 from numba.core import types
 
 from haptic_drivers.devices import vendor_library
-from haptic_drivers.devices.exchange import BLOCK, Exchange, begin_reading, end_reading, follow, monotonic, orient, turn
-from haptic_drivers.devices.interface import DeviceError, Reading
+from haptic_drivers.devices.exchange import (
+    BLOCK,
+    Exchange,
+    Exchanging,
+    begin_reading,
+    end_reading,
+    follow,
+    monotonic,
+    orient,
+    turn,
+)
+from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.parameters import Parameters, quantity
 
@@ -115,7 +125,7 @@ def build(device: HardwareParameters, connection: Connection) -> OpenHaptics:
     return OpenHaptics(device, connection)
 
 
-class OpenHaptics:
+class OpenHaptics(Exchanging):
     """See Hardware."""
 
     def __init__(self, device: HardwareParameters, connection: Connection):
@@ -164,22 +174,6 @@ class OpenHaptics:
         if problem := self._exchange.wait(LIBRARY, TIMEOUT):
             self.close()
             raise DeviceError(f"{name}: {problem}")
-
-    def enable(self) -> None:
-        """See Hardware; the callback does it in its next turn."""
-        self._exchange.enabled = True
-
-    def disable(self) -> None:
-        """See Hardware; as `enable`."""
-        self._exchange.enabled = False
-
-    def read(self, reading: Reading) -> bool:
-        """See Hardware."""
-        return self._exchange.take(reading)
-
-    def write(self, wrench: np.ndarray) -> None:
-        """See Hardware."""
-        self._exchange.offer(wrench)
 
     def close(self) -> None:
         """See Hardware."""
