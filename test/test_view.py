@@ -10,20 +10,23 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from browser import Browser, require
-from conftest import ROOT
+from conftest import ROOT, Haptics, wait_until
 
 from haptic_bench import experiment
 from haptic_bench.catalogue import catalogue
 from haptic_bench.commands import command_line
 from haptic_bench.recording.samples import MessageStore, Samples
+from haptic_bench.running import viewing
 from haptic_bench.studies import study_of
 from haptic_bench.view.frame import SLIDING, slides
 from haptic_bench.view.gains import gains_of
@@ -428,23 +431,33 @@ def test_a_running_trial_starts_pauses_and_takes_gains(tmp_path: Path) -> None:
 # Whoever looks on changes nothing
 
 
-@pytest.mark.graph
-def test_a_viewer_that_is_stalled_and_killed_changes_no_bit_of_a_lockstep_trial(tmp_path: Path) -> None:
+def test_a_viewer_that_is_stalled_and_killed_changes_no_bit_of_a_lockstep_trial(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
     pytest.importorskip("viser")
     arguments = ["run", "corner_peg", "--mode", "lockstep", "--duration", "1.5", "--set", "analysis=trial", "--quiet"]
-    command = [sys.executable, "-m", "haptic_bench", *arguments, "--view", "--out", str(tmp_path / "viewed")]
-    command += ["--port", str(free_port("127.0.0.1", None))]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        viewer = _child(process.pid, "haptic_bench.nodes.viewer")
-        os.kill(viewer, signal.SIGSTOP)
-        while process.poll() is None and not _ticks(tmp_path / "viewed"):
-            time.sleep(0.02)
-        os.kill(viewer, signal.SIGKILL)
-        _, errors = process.communicate(timeout=120.0)
-    assert process.returncode == 0, errors
+    port = str(free_port("127.0.0.1", None))
+    run = haptics(*arguments, "--view", "--out", str(tmp_path / "viewed"), "--port", port)
+    assert run.process.pid is not None
+    viewer = _child(run.process.pid, "haptic_bench.nodes.viewer")
+    wait_until(lambda: not run.process.is_alive() or _begun(tmp_path / "viewed", 0), "the nodes")
+    os.kill(viewer, signal.SIGSTOP)  # it listens, and takes nothing
+    wait_until(lambda: not run.process.is_alive() or _begun(tmp_path / "viewed", 20_000), "the trial")
+    os.kill(viewer, signal.SIGKILL)
+    assert run.wait() == 0, run.err
     assert command_line.main([*arguments[:3], "offline", *arguments[4:], "--out", str(tmp_path / "alone")]) == 0
     for name in ("samples.csv", "bodies.csv", "contacts.csv"):
         assert (tmp_path / "viewed" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes(), name
+
+
+def test_a_page_that_does_not_come_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewing, "START", 0.1)
+    viewer = viewing.Viewer.__new__(viewing.Viewer)
+    viewer._ready, viewer._process = threading.Event(), SimpleNamespace(status=None)  # type: ignore[assignment]
+    interrupted = threading.Event()
+    assert viewer.wait(interrupted) == "it is not there after 0.1 s"
+    interrupted.set()
+    assert viewer.wait(interrupted) == ""
 
 
 def _child(parent: int, module: str) -> int:
@@ -463,9 +476,9 @@ def _child(parent: int, module: str) -> int:
     raise AssertionError(f"{module} was not started")
 
 
-def _ticks(directory: Path) -> bool:
-    """Whether a bag has begun."""
-    return any(path.stat().st_size > 20_000 for path in (directory / "bag").glob("*.mcap"))
+def _begun(directory: Path, size: int) -> bool:
+    """Whether a bag of more than as many bytes is there."""
+    return any(path.stat().st_size > size for path in (directory / "bag").glob("*.mcap"))
 
 
 def test_a_viewer_says_how_much_it_drew() -> None:

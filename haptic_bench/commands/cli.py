@@ -347,10 +347,13 @@ def benchmark(options: argparse.Namespace) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """`haptics test [--fast] [PYTEST ARGS]`: without other arguments all tests, on all cores."""
+    """`haptics test [--fast] [PYTEST ARGS]`: without other arguments all tests, on all cores.
+
+    One worker more than there are cores: tests of process graphs mostly wait.
+    """
     root = Path(__file__).resolve().parents[2]
     rest = [argument for argument in arguments if argument != "--fast"]
-    options = [] if rest else ["-n", str(os.cpu_count() or 1), "--dist", "worksteal"]
+    options = [] if rest else ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
     if len(rest) < len(arguments):
         options += ["-m", "not graph and not long"]
     os.chdir(root)

@@ -88,7 +88,7 @@ class Viewer:
                 return self._process.describe()
             if self._ready.wait(0.05):
                 return "" if self._process.status is None else self._process.describe()
-        return ""
+        return "" if interrupted.is_set() else f"it is not there after {START:g} s"
 
     @property
     def ended(self) -> bool:
