@@ -33,7 +33,7 @@ def port_of(parameters: ControllerParameters, inertias: CoupledInertias, rate: f
     if inertias.device is None or inertias.damping is None:
         return None
     axes = inertias.axes
-    device = Device(inertias.per_axis(inertias.device), inertias.per_axis(inertias.damping))
+    device = Device(inertias.per_axis(inertias.device), inertias.per_axis(inertias.damping), inertias.driven_axes())
     forces = (axes < 3).astype(float)  # a contact pushes along a line
     stiffness, damping = inertias.contact or (0.0, 0.0)
     contact = forces * stiffness, forces * damping

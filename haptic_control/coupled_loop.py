@@ -77,10 +77,10 @@ def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.nda
         on_tool = c.C3 * (back @ F) - (c.K1 @ r + z + c.B1 @ u) - (c.K_t @ x + c.B_t @ v)
         on_device = S @ (c.K @ r + z + c.B @ u) - (c.K_d @ back @ (x - r) + c.B_d @ seen)
         v_next = v + T * (W @ on_tool)
-        tool_moves, device_moves = T * (new * v_next + (1.0 - new) * v), d * w + e * on_device
+        tool_moves, device_moves = T * (new * v_next + (1.0 - new) * v), d * w + e @ on_device
         y = y + follows * (device_moves / T - y)
         return (
-            r + tool_moves - S @ device_moves, v_next, a * w + b * on_device, x + tool_moves, z, F, seen, on_device, y,
+            r + tool_moves - S @ device_moves, v_next, a * w + b @ on_device, x + tool_moves, z, F, seen, on_device, y,
         )  # fmt: skip
 
     kept = np.ones(9 * n, bool)  # what nothing depends on would only be a further root at 1
@@ -93,8 +93,7 @@ def channels_loop(c: Channels, inertias: CoupledInertias, rate: float) -> np.nda
 
 def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
     """A = W_t + W_d: what the coordination wrench accelerates the tool against the device with (n, n)."""
-    assert inertias.device is not None
-    return inertias.of_tool() + np.diag(1.0 / inertias.per_axis(inertias.device))
+    return inertias.of_tool() + inertias.of_device()
 
 
 def coupling_problem(parameters: Any, inertias: CoupledInertias, rate: float) -> str:
@@ -105,9 +104,8 @@ def coupling_problem(parameters: Any, inertias: CoupledInertias, rate: float) ->
     where it moves the device too.
     """
     p, axes = as_four_channel(parameters), inertias.axes
-    assert inertias.device is not None
     scale = p.scale[axes]
-    A = inertias.of_tool() + np.diag(scale**2 / inertias.per_axis(inertias.device))
+    A = inertias.of_tool() + scale[:, None] * inertias.of_device() * scale
 
     def loop(K: np.ndarray, B: np.ndarray) -> np.ndarray:
         if inertias.ideal:

@@ -179,10 +179,8 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
     this damping. The penalties of topology are a loop of their own, in directions that W_t leaves out: a spring and a
     damper of Z k and Z b, which must not diverge wherever a direction is blocked.
     """
-    assert inertias.device is not None
-    T, axes, W = 1.0 / rate, inertias.axes, inertias.of_tool()
-    ours = 1.0 / inertias.per_axis(inertias.device)
-    Z = ours[:, None] * parameters.inertia()[np.ix_(axes, axes)]
+    T, axes, W, ours = 1.0 / rate, inertias.axes, inertias.of_tool(), inertias.of_device()
+    Z = ours @ parameters.inertia()[np.ix_(axes, axes)]
     k, b, C = (
         np.array(six(gains))[axes]
         for gains in (parameters.desired_stiffness, parameters.desired_damping, parameters.device_damping)
@@ -195,7 +193,7 @@ def shaping_problem(parameters: ShapingParameters, inertias: CoupledInertias, ra
         """Of the difference of poses; with `part` of the desired impedance or if `pushed`, of the device's pose too."""
         if not (part * (k.any() or b.any()) or pushed):
             return spring_loop((W + ZW) * K, (W + ZW) * B, T)
-        spring, damper = part * ZW * k, part * ZW * b - pushed * np.diag(ours * C)
+        spring, damper = part * ZW * k, part * ZW * b - pushed * ours * C
         return spring_loop(
             np.block([[(W + ZW) * K, -spring], [-ZW * K, spring]]),
             np.block([[(W + ZW) * B, -damper], [-ZW * B, damper]]),
@@ -253,7 +251,7 @@ def _observer_problem(p: ShapingParameters, inertias: CoupledInertias, rate: flo
         Fc = K @ r + B @ (v - w)
         f = M @ W @ (F + Fc - b_d @ w - k_d @ (x - r)) + C @ w - F
         v_next = v + T * (W @ (p.force_scale * F - Fc))
-        return r + T * v_next - d * w - e * f, v_next, a * w + b * f, x + T * v_next, F, w, f
+        return r + T * v_next - d * w - e @ f, v_next, a * w + b @ f, x + T * v_next, F, w, f
 
     n = axes.size
     kept = np.ones(7 * n, bool)

@@ -71,6 +71,11 @@ class CoupledInertias(Parameters):
         description="Mass of the device, and its inertia about any axis through the hand point; null: not known, and "
         "the loop is not checked",
     )
+    driven: Matrix = quantity(
+        tuple(np.eye(6).ravel().tolist()),
+        description="Projection of a wrench onto the directions in which it moves the device, in world axes, row by "
+        "row; where the device has no motor, or an inertia that is not known, it counts as held",
+    )
     damping: tuple[float, float] | None = quantity(
         None,
         unit="N s/m, N m s/rad",
@@ -128,15 +133,29 @@ class CoupledInertias(Parameters):
         """Whether the equations of this module hold: semi-implicit Euler on both sides, and an exact twist."""
         return self.damping is None and self.integrator == 2 and self.difference is None
 
+    def driven_axes(self) -> np.ndarray:
+        """The projection `driven` in the directions that move."""
+        return np.array(self.driven).reshape(6, 6)[np.ix_(self.axes, self.axes)]
+
+    def of_device(self) -> np.ndarray:
+        """W_d in the directions that move: 0 where the device counts as held."""
+        assert self.device is not None
+        return self.driven_axes() / self.per_axis(self.device)[:, None]
+
     def device_step(self, period: float) -> tuple[np.ndarray, ...]:
-        """(a, b, d, e), each (n, 1), of a step of the device: v' = a v + b F, dx = d v + e F [1, s/kg, s, s^2/kg]."""
+        """(a, b, d, e) of a step of the device: v' = a v + b F, dx = d v + e F [1, s/kg, s, s^2/kg].
+
+        a and d are (n, 1), b and e (n, n).
+        """
         assert self.device is not None
         T = period
         if self.damping is None:
             steps = [(1.0, T / m, T, T**2 / m) for m in self.device]
         else:
             steps = [held_motion(m, c, T) for m, c in zip(self.device, self.damping, strict=True)]
-        return tuple(self.per_axis(pair)[:, None] for pair in zip(*steps, strict=True))
+        a, b, d, e = (self.per_axis(pair)[:, None] for pair in zip(*steps, strict=True))
+        driven = self.driven_axes()
+        return a, b * driven, d, e * driven
 
     def describe(self, axis: int, tool: bool = True) -> str:
         """The direction, and between which inertias it is: `axis` counts those that move."""
@@ -145,7 +164,8 @@ class CoupledInertias(Parameters):
         text = _NAMES[k]
         if self.device is not None:
             inverse = self.tool[7 * k]
-            text += f", between a device of {self.device[k // 3]:.3g} {unit}"
+            of = f"device of {self.device[k // 3]:.3g} {unit}" if self.driven[7 * k] > 0.0 else "held device"
+            text += f", between a {of}"
             if tool and inverse > 0.0:
                 text += f" and a tool of {1.0 / inverse:.3g} {unit} there"
         return text

@@ -262,7 +262,7 @@ def test_the_port_counts_what_the_hand_feels_whatever_the_scales_are(
     """And so the guard, which keeps the port passive, keeps the real hand passive while scales ramp."""
     rotation = Rotation.from_rotvec([0.3, -0.5, 0.7])
     guard = GuardParameters.model_validate({"type": "passivity"})
-    bench = Bench(guard, mount=[0.1, 0.2, 0.3, *rotation.as_quat()], ramp=0.05, mass=0.2, inertia=1e-3)
+    bench = Bench(guard, mount=[0.1, 0.2, 0.3, *rotation.as_quat()], ramp=0.05, mass=0.2)
     requests: dict[int, list[tuple[Request, float]]] = {}
     for tick, motion, force in scales:
         requests.setdefault(tick, []).extend([(Request.SCALE_MOTION, motion), (Request.SCALE_FORCE, force)])

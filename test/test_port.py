@@ -177,6 +177,25 @@ def test_gains_that_are_passive_are_named() -> None:
     assert passivity_problem(parameters, of.model_copy(update={"damping": None}), RATE) == ""
 
 
+@pytest.mark.parametrize("force_scale", [0.0, 1.0])  # with 1 forces are passed on, and the mass counts
+def test_directions_without_a_motor_need_no_damping(force_scale: float) -> None:
+    """As passive as the same device in the plane that does not turn, whatever is commanded about z."""
+    parameters = UnilateralParameters(stiffness=(300, 300, 0.5), damping=(2, 2, 0.3), force_scale=force_scale)
+    # 0.29 + 2 N s/m by (K T / 2 + B) where no force is passed on; no torque is rendered, and there is no damping of it
+    for damping, passive in ((3.0, True), (0.5, False)):
+        of = inertias(2.0, damping).model_copy(update={"damping": (damping, 0.0)})
+        driven = of.model_copy(update={"driven": tuple(np.diag([1.0, 1, 1, 0, 0, 0]).ravel().tolist())})
+        still = of.model_copy(update={"device": (2.0, 1e9), "damping": (damping, 1e9)})  # turns for nobody
+        found, expected = (port_of(parameters, one, RATE) for one in (driven, still))
+        assert found is not None and expected is not None
+        assert found[1].passive is expected[1].passive
+        if not force_scale:
+            assert found[1].passive is passive
+            assert port_of(parameters, of, RATE)[1].passive is False  # type: ignore[index]
+        if not found[1].passive:
+            assert found[1].direction in (0, 1)
+
+
 def test_where_no_gains_help_the_line_says_so() -> None:
     problem = passivity_problem(DirectParameters(), inertias(2.0, 3.0), RATE)
     assert problem.startswith("controller.type = direct: ") and "no gains that were tried are passive" in problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from offline_runs import run_unrecorded
+from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_bench.experiment import resolution
@@ -22,6 +24,7 @@ from haptic_control.stability import LIMIT, CoupledInertias, diverges, growth, s
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
 from haptic_drivers.inertial import InertialDevice
+from haptic_sim.dynamics.held_motion import held_motion
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSizes, tick_time
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import advance_pose
@@ -432,6 +435,100 @@ def test_a_trial_runs_with_the_gains_that_its_refusal_suggests(
     wild = trial.experiment.model_copy(update={"controller": more})
     with pytest.raises(ParameterError):
         resolution.check_controller(wild, trial.start)
+
+
+def on_hardware(name: str = "inverse3", **keys: Any) -> experiment.Trial:
+    """The peg of corner_peg, of 2 kg and 0.005 kg m^2, held with a hardware device; without damping."""
+    path = experiment.find("corner_peg")
+    parts = {
+        "device": {"type": "hardware", "name": name, **keys},
+        "controller": {"type": "four_channel", "damping": [0, 0, 0]},
+    }
+    (trial,) = experiment.load_document(experiment.read_document(path) | parts, path)
+    return trial
+
+
+@pytest.mark.parametrize("name", ["inverse3", "omega3", "touch", "sigma7"])
+@pytest.mark.parametrize("mass", [0.03, 0.3, 3.0])
+def test_hardware_with_a_mass_alone_is_checked_where_it_has_motors(name: str, mass: float) -> None:
+    """T^2 K + 2 T B <= 4 / A: A = 1/m + 1/m_t where a known mass is driven, 1/I_t where the tool moves alone."""
+    trial = on_hardware(name, mass=mass)
+    rate, gains = trial.experiment.rate, np.array(trial.experiment.controller.stiffness)
+    A = np.array([1.0 / mass + 0.5, 1.0 / mass + 0.5, 200.0])
+    largest = (4.0 / A - gains / rate**2) * rate / 2.0
+    for factors, problem in (
+        ((0.99, 0.99, 0.99), ""),
+        ((1.01, 0.5, 0.5), f"along x, between a device of {mass:.3g} kg and a tool of 2 kg"),
+        ((0.5, 0.5, 1.01), "in rotation about z, between a held device and a tool of 0.005 kg m^2"),
+    ):
+        damping = tuple(float(one) for one in factors * largest)
+        controller = trial.experiment.controller.model_copy(update={"damping": damping})
+        changed = trial.experiment.model_copy(update={"controller": controller})
+        if problem:
+            with pytest.raises(ParameterError, match=re.escape(problem)):
+                resolution.check_controller(changed, trial.start)
+        else:
+            resolution.check_controller(changed, trial.start)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "said"),
+    [
+        ("inverse3", {}, "device.mass = null: not known, so the controller's gains in translation are not checked"),
+        ("inverse3", {"mass": 0.3}, ""),
+        (
+            "sigma7",
+            {},
+            "device.mass = null, device.inertia = null: not known, so the controller's gains in translation ",
+        ),
+        ("sigma7", {"mass": 0.3}, "device.inertia = null: not known, so the controller's gains in rotation are not"),
+        ("sigma7", {"mass": 0.3, "inertia": 0.01}, ""),
+        ("inverse3", {"mass": None, "inertia": 0.01}, "device.mass = null: not known"),
+    ],
+)
+def test_gains_that_cannot_be_checked_are_said_at_the_start(name: str, keys: dict[str, float], said: str) -> None:
+    found = [note for note in on_hardware(name, **keys).notes if "not checked" in note]
+    assert len(found) == bool(said)
+    if said:
+        assert found[0].startswith(said) and found[0].endswith("measure what is missing with haptics identify")
+
+
+@pytest.mark.parametrize("damping", [None, (0.4, 0.0)])
+def test_a_device_is_moved_along_its_motors_alone_however_it_is_mounted(damping: tuple[float, float] | None) -> None:
+    """The loop of a tool and a device of two motors, against bodies that are stepped one after the other."""
+    mass, of_tool, K = 0.1, 0.2, 300.0
+    axis = np.array([0.3, -0.5, 0.81])
+    R = Rotation.from_rotvec(0.7 * axis / np.linalg.norm(axis)).as_matrix()
+    P = np.zeros((6, 6))
+    P[:3, :3] = R[:, :2] @ R[:, :2].T
+    W = np.diag([1 / of_tool] * 3 + [1e4] * 3)
+    coupled = inertias(W, (mass, 1e12), driven=tuple(P.ravel().tolist()), damping=damping)
+    a, b, d, e = held_motion(mass, damping[0] if damping else 0.0, T)
+    if damping is None:
+        b, e = T / mass, T * T / mass  # of an ideal device, integrated as the tool is
+
+    def grows(K: float, B: float) -> bool:
+        rng = np.random.default_rng(4)
+        p, v, x, w = rng.normal(size=(4, 3))
+        first = 0.0
+        for k in range(4000):
+            F = K * (p - x) + B * (v - w)
+            v = v - T * F / of_tool
+            p, x, w = p + T * v, x + d * w + e * P[:3, :3] @ F, a * w + b * P[:3, :3] @ F
+            if k == 2000:
+                first = float(np.abs([v, w]).max())
+        return not np.abs([v, w]).max() <= max(first, 1e-9) * 1.01
+
+    def gains(B: float) -> FourChannelParameters:
+        return FourChannelParameters(stiffness=(K,) * 3 + (0.0,) * 3, damping=(B,) * 3 + (0.0,) * 3)
+
+    bounds = [0.0, 1e4]
+    while bounds[1] - bounds[0] > 1e-3 * bounds[1]:
+        middle = sum(bounds) / 2.0
+        bounds[bool(coupling_problem(gains(middle), coupled, RATE))] = middle
+    if damping is None:  # T^2 K + 2 T B <= 4 / A along the motors, whatever their directions in the world
+        assert bounds[0] == pytest.approx((4.0 / (1 / mass + 1 / of_tool) - T * T * K) / (2.0 * T), rel=2e-3)
+    assert not grows(K, 0.99 * bounds[0]) and grows(K, 1.01 * bounds[1])
 
 
 def test_what_was_recorded_is_read_back_whatever_its_gains(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from haptic_drivers.driver import (
 )
 from haptic_drivers.operators import PointerParameters
 from haptic_drivers.pantograph import PantographParameters
-from haptic_sim import inputs
+from haptic_sim import inputs, rotations
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.drives import unstable
@@ -110,6 +110,7 @@ class Trial:
             for place, one in hands.items()
             if isinstance(one.device, HardwareParameters)
         )
+        unused += tuple(f"{place}{line}" for place, one in hands.items() if (line := _unchecked(one)))
         if left_out := not_analysed(experiment.controller, self.coupled_inertias):
             unused += (left_out,)
         if not isinstance(start, World):
@@ -253,12 +254,13 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
         mobility *= start.hands_of_tree  # each of them moves its part of what they hold together
     mobility[np.abs(mobility) < 1e-15 * np.abs(mobility).max(initial=0.0)] = 0.0  # rounding
     tool = tuple(np.clip(mobility, -inputs.LARGEST, inputs.LARGEST).tolist())
-    if isinstance(device, _FORCE_DEVICES) and device.mass is not None and device.inertia is not None:
+    if isinstance(device, _FORCE_DEVICES) and (driven := _driven(device)).any():
         soft = isinstance(start, World) and experiment.environment.method not in ("constraint", "hybrid")
         return CoupledInertias(
             planar=planar,
             tool=tool,
-            device=(device.mass, device.inertia),
+            device=(device.mass or inputs.LARGEST, device.inertia or inputs.LARGEST),
+            driven=tuple(driven.ravel().tolist()),
             damping=device.damping,
             integrator=experiment.environment.integrator,
             difference=device.difference_part(experiment.rate) if isinstance(device, InertialParameters) else None,
@@ -279,6 +281,38 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
         felt = tuple(device.sensed_inertia(hand_pose(start)).ravel().tolist())
         return CoupledInertias(planar=planar, tool=tool, device=inertia, obeyed=obeyed, drag=drag, felt=felt)
     return CoupledInertias(planar=planar, tool=tool)
+
+
+def _driven(device: InertialParameters | HardwareParameters) -> np.ndarray:
+    """Projection of a wrench onto the directions with a motor whose inertia is known, in world axes (6, 6)."""
+    known = np.repeat([float(one is not None) for one in (device.mass, device.inertia)], 3)
+    if isinstance(device, InertialParameters):
+        return np.diag(known)
+    R_WB = np.kron(np.eye(2), rotations.matrix(np.array(device.mount[3:])))
+    return np.asarray(R_WB * (known * device.mask(device.actuated)) @ R_WB.T)
+
+
+def _unchecked(hand: Experiment | FurtherHandParameters) -> str:
+    """Which gains of a hand's controller are not checked for stability with its device, and why; empty: none.
+
+    Only hardware can leave that open: simulated devices have an inertia when their experiment is resolved.
+    """
+    device, controller = hand.device, hand.controller
+    if not isinstance(device, HardwareParameters) or "stiffness" not in type(controller).model_fields:
+        return ""
+    unknown = [
+        (key, motion)
+        for key, motion, names in (("mass", "translation", "xyz"), ("inertia", "rotation", ("rx", "ry", "rz")))
+        if getattr(device, key) is None and set(names) & set(device.actuated)
+    ]
+    if not unknown:
+        return ""
+    keys = ", ".join(f"device.{key} = null" for key, _ in unknown)
+    motions = " and ".join(motion for _, motion in unknown)
+    return (
+        f"{keys}: not known, so the controller's gains in {motions} are not checked for stability with "
+        f"{device.name}; measure what is missing with haptics identify"
+    )
 
 
 def _with_inertias(experiment: Experiment, start: Start) -> Experiment:

@@ -16,7 +16,8 @@ frequency: then no hand whose force is held over a tick gets energy from it.
 
 Z_d = D for a controller that does not use the hand's force, and passes on no force of the world: the device is reduced
 to its damping D, whatever its mass. The condition is then BROWN (8) with matrices, which holds for every hand. Where
-forces are passed on, the motion depends on the mass of the device, which Z_d then has (`held_motion`).
+forces are passed on, the motion depends on the mass of the device, which Z_d then has (`held_motion`). V and F are in
+the directions with a motor, with the others held.
 """
 
 from __future__ import annotations
@@ -65,10 +66,26 @@ class Connection(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A device in n directions: its inertia [kg, kg m^2] and its damping [N s/m, N m s/rad], each (n,)."""
+    """A device in n directions.
+
+    Attributes:
+        inertia: [kg, kg m^2] (n,).
+        damping: [N s/m, N m s/rad] (n,).
+        driven: projection of a wrench onto the directions with a motor (n, n), which mixes only directions of the same
+            inertia and damping; None: all. In the others the hand moves the device alone, and is taken to hold it.
+    """
 
     inertia: np.ndarray
     damping: np.ndarray
+    driven: np.ndarray | None = None
+
+    @property
+    def basis(self) -> np.ndarray:
+        """Orthonormal vectors (n, m) of the directions with a motor."""
+        if self.driven is None:
+            return np.eye(len(self.inertia))
+        values, vectors = np.linalg.eigh(self.driven)
+        return vectors[:, values > _ROUNDING]
 
 
 class Port(NamedTuple):
@@ -146,9 +163,13 @@ def analyse_port(
         integrator: of the tool, a method of BROWN Table 1; with 1 and 3 its twist is the backward difference of its
             pose (`EnvironmentParameters.integrator`).
     """
-    n, T = len(W), period
+    n, T, U = len(W), period, device.basis
+    if not U.shape[1]:
+        return Port(True, None, 0.0, True)
     massless = not connection.passes_forces
-    motion = np.array([held_motion(m, b, T) for m, b in zip(*device, strict=True)]).T  # v' = a v + b F, dx = c v + d F
+    motion = np.array(
+        [held_motion(m, b, T) for m, b in zip(*device[:2], strict=True)]
+    ).T  # v' = a v + b F, dx = c v + d F
     a, b, c, d = (np.zeros((4, n)) if massless else motion).reshape(4, n)
     A, B, H = _open_loop(connection, world, W, contact, T, integrator)
     rows = slice(n, 2 * n)  # the device's twist: V of the tick before, or as its mass makes it
@@ -158,7 +179,7 @@ def analyse_port(
     else:
         A[rows, rows] = np.diag(a - b * c / d)
         B[rows, :n] = np.diag(b / d * T)
-        closed = _closed_loop(A, H, (a, b, c, d), n)
+        closed = _closed_loop(A, U @ U.T @ H, (a, b, c, d), n)
     stable = bool(np.abs(np.linalg.eigvals(closed)).max(initial=0.0) <= 1.0 + TOLERANCE)
     angles = np.abs(np.angle(np.linalg.eigvals(A)))
     theta = np.unique(np.concatenate([_FREQUENCIES, (angles[:, None] + _BESIDE).ravel()]))
@@ -168,16 +189,16 @@ def analyse_port(
     wrench = H[:, : 5 * n] @ states
     wrench[:, :, n:] += H[:, 5 * n :]
     if massless:
-        found = np.diag(device.damping) - wrench[:, :, :n]  # Z
+        found = U.T @ (np.diag(device.damping) - wrench[:, :, :n]) @ U  # Z
     else:
         own = np.diag(T / d) - np.diag(c / d) @ states[:, rows, :n]
-        found = np.linalg.solve(own - wrench[:, :, :n], np.eye(n) + wrench[:, :, n:])  # 1 / Z
+        found = np.linalg.solve(U.T @ (own - wrench[:, :, :n]) @ U, U.T @ (np.eye(n) + wrench[:, :, n:]) @ U)  # 1 / Z
     eigenvalues, vectors = np.linalg.eigh(found + found.conj().swapaxes(1, 2))
     least = eigenvalues[:, 0]
     allowed = _ROUNDING * np.abs(found).max(axis=(1, 2))
     worst = int(np.argmin(least + allowed))
     passive = stable and bool(np.all(least >= -allowed))
-    direction = None if passive else int(np.argmax(np.abs(vectors[worst, :, 0])))
+    direction = None if passive else int(np.argmax(np.abs(U @ vectors[worst, :, 0])))
     return Port(passive, direction, float(theta[worst]), stable)
 
 

@@ -206,16 +206,15 @@ def _compliance(device: HardwareParameters, period: float) -> np.ndarray:
     """How far a wrench moves the device in a period, as if nobody held it, in the axes of the world (6,).
 
     A hand that holds it makes that less, so that the guard expects no less work than is done. Zero, not known, without
-    an identified inertia, and where the directions without motors are not axes of the world.
+    an identified mass or inertia, and where the directions without motors are not axes of the world.
     """
-    if device.mass is None or device.inertia is None:
-        return np.zeros(6)
     found, R_WB = device.mask(device.actuated), rotations.matrix(np.array(device.mount[3:]))
     along = np.abs(R_WB).round(9)
     for first, inertia in ((0, device.mass), (3, device.inertia)):
         part = slice(first, first + 3)
-        if np.ptp(found[part]) and not ((along == 0.0) | (along == 1.0)).all():
+        if inertia is None or (np.ptp(found[part]) and not ((along == 0.0) | (along == 1.0)).all()):
             found[part] = 0.0
+            continue
         found[part] = (along @ found[part] if np.ptp(found[part]) else found[part]) * period**2 / inertia
     return found
 
