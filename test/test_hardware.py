@@ -375,6 +375,31 @@ def test_a_driver_that_is_deactivated_while_its_device_is_opened_again_leaves_it
     assert "the driver is not active" in bench.link.ask(Request.ENABLE)
 
 
+def test_nothing_that_was_read_before_counts_after_the_device_was_opened_again() -> None:
+    """Nor is the last pose younger than it is; it is shown at rest until there is a new one."""
+    bench = Bench(presence="top")
+    bench.fake.pressed = [1, 0]
+    bench.step(PUSH, 3, move=(0.1, 0.0, 0.0))
+    assert bench.fake.force.any() and bench.state.twist.any()
+    shown, bench.fake.homed = bench.state.pose.copy(), False
+    assert bench.step(PUSH, 3, move=(0.0, 0.0, 0.0)).state == FAULT and "home it" in bench.link.life.fault
+    before = bench.driver.told.age
+    bench.fake.homed, bench.fake.silent, bench.fake.twist[0] = True, True, 0.3
+    bench.step(PUSH, 10)
+    assert bench.link.ask(Request.ENABLE) == ""
+    bench.settle()
+    state = bench.step(PUSH, 2)
+    assert (state.state, state.reason) == (ENABLED, Reason.OLD_READING)
+    assert state.reading_age == pytest.approx(before + 12e-3)
+    assert not state.twist.any() and not state.buttons[: len(state)].any()
+    np.testing.assert_array_equal(state.pose, shown)
+    bench.fake.silent, bench.fake.pose[0] = False, 0.3  # it was moved meanwhile
+    state = bench.step(PUSH, 2, move=(0.0, 0.0, 0.0))
+    assert state.reason == Reason.NONE and state.reading_age == 0.0 and bench.fake.force.any()
+    assert bench.driver.rejected == 0
+    bench.replay()
+
+
 def test_a_device_that_can_home_is_homed_while_it_is_disabled() -> None:
     class Homed(Fake):
         def home(self) -> None:

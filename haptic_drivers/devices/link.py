@@ -185,12 +185,12 @@ class Link:
             life, told, now = self.life, self._reading, self._clock()
             if self._open and not life.reopening:
                 self._call(self._read)
-            age = 1e-9 * (now - max(told.time_ns, self._opened))
+            silent = max(1e-9 * (now - (told.time_ns if self._has_told else self._opened)), 0.0)
             pressed = tuple(told.buttons > 0)
-            presence = told.present if self._has_told else -1
-            life.step(self._period, max(age, 0.0), self._has_told, presence, homed=told.homed, pressed=pressed)
+            life.step(self._period, silent, self._has_told, told.present, homed=told.homed, pressed=pressed)
             self._follow()
-            reading.pose[:], reading.twist[:], reading.age = told.pose, told.twist, max(age, 0.0)
+            reading.pose[:], reading.twist[:] = told.pose, told.twist
+            reading.age = max(1e-9 * (now - (told.time_ns or self._opened)), 0.0)
             reading.motion_scale, reading.force_scale = life.motion_scale, life.force_scale
             reading.state, reading.reason = life.state, life.reason
             if self._starved and life.reason == Reason.NONE:  # then it starts softly
@@ -252,8 +252,9 @@ class Link:
         except Exception as error:  # see _call
             fault = str(error) or type(error).__name__
         with self._lock:
-            self._reading.fault, self._opened = "", self._clock()
-            self._open, self._has_told = True, False
+            # until there is a reading the hand is shown where it was, at rest, and nothing else is known
+            self._reading = Reading(pose=self._reading.pose, time_ns=self._reading.time_ns)
+            self._opened, self._open, self._has_told = self._clock(), True, False
             if self._ended.is_set():
                 self._open = False
                 self._hardware.close()
