@@ -210,11 +210,14 @@ def _read(pipe: Connection) -> str:
 
 @pytest.fixture
 def haptics(tmp_path: Path) -> Iterator[Callable[..., Haptics]]:
-    """Start `haptics ARGUMENTS` in an empty folder; what still runs at the end is killed, and is a failure."""
+    """Start `haptics ARGUMENTS` in an empty folder; what still runs at the end is killed, and is a failure.
+
+    `before` is as of Python.
+    """
     started: list[Haptics] = []
 
-    def start(*arguments: str) -> Haptics:
-        started.append(Haptics(*arguments, cwd=tmp_path))
+    def start(*arguments: str, before: Callable[[], object] | None = None) -> Haptics:
+        started.append(Haptics(*arguments, cwd=tmp_path, before=before))
         return started[-1]
 
     yield start

@@ -1,7 +1,9 @@
-"""The bridge to clients of CRTK as a node, and in its graph with a simulated device."""
+"""The bridge to clients of CRTK as a node, and in its graph with a simulated and a hardware device."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,31 +17,25 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 pytest.register_assert_rewrite("graph_checks")
 
+import crtk_as_text  # noqa: E402
 import graph_checks as graph  # noqa: E402
-from geometry_msgs.msg import PoseStamped, WrenchStamped  # noqa: E402
+from crtk_as_text import OperatingState, StringStamped  # noqa: E402
+from fake_haply_2diy import board, force_of  # noqa: E402
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped  # noqa: E402
 from haptics import msg  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.experiment.system import load_system  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_control.nodes import crtk  # noqa: E402
+from haptic_drivers.devices.haply_2diy import Pantograph  # noqa: E402
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, FORCE, NOTHING, PAUSED, DeviceCommand, DeviceState  # noqa: E402
 from haptic_sim.parameters import ParameterError  # noqa: E402
 
 FRAME = "arm/device_base"
-
-
-class OperatingState(SimpleNamespace):
-    """Takes the place of the message of crtk_msgs, which is in no registry of packages."""
-
-    def __init__(self, **values: Any):
-        super().__init__(header=SimpleNamespace(stamp=SimpleNamespace()), **values)
-
-
-class StringStamped(SimpleNamespace):
-    """Likewise."""
 
 
 class Bridge:
@@ -234,6 +230,13 @@ def test_every_simulated_device_that_takes_forces_can_be_bridged() -> None:
         assert (trial.experiment.device.type, trial.hand.planar) == (device, planar)
 
 
+def test_a_hardware_device_is_shown_where_it_is() -> None:
+    """There is no tool that its hand would be shown at."""
+    trial = load_system("none", "haply_2diy")
+    assert trial.experiment.device.aligned == "mount" and not any("operator" in note for note in trial.notes)
+    assert load_system("none", "haply_2diy", ["device.aligned=start"]).experiment.device.aligned == "start"
+
+
 def test_the_bridge_is_for_a_system_alone(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="which has no trials"):
         experiment.load("corner_peg", ["controller.type=crtk"])
@@ -279,3 +282,125 @@ def test_a_client_pushes_the_simulated_device(haptics: Callable[..., Haptics], t
     assert len(pushed) > 0.5 * 250
     whole = ticks == np.arange(len(ticks)) + ticks[0]  # up to the first that was not received
     np.testing.assert_allclose(twists[whole], (impulse[whole] - impulse[0]) / 0.5 + twists[0], rtol=0, atol=1e-9)
+
+
+class Client:
+    """A client of CRTK in a namespace: it keeps what it is told, and sends `force` (2,) [N] as long as that is set."""
+
+    def __init__(self, node: Any, namespace: str):
+        self.reports: list[dict[str, Any]] = []
+        self.measured: dict[str, Any] = {}
+        self.fastest = np.zeros(2)  # velocity that was told [m/s]
+        self.force: tuple[float, float] | None = None
+        reliable = QoSProfile(depth=10)
+        for name, kind in (("cp", PoseStamped), ("cv", TwistStamped), ("cf", WrenchStamped)):
+            node.create_subscription(
+                kind, f"{namespace}/measured_{name}", lambda message, name=name: self._take(name, message), reliable
+            )
+        node.create_subscription(
+            String, f"{namespace}/operating_state", lambda text: self.reports.append(json.loads(text.data)), reliable
+        )
+        self._commands = node.create_publisher(String, f"{namespace}/state_command", reliable)
+        self._servo = node.create_publisher(WrenchStamped, f"{namespace}/servo_cf", reliable)
+        node.create_timer(0.01, self._push)
+
+    def _take(self, name: str, message: Any) -> None:
+        self.measured[name] = message
+        if name == "cv":
+            velocity = np.array([message.twist.linear.x, message.twist.linear.y])
+            self.fastest = max(self.fastest, velocity, key=np.linalg.norm)
+
+    def _push(self) -> None:
+        if (force := self.force) is not None:
+            message = WrenchStamped()
+            message.wrench.force.x, message.wrench.force.y = force
+            self._servo.publish(message)
+
+    @property
+    def position(self) -> np.ndarray:
+        """In the plane, as it was told last (2,) [m]."""
+        point = self.measured["cp"].pose.position
+        return np.array([point.x, point.y])
+
+    def ask(self, command: str, state: str) -> None:
+        """Send a `state_command`, and wait for what it leads to."""
+        self._commands.publish(String(data=command))
+        self.wait_for(state)
+
+    def wait_for(self, state: str) -> None:
+        wait_until(lambda: self.reports and self.reports[-1]["state"] == state, f"{state}")
+
+
+MECHANISM = Pantograph(0.07, 0.09, 0.038)
+
+
+def test_a_client_of_a_hardware_device_sees_it_pushes_it_loses_it_and_gets_it_back(
+    haptics: Callable[..., Haptics], tmp_path: Path
+) -> None:
+    out, push = tmp_path / "out", (0.6, -0.3)
+    with board() as fake, graph.observer() as node:
+        # a stalled machine may keep a thread from its device for long: that is not what is tested here
+        keys = {"device.connection.port": fake.port, "device.watchdog": 0.5, "device.reading_watchdog": 0.2}
+        keys |= {"device.soft_start": 0, "device.wall": [0, 0], "guard.type": "none", "rate": 250}
+        settings = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
+        arguments = ("--device", "haply_2diy", "--namespace", "arm", "--out", str(out), *settings)
+        run = haptics("start", "none", *arguments, before=crtk_as_text.install)
+        client = Client(node, "/arm")
+
+        def seen() -> np.ndarray:
+            """Position of the hand in the base (2,) [m], by the angles of the board, whose y is towards the user."""
+            x, y = MECHANISM.locate(np.radians([fake.angles[1], fake.angles[0]]))[0]
+            return np.array([x - 0.019, -y])
+
+        def pushes() -> bool:
+            """Whether the motors make the force that the client has sent."""
+            _, jacobian = MECHANISM.locate(np.radians([fake.angles[1], fake.angles[0]]))
+            return bool(np.allclose(force_of(fake.torques, jacobian) * (1.0, -1.0), push, atol=1e-6))
+
+        client.wait_for("ENABLED")
+        wait_until(lambda: len(client.measured) == 3, "what is measured")
+        begin = seen()
+        wait_until(lambda: np.allclose(client.position, begin, atol=1e-6), "where the hand is")
+        for _ in range(20):
+            fake.angles[0] += 0.25
+            time.sleep(0.01)
+        wait_until(lambda: np.allclose(client.position, seen(), atol=1e-6), "where the hand has gone")
+        way = seen() - begin
+        along = client.fastest @ way / (np.linalg.norm(client.fastest) * np.linalg.norm(way))
+        assert along > 0.95 and client.measured["cf"].wrench == WrenchStamped().wrench
+        assert {message.header.frame_id for message in client.measured.values()} == {FRAME}
+
+        client.force = push
+        wait_until(pushes, "the force")
+        client.force = None
+        wait_until(lambda: not any(fake.torques), "zero force after the last servo_cf")
+        client.force = push
+        wait_until(pushes, "the force of a client that goes on")
+        for command, state in (
+            ("pause", "PAUSED"),
+            ("resume", "ENABLED"),
+            ("disable", "DISABLED"),
+            ("enable", "ENABLED"),
+        ):
+            client.ask(command, state)
+            wait_until(pushes if state == "ENABLED" else lambda: not any(fake.torques), f"the force in {state}")
+
+        fake.silent = True
+        client.wait_for("FAULT")
+        assert not any(fake.torques) and not client.reports[-1]["is_homed"]
+        fake.silent = False
+        client.ask("enable", "ENABLED")
+        wait_until(pushes, "the force of a device that was lost")
+        client.force = None
+        wait_until(lambda: not any(fake.torques), "zero force")
+        graph.kill(out, "driver")
+        client.wait_for("FAULT")
+        client.wait_for("ENABLED")
+        client.force = push
+        wait_until(pushes, "the force by another driver")
+        run.interrupt()
+        assert run.wait() == 0, run.err
+        assert not any(fake.torques)
+    assert (np.diff([report["stamp"] for report in client.reports]) > 0).all()
+    homed = {(report["state"], report["is_homed"]) for report in client.reports}
+    assert {state for state, known in homed if known} >= {"ENABLED", "PAUSED"} and ("FAULT", True) not in homed

@@ -108,7 +108,7 @@ class Trial:
         unused += tuple(
             f"{place}operator.type = {one.operator.type}: has no effect, a person holds {one.device.name}"
             for place, one in hands.items()
-            if isinstance(one.device, HardwareParameters)
+            if isinstance(one.device, HardwareParameters) and not experiment.bridged
         )
         unused += tuple(f"{place}{line}" for place, one in hands.items() if (line := _unchecked(one)))
         if left_out := not_analysed(experiment.controller, self.coupled_inertias):

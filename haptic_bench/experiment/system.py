@@ -63,6 +63,8 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
         document = _with_device(ALONE, device) | {"controller": ALONE["controller"]}
         if document["device"].get("type") == "pantograph":
             document |= IN_THE_PLANE
+        if document["device"].get("type") == "hardware":  # a client asks where the hand is: there is no tool to move
+            document["device"] = document["device"] | {"aligned": "mount"}
         return _one(document, Path("device.yaml"), settings)
     file, factor = _world_file(world), 1.0
     path = find(world) if file is None else file
