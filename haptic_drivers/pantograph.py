@@ -175,6 +175,12 @@ class PantographParameters(DeviceLimits, SensorParameters):
             return self
         return self.model_copy(update={"mount": (float(pose[0]), float(pose[1]), 0.0)})
 
+    def numbers_at(self, pose: Sequence[float]) -> tuple[float, ...]:
+        """As of `LinkageParameters.numbers`, of the device that stands as `mounted_at` says."""
+        mount = self.mounted_at(np.asarray(pose, float)).mount
+        assert mount is not None
+        return self.linkage.numbers(mount)
+
     def inertia_at(self, pose: np.ndarray) -> np.ndarray:
         """M_d (3, 3) at rest at a planar pose (7,), in world axes [kg, kg m, kg m^2].
 

@@ -17,6 +17,7 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import ColorRGBA, Header, String
 from visualization_msgs.msg import Marker, MarkerArray
 
+from haptic_sim.dynamics.pantograph import MOTORS, Motors
 from haptic_sim.messages import DeviceState, Message, WorldState
 
 try:
@@ -91,20 +92,25 @@ class DeviceTopics(StandardTopics):
     """The device, in CRTK's names: `measured_cp`, `measured_cv`, `measured_cf`, its frames, and its `buttons`.
 
     All are of the hand point, in the axes of the device's base, which is the world. `measured_cf` is the wrench of the
-    operator on the device. `buttons` comes when one of them changes.
+    operator on the device. `buttons` comes when one of them changes. `measured_js` has the motors of a linkage, with
+    angles and rates as they are at the measured hand.
 
     Args:
         node: a driver, or what answers one.
         rate: [Hz].
         reliable: whether CRTK's topics are; else best effort, as servo topics are.
+        linkage: that the device is, as of `LinkageParameters.numbers`; None: it has no joints that are known.
     """
 
-    def __init__(self, node: Any, rate: float, reliable: bool):
+    def __init__(self, node: Any, rate: float, reliable: bool, linkage: tuple[float, ...] | None = None):
         super().__init__(node, "device_state", rate)
         reliability = ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT
         qos = QoSProfile(depth=10 if reliable else 1, reliability=reliability)
         for name, kind in (("cp", PoseStamped), ("cv", TwistStamped), ("cf", WrenchStamped)):
             self.open(f"measured_{name}", kind, qos)
+        self._motors = None if linkage is None else Motors(linkage)
+        if self._motors is not None:
+            self.open("measured_js", JointState, qos)
         self.open("buttons", Joy, LATCHED)
         self.open("/tf", TFMessage, RELIABLE)
         self.open("/tf_static", TFMessage, LATCHED)
@@ -133,6 +139,11 @@ class DeviceTopics(StandardTopics):
             wrench = WrenchStamped(header=header)
             _fill(wrench.wrench.force, wrench.wrench.torque, state.operator_wrench)
             self.publish("measured_cf", wrench)
+        motors = self._motors
+        if motors is not None and self.wanted("measured_js") and motors.follow(state.pose, state.twist):
+            joints = JointState(header=self._header(state, ""), name=list(MOTORS))
+            joints.position, joints.velocity = motors.angles.tolist(), motors.rates.tolist()
+            self.publish("measured_js", joints)
         if self.wanted("/tf"):
             self.publish("/tf", TFMessage(transforms=[_transform(header, self._end, state.pose)]))
         if (buttons := state.buttons[: len(state)].tolist()) != self._buttons:

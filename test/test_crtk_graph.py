@@ -41,12 +41,12 @@ FRAME = "arm/device_base"
 class Bridge:
     """A configured bridge whose messages are handed over by the test; `now` is its monotonic time [s]."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, hardware: bool = False):
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, hardware: bool = False, device: str = ""):
         self.now, self.commands, self.reports = 100.0, [], []
         patch.setattr(crtk, "OperatingState", OperatingState)
         patch.setattr(crtk, "StringStamped", StringStamped)
         patch.setattr(crtk, "time", SimpleNamespace(monotonic=lambda: self.now))
-        driver, bridge = node_specs(load_system("none"), folder, record=False, lasting=True)
+        driver, bridge = node_specs(load_system("none", device), folder, record=False, lasting=True)
         assert (driver.executable, bridge.executable, bridge.name) == ("driver", "crtk", "controller")
         bridge.nodes["controller"]["hardware"] = hardware
         write_parameters([bridge], folder / "parameters.yaml")
@@ -99,8 +99,9 @@ class Bridge:
 
 @pytest.fixture
 def bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Bridge]:
-    """See Bridge; of a simulated device, if a test does not say `hardware`."""
-    made = Bridge(tmp_path, monkeypatch, getattr(request, "param", "") == "hardware")
+    """See Bridge; of a simulated device in space, if a test does not say `hardware` or the type of another one."""
+    kind = getattr(request, "param", "")
+    made = Bridge(tmp_path, monkeypatch, kind == "hardware", "" if kind == "hardware" else kind)
     yield made
     made.node.destroy_node()
     rclpy.try_shutdown()
@@ -222,6 +223,31 @@ def test_buttons_come_when_one_changes_and_only_those_that_there_are(bridge: Bri
         device.buttons[:2] = pressed
         topics.show(device.to_bytes())
     assert joys == [[0, 0], [0, 1], [1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("bridge", ["pantograph"], indirect=True)
+def test_a_device_that_is_a_linkage_has_joints(bridge: Bridge) -> None:
+    """In the middle of the device, which is the same turned by half a turn, and mirrored."""
+    topics, found = bridge.node._standard, []
+    topics.wanted = lambda name: name == "measured_js"
+    topics.publish = lambda name, message: found.append((name, message))
+    device = DeviceState()
+    device.stamp(5, 7)
+    device.pose[6], device.twist[0] = 1.0, 0.1
+    topics.show(device.to_bytes())
+    ((name, joints),) = found
+    assert (name, joints.header.stamp.nanosec) == ("measured_js", 7)
+    assert joints.name == ["left_upper", "left_lower", "right_lower", "right_upper"]
+    # base at (0.24, 0.06), endpoint at (0.05, 0), links of 0.15 and 0.24 m: the law of cosines, outwards from the base
+    far = np.hypot(0.19, 0.06)
+    outward = np.arccos((0.15**2 + far**2 - 0.24**2) / (0.3 * far)) - np.arctan2(0.06, 0.19)
+    np.testing.assert_allclose(joints.position, outward * np.array([1.0, -1.0, 1.0, -1.0]), rtol=0, atol=1e-12)
+    assert abs(joints.velocity[0]) > 0.1
+    np.testing.assert_allclose(joints.velocity, joints.velocity[0] * np.array([1.0, -1.0, -1.0, 1.0]), rtol=1e-12)
+
+
+def test_a_device_without_joints_has_no_topic_of_them(bridge: Bridge) -> None:
+    assert "measured_js" not in bridge.node._standard._publishers
 
 
 def test_every_simulated_device_that_takes_forces_can_be_bridged() -> None:

@@ -17,12 +17,14 @@ from haptic_sim.dynamics.pantograph import (
     UNREACHABLE,
     Linkage,
     LinkageParameters,
+    Motors,
     close_loops,
     distribute,
     explain_problem,
     find_hand,
     find_inertia,
     motor_angles,
+    pose_of_hand,
 )
 
 P = LinkageParameters()
@@ -54,6 +56,29 @@ def differences(function: object, x: np.ndarray) -> np.ndarray:
     """Derivatives by each component of x, in the last axis."""
     steps = STEP * np.eye(3)
     return np.stack([(function(x + d) - function(x - d)) / (2.0 * STEP) for d in steps], axis=-1)  # type: ignore[operator]
+
+
+@given(hands, velocities)
+@settings(max_examples=30, deadline=None)
+def test_motors_follow_the_hand_of_a_device_that_stands_anywhere(x: np.ndarray, v: np.ndarray) -> None:
+    """Their angles say where the hand is, and their rates are the derivatives of these along its motion."""
+    mount, turned = np.array([0.3, -0.2, 0.7]), np.eye(3)
+    turned[:2, :2] = [[math.cos(0.7), -math.sin(0.7)], [math.sin(0.7), math.cos(0.7)]]
+    motors, pose, twist = Motors(P.numbers(tuple(mount))), np.zeros(7), np.zeros(6)
+
+    def angles(at: np.ndarray) -> np.ndarray:
+        pose_of_hand(mount, at, pose)
+        twist[[0, 1, 5]] = turned @ v
+        assert motors.follow(pose, twist)
+        return motors.angles.copy()
+
+    found, rates = x + 0.1, (angles(x + STEP * v) - angles(x - STEP * v)) / (2.0 * STEP)
+    assert find_hand(closed(x), angles(x), found)
+    np.testing.assert_allclose(found[:2], x[:2], rtol=0, atol=1e-12)
+    assert math.cos(found[2] - x[2]) == pytest.approx(1.0, abs=1e-14)
+    np.testing.assert_allclose(motors.rates, rates, rtol=1e-6, atol=1e-6)
+    pose[0] += 1.0
+    assert not motors.follow(pose, twist)
 
 
 def masses_at(x: np.ndarray) -> list[tuple[float, np.ndarray]]:

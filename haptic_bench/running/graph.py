@@ -15,6 +15,7 @@ import yaml
 
 from haptic_bench.experiment import Trial
 from haptic_drivers.operators import PointerParameters, file_key
+from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import split_topic, topic_of
 from haptic_sim.parameters import ParameterError
@@ -194,6 +195,7 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: boo
     from haptic_ros.ros_parameters import encode  # needs ROS
 
     experiment = trial.experiment
+    device = experiment.device
     common = {"rate": experiment.rate, "last_tick": ENDLESS, "mode": "realtime", "nodes": ["driver", "controller"]}
     topics = experiment.standard_topics.model_dump()
     driver = {"operator": _operator(trial, directory), "directory": str(directory), "progress": progress}
@@ -201,6 +203,7 @@ def _bridge_specs(trial: Trial, directory: Path, *, progress: bool, lasting: boo
     bridge = {
         "controller": encode(experiment.controller),
         "hardware": bool(experiment.hardware),
+        "linkage": device.numbers_at(trial.hand.pose) if isinstance(device, PantographParameters) else None,
         "standard_topics": topics | {"reliable": True},
     }
     return [

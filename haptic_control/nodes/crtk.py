@@ -16,6 +16,7 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from haptic_control.crtk import STATES, CrtkParameters, HeldWrench, StateOfDevice, StateReport
+from haptic_control.device_model import Numbers
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import RELIABLE, DeviceTopics, base_frame
@@ -38,6 +39,9 @@ class CrtkTrialParameters(TrialParameters):
 
     controller: CrtkParameters = quantity(CrtkParameters(), description="How the device follows the convention")
     hardware: bool = quantity(False, description="Whether the driver takes requests; a simulated device takes none")
+    linkage: Numbers | None = quantity(
+        None, description="A device that is a twin pantograph: the numbers of device.linkage, then of device.mount"
+    )
 
 
 class CrtkNode(ServoNode):
@@ -84,7 +88,7 @@ class CrtkNode(ServoNode):
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
         """See ServoNode."""
-        return DeviceTopics(self, rate, reliable)
+        return DeviceTopics(self, rate, reliable, self.config.linkage)
 
     def next_tick(self) -> int:
         """See ServoNode."""

@@ -19,6 +19,7 @@ from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.driver import DriverDeviceParameters, HandParameters, build_driver
 from haptic_drivers.nodes.requests import DeviceRequests
 from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, file_key, read_file
+from haptic_drivers.pantograph import PantographParameters
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
@@ -125,7 +126,9 @@ class DriverNode(LeaderNode):
 
     def standard_topics(self, rate: float, reliable: bool) -> DeviceTopics:
         """See ServoNode."""
-        return DeviceTopics(self, rate, reliable)
+        device = self.config.device
+        linkage = device.numbers_at(self.config.hand.pose) if isinstance(device, PantographParameters) else None
+        return DeviceTopics(self, rate, reliable, linkage)
 
     def subscribed(self) -> tuple[str, ...]:
         """See ServoNode."""

@@ -46,6 +46,8 @@ from haptic_sim.records import allocate, array, record, shared, value
 
 ARMS = ("upper arm of the left", "lower arm of the left", "lower arm of the right", "upper arm of the right")
 PANTOGRAPHS = ("left", "right")
+MOTORS = ("left_upper", "left_lower", "right_lower", "right_upper")
+"""Names of the motors, in the order of the arms that they turn."""
 Mount = tuple[float, float, float]
 """Where a device stands in the world: x, y of its origin [m], and its angle [rad]."""
 UNREACHABLE, STRETCHED, PARALLEL = 1, 5, 9
@@ -159,6 +161,34 @@ class Linkage(NamedTuple):
             handle=np.array([p.handle_mass, p.handle_inertia]),
             margin=p.margin,
         )
+
+
+class Motors:
+    """Motion of the motors, by that of the hand.
+
+    Args:
+        numbers: of a linkage and its mount, as of `LinkageParameters.numbers`.
+
+    Attributes:
+        angles: as of `motor_angles` (4,) [rad]; rates: dtheta/dt = J dx/dt (4,) [rad/s].
+    """
+
+    def __init__(self, numbers: tuple[float, ...]):
+        parameters, mount = LinkageParameters.read(numbers)
+        self._linkage, self._mount = Linkage.of(parameters), np.array(mount)
+        self._x, self._v = np.zeros(3), np.zeros(3)
+        self.angles, self.rates = np.zeros(4), np.zeros(4)
+        self.follow(np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6))  # compiles what it calls
+
+    def follow(self, pose: np.ndarray, twist: np.ndarray) -> bool:
+        """Fill angles and rates at a planar pose (7,) and twist (6,) of the world; False: it does not reach."""
+        hand_of_pose(self._mount, pose, self._x)
+        into_device(self._mount, twist, self._v)
+        if 0 < close_loops(self._linkage, self._x) < STRETCHED:
+            return False
+        motor_angles(self._linkage, self.angles)
+        np.matmul(self._linkage.jacobian, self._v, out=self.rates)
+        return True
 
 
 def explain_problem(problem: int) -> str:
