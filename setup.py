@@ -29,7 +29,9 @@ setup(
     author_email="maintainers@haptics.example",
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
-    package_data={name: ["**/*.c", "**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml"] for name in PACKAGES},
+    package_data={
+        name: ["**/*.[ch]", "**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml"] for name in PACKAGES
+    },
     data_files=[*shared("config"), *shared("msg")],
     install_requires=[
         "coal>=3.0",

@@ -54,6 +54,7 @@ class Reason(IntEnum):
     NO_CONTACT = 11
     PASSIVE = 12
     SATURATED = 13
+    NOT_HOMED = 14
 
 
 REASONS: dict[int, str] = {
@@ -71,6 +72,7 @@ REASONS: dict[int, str] = {
     Reason.NO_CONTACT: "there is no contact: the commanded wrench is zero",
     Reason.PASSIVE: "the guard takes the force away",
     Reason.SATURATED: "a limit of the device takes the force away",
+    Reason.NOT_HOMED: "the device does not know its position",
 }
 """What is said of each reason for zero force."""
 

@@ -42,13 +42,13 @@ def opened(device: HardwareParameters) -> Iterator[Hardware]:
         hardware.close()
 
 
-def library(name: str, folder: Path, old: bool = False) -> Path:
+def library(name: str, folder: Path, *defined: str) -> Path:
     """A stand-in for a vendor's library; the test is skipped where it cannot be compiled.
 
     Its driver compiles a loop for each file that it loads: in the folder of the session all tests load the same one.
     """
     try:
-        return build(name, folder, old)
+        return build(name, folder, *defined)
     except NoCompiler as error:
         pytest.skip(str(error))
 

@@ -89,7 +89,8 @@ def test_a_stop_while_the_device_is_opened_again_leaves_it_disabled() -> None:
         ({"clutch": "side"}, {"pressed": (False, True)}, Reason.CLUTCHED),
         ({}, {"age": 2 * LOST}, Reason.FAILED),
         ({}, {"age": float("nan")}, Reason.FAILED),
-        ({}, {"homed": False}, Reason.FAILED),
+        ({}, {"homed": False}, Reason.NOT_HOMED),
+        ({}, {"homed": False, "told": False}, Reason.FAILED),
     ],
 )
 def test_each_reason_for_no_force(keys: dict[str, object], told: dict[str, object], reason: Reason) -> None:
@@ -102,5 +103,6 @@ def test_each_reason_for_no_force(keys: dict[str, object], told: dict[str, objec
 def test_a_device_that_is_not_homed_is_not_enabled() -> None:
     life = life_in(DISABLED)
     life.step(1e-3, 0.0, True, 1, homed=False, pressed=(False, False))
+    assert life.reason == Reason.NOT_HOMED
     assert "home it" in life.ask(Request.ENABLE)
     assert "cannot home by itself" in Life(data()).ask(Request.HOME)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import c_double, c_int, c_void_p
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import pytest
 from driver_checks import LOOK, YAW, check_loss, library, next_reading, opened, push, told_of_fault, unit, wait_until
 
 from haptic_drivers.devices.interface import DeviceError
+from haptic_drivers.devices.life import Request
+from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.fakes import Fault
 from haptic_drivers.fakes.libraries import Library
+from haptic_sim.messages import FAULT, DeviceReading, Reason
 
 VENDOR = {"forward": (-1.0, 0.0, 0.0), "left": (0.0, -1.0, 0.0), "up": (0.0, 0.0, 1.0)}  # x to the user, y right, z up
 NEVER = 1e6  # times the watchdog's time: a machine with other work is no misuse
@@ -162,11 +166,100 @@ def test_what_is_not_homed_says_so(vendor: Library) -> None:
         wait_until(lambda: not next_reading(hardware).homed, "it is not homed")
 
 
+@contextmanager
+def linked(vendor: Library, wrist: bool = True) -> Iterator[tuple[Link, Callable[[], DeviceReading]]]:
+    """A line to a device that is not homed, and its reading in a tick; the driver is active."""
+    vendor.set_kind(0, wrist=wrist, homed=False)
+    device = data(vendor)
+    link, told = Link(build_hardware(device), device, 1e-3, watch=False), DeviceReading()
+
+    def tick() -> DeviceReading:
+        link.take(0, told)
+        return told
+
+    link.open()
+    link.enable()
+    wait_until(lambda: tick().reason == Reason.NOT_HOMED, "a reading that is not homed")
+    try:
+        yield link, tick
+    finally:
+        link.close()
+
+
+def test_a_device_that_is_not_homed_is_homed_when_that_is_asked_for(vendor: Library) -> None:
+    with linked(vendor) as (link, tick):
+        assert "does not know its position: home it" in link.ask(Request.ENABLE)
+        assert link.ask(Request.HOME) == ""
+        wait_until(lambda: vendor.moves(0), "a motion")
+        assert tick().reason == Reason.NOT_HOMED and not link.life.fault
+        wait_until(lambda: tick().reason == Reason.NOT_ENABLED, "its end")
+        assert link.ask(Request.ENABLE) == ""
+
+        def pushes() -> bool:
+            tick()
+            link.write(unit(0, 1.0))
+            return bool(vendor.told(0).wrench.any())
+
+        wait_until(pushes, "a force")
+
+
+@pytest.mark.parametrize("request_", [Request.STOP, Request.DISABLE])
+def test_homing_ends_when_that_is_asked_for(vendor: Library, request_: Request) -> None:
+    vendor.home_for(60.0)
+    with linked(vendor) as (link, tick):
+        link.ask(Request.HOME)
+        wait_until(lambda: vendor.moves(0), "a motion")
+        assert link.ask(request_) == ""
+        wait_until(lambda: not vendor.moves(0), "its end")
+        vendor.home_for(0.02)
+        wait_until(lambda: tick().age < driver_checks.PATIENT, "a reading")
+        assert tick().reason == (Reason.STOPPED if request_ == Request.STOP else Reason.NOT_HOMED)
+        assert link.ask(Request.RESET) == link.ask(Request.HOME) == ""
+        wait_until(lambda: tick().reason == Reason.NOT_ENABLED, "that it is homed")
+
+
+def test_closing_ends_homing(vendor: Library) -> None:
+    vendor.home_for(60.0)
+    with linked(vendor) as (link, _):
+        link.ask(Request.HOME)
+        wait_until(lambda: vendor.moves(0), "a motion")
+    assert not vendor.moves(0) and not vendor.told(0).open
+
+
+def test_homing_that_fails_is_a_fault(vendor: Library) -> None:
+    vendor.home_for(60.0)
+    with linked(vendor) as (link, tick):
+        link.ask(Request.HOME)
+        wait_until(lambda: vendor.moves(0), "a motion")
+        vendor.fault(0, Fault.GONE)
+        wait_until(lambda: tick().state == FAULT, "a fault")
+        assert link.life.fault == "Force Dimension SDK (libdhd): drdAutoInit: communication error"
+        vendor.back(0)
+
+
+def test_a_device_that_cannot_home_says_so(vendor: Library) -> None:
+    with linked(vendor, wrist=False) as (link, tick):  # others are what the stand-in supports
+        link.ask(Request.HOME)
+        wait_until(lambda: tick().state == FAULT, "a fault")
+        assert "drdIsSupported: the device cannot home by itself: calibrate it by hand" in link.life.fault
+
+
+def test_a_library_without_homing_says_what_to_use(vendor: Library, tmp_path: Path) -> None:
+    alone = Library(library("dhd", tmp_path, "ALONE"), period=0.5e-3, trip=NEVER)
+    with linked(alone) as (link, tick):
+        refused = link.ask(Request.HOME)
+        assert (
+            refused.startswith("home: Force Dimension SDK (libdhd): ") and "has no drdAutoInit: use libdrd" in refused
+        )
+        assert tick().reason == Reason.NOT_HOMED and not link.life.fault
+    assert alone.misuse == ""
+
+
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FORCEDIM_SDK", str(tmp_path))
     with pytest.raises(DeviceError, match=r"sigma7: Force Dimension SDK \(libdhd\): not found: .*set FORCEDIM_SDK"):
         build_hardware(driver_checks.parameters("sigma7", {})).open()
-    old = library("dhd", tmp_path, old=True)
+    old = library("dhd", tmp_path, "OLD")
     with pytest.raises(DeviceError, match=r"has no dhdSetWatchdog: it is too old"):
         build_hardware(driver_checks.parameters("sigma7", {"library": str(old)})).open()
 
@@ -174,7 +267,8 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_the_library_is_found_in_the_sdk(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "lib"
     folder.mkdir()
-    (folder / "libdhd.so.3").symlink_to(path)
+    (folder / "libdhd.so.3").symlink_to(tmp_path / "not_this_one")
+    (folder / "libdrd.so.3").symlink_to(path)
     monkeypatch.setenv("FORCEDIM_SDK", str(tmp_path))
     Library(path)
     with opened(driver_checks.parameters("sigma7", {})) as hardware:
@@ -213,6 +307,21 @@ def test_the_stand_in_catches_misuse(path: Path) -> None:
     caught("dhdStop comes first")
     call.dhdStop(c_int(-1))
     caught("name the device")
+    call.dhdOpenID(0)
+    call.drdAutoInit(0)
+    caught("drdOpenID comes first")
+    call.drdOpenID(0)
+    call.dhdSetWatchdog(c_int(10), 0)
+    call.dhdEnableForce(1, 0)
+    call.drdAutoInit(0)
+    caught("dhdStop comes first")
+    call.drdOpenID(0)
+    call.drdAutoInit(0)
+    call.dhdSetForceAndTorqueAndGripperForce(*force, 0)
+    caught("while it regulates: drdStop comes first")
+    call.drdOpenID(0)
+    call.drdStop(True, 0)
+    caught("leaves forces on")
     hardware = build_hardware(data(vendor))
     hardware.open()
     next_reading(hardware)

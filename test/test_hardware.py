@@ -400,6 +400,20 @@ def test_nothing_that_was_read_before_counts_after_the_device_was_opened_again()
     bench.replay()
 
 
+def test_a_device_that_is_not_homed_when_it_is_opened_again_is_disabled() -> None:
+    bench = Bench()
+    bench.step(PUSH, 3)
+    bench.fake.homed = False
+    state = bench.step(PUSH, 2)
+    assert (state.state, state.reason) == (FAULT, Reason.NOT_HOMED) and not bench.fake.force.any()
+    assert bench.link.ask(Request.ENABLE) == ""
+    bench.settle()
+    state = bench.step(PUSH, 2)
+    assert (state.state, state.reason) == (DISABLED, Reason.NOT_HOMED)
+    bench.fake.homed = True  # as its user has made it
+    assert bench.link.ask(Request.ENABLE) == "" and bench.step(PUSH, 2).state == ENABLED
+
+
 def test_a_device_that_can_home_is_homed_while_it_is_disabled() -> None:
     class Homed(Fake):
         def home(self) -> None:

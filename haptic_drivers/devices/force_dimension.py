@@ -8,17 +8,22 @@ whatever becomes of this program. The estimator of velocities needs two position
 Lengths are in m, forces in N, torques in N m, angular velocities in rad/s; x toward the user, y right, z up. A rotation
 matrix is row-major.
 
-Sources: the vendor's manual of the Haptic SDK 3 and its header dhdc.h; the public clients forcedimension_core (Python,
-which also names FORCEDIM_SDK and the folders of the library), forcedimension_ros2, ros_force_dimension and CHAI3D
-(CDeltaDevices.cpp).
+A device with relative encoders does not know its position until it is homed: it moves to its end stops by itself. The
+vendor's library libdrd does that; it contains libdhd, and is taken in its place where it is there. It regulates in a
+thread of its own, until drdStop.
+
+Sources: the vendor's manual of the Haptic SDK 3 and its headers dhdc.h and drdc.h; the public clients
+forcedimension_core (Python, which also names FORCEDIM_SDK and the folders of the library), forcedimension_ros2,
+ros_force_dimension, sawForceDimensionSDK and CHAI3D (CDeltaDevices.cpp).
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable
-from ctypes import c_char_p, c_double, c_int, c_ubyte, c_uint, c_void_p
+from ctypes import c_bool, c_char_p, c_double, c_int, c_ubyte, c_uint, c_void_p
 from typing import Any
 
 import numba
@@ -44,10 +49,12 @@ AXES = np.diag([-1.0, -1.0, 1.0])  # R_BV: the vendor's x is toward the user, y 
 LIBRARY = "Force Dimension SDK (libdhd)"
 WATCHDOG_UNIT = 125e-6  # [s]
 LOST, OFF = 1, 2  # why the loop ended: a call failed; the device has switched its force off
+END, HOME = 0, 1  # places of what the loop is asked for
 TURNS_OF_STATUS = 16  # turns of the loop between two looks at the status
 MOST_STATUS = 64  # more than DHD_MAX_STATUS, which grows with the SDK
 HOMED, FORCE_ON = 3, 5  # in the status: DHD_STATUS_RESET, DHD_STATUS_FORCE
 TIMEOUT = 1.0  # [s] of the thread's end
+STOPS = 5  # how often a homing that is to end is stopped, a millisecond apart
 
 _id = ctypes.c_byte  # the vendor's char
 _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
@@ -69,13 +76,21 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "dhdGetStatus": (c_int, (c_void_p, _id)),
     "dhdSetForceAndTorqueAndGripperForce": (c_int, (*(7 * (c_double,)), _id)),
 }
+_HOMING: dict[str, tuple[object, tuple[object, ...]]] = {
+    "drdOpenID": (c_int, (_id,)),
+    "drdClose": (c_int, (_id,)),
+    "drdIsSupported": (c_bool, (_id,)),
+    "drdAutoInit": (c_int, (_id,)),
+    "drdStop": (c_int, (c_bool, _id)),
+}
+"""Of libdrd; the first argument of drdStop says whether forces stay on."""
 
 
 class Connection(Parameters):
     """Where the library is, and which device is meant."""
 
     library: str = quantity(
-        "", description="File of the library libdhd; empty: that of the SDK in FORCEDIM_SDK, or of the system"
+        "", description="File of the library libdrd or libdhd; empty: that of the SDK in FORCEDIM_SDK, or of the system"
     )
     index: int = quantity(
         0, description="Index of the device, in the order in which the library finds them", ge=0, le=15
@@ -107,8 +122,9 @@ class ForceDimension(Exchanging):
     def __init__(self, device: HardwareParameters, connection: Connection):
         self._parameters, self._connection = device, connection
         self._exchange = Exchange(device.watchdog, connection.smoothing)
-        self._stop = np.zeros(1, np.int64)
+        self._asked = np.zeros(2, np.int64)  # to END, to HOME
         self._thread: threading.Thread | None = None
+        self._moving = -1  # id of the device while it is homed
 
     def open(self) -> None:
         """See Hardware: load the library, open the device, set its watchdog."""
@@ -117,15 +133,16 @@ class ForceDimension(Exchanging):
         self._library = library = vendor_library.load(
             name,
             LIBRARY,
-            ("libdhd.so*",),
+            ("libdrd.so*", "libdhd.so*"),
             self._connection.library,
             "FORCEDIM_SDK",
             ("lib/release/lin-{machine}-gcc", "lib"),
         )
-        vendor_library.declare(library, name, LIBRARY, _FUNCTIONS)
+        self._homes = hasattr(library, "drdAutoInit")
+        vendor_library.declare(library, name, LIBRARY, _FUNCTIONS | (_HOMING if self._homes else {}))
         self._loop = _compile(library._handle, library)
         self._exchange = Exchange(self._parameters.watchdog, self._connection.smoothing)
-        self._stop[0] = 0
+        self._asked[:] = 0
         opened: list[str] = []
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(opened, ready), name="Force Dimension", daemon=True)
@@ -139,15 +156,34 @@ class ForceDimension(Exchanging):
     def close(self) -> None:
         """See Hardware: the thread of the device stops it and closes it."""
         if self._thread is not None:
-            self._exchange.enabled = False
-            self._stop[0] = 1
+            self._asked[END] = 1
+            self.disable()
             self._thread.join(TIMEOUT)
             self._thread = None
+
+    def disable(self) -> None:
+        """See Hardware."""
+        super().disable()
+        self._asked[HOME] = 0
+        for _ in range(STOPS):
+            if (id := self._moving) < 0:
+                break
+            self._library.drdStop(False, id)  # the thread of the device is in drdAutoInit, or just about to be
+            time.sleep(1e-3)
+
+    def home(self) -> None:
+        """See Homing."""
+        if not self._homes:
+            raise DeviceError(
+                f"{LIBRARY}: {self._library._name} has no drdAutoInit: use libdrd of the SDK, or calibrate the device "
+                "by hand as its vendor says"
+            )
+        self._asked[HOME] = 1
 
     def _run(self, opened: list[str], ready: threading.Event) -> None:
         """The thread: all calls for the device are made here."""
         library, index = self._library, self._connection.index
-        id = library.dhdOpenID(index)
+        id = library.drdOpenID(index) if self._homes else library.dhdOpenID(index)
         if id < 0:
             count = library.dhdGetDeviceCount()
             opened.append(
@@ -164,20 +200,39 @@ class ForceDimension(Exchanging):
                 return
             torques = library.dhdHasActiveWrist(id) and any(one.startswith("r") for one in self._parameters.actuated)
             ready.set()
-            self._turn(id, int(library.dhdHasWrist(id)), int(torques))
+            while not self._asked[END] and self._turn(id, int(library.dhdHasWrist(id)), int(torques)):
+                if self._asked[HOME] and not self._home(id):
+                    break
         finally:
             library.dhdStop(id)
-            library.dhdClose(id)
+            library.drdClose(id) if self._homes else library.dhdClose(id)
 
-    def _turn(self, id: int, wrist: int, torques: int) -> None:
-        """Read and write until the device is closed, or a call fails."""
+    def _home(self, id: int) -> bool:
+        """Let the device find its position, which takes seconds without readings; whether nothing went wrong."""
+        library, error = self._library, ""
+        self._moving = id
+        if self._asked[HOME] and not library.drdIsSupported(id):
+            error = "drdIsSupported: the device cannot home by itself: calibrate it by hand, as its vendor says"
+        elif self._asked[HOME] and library.drdAutoInit(id) < 0:
+            error = f"drdAutoInit: {self._error()}"
+        self._moving = -1
+        library.drdStop(False, id)
+        if error and self._asked[HOME]:  # else it was stopped
+            self._exchange.fail(f"{LIBRARY}: {error}")
+            return False
+        self._asked[HOME] = 0
+        return True
+
+    def _turn(self, id: int, wrist: int, torques: int) -> bool:
+        """Read and write until the device is to be closed or homed, or a call fails; whether none has failed."""
         x, y, z = np.zeros((3, 1))
         arrays = (x, y, z, np.zeros((3, 3)), np.zeros(MOST_STATUS, np.int32))
-        fault = self._loop(self._exchange.blocks, self._stop, id, wrist, torques, AXES.diagonal().copy(), *arrays)
+        fault = self._loop(self._exchange.blocks, self._asked, id, wrist, torques, AXES.diagonal().copy(), *arrays)
         if fault == LOST:
             self._exchange.fail(f"{LIBRARY}: {self._error()}")
         elif fault == OFF:
             self._exchange.fail(f"{LIBRARY}: the device has switched its force off: watchdog, speed, or force button")
+        return not fault
 
     def _error(self) -> str:
         text: bytes | None = self._library.dhdErrorGetLastStr()
@@ -239,10 +294,10 @@ def _compile(handle: int, library: Any) -> Callable[..., int]:
         return result
 
     @numba.njit(nogil=True)
-    def loop(blocks, stop, id, wrist, torques, axes, x, y, z, frame, status):
+    def loop(blocks, asked, id, wrist, torques, axes, x, y, z, frame, status):
         block = blocks[0]
         powered, reads, turns, fault = False, 0, 0, 0
-        while stop[0] == 0 and fault == 0:
+        while asked[END] == 0 and asked[HOME] == 0 and fault == 0:
             result = get_frame(x.ctypes, y.ctypes, z.ctypes, frame.ctypes, id)
             now = monotonic(block)
             if result < 0:
@@ -279,7 +334,7 @@ def _compile(handle: int, library: Any) -> Callable[..., int]:
 
     scalars = np.zeros(1)
     arrays = (np.zeros(3), scalars, scalars, scalars, np.zeros((3, 3)), np.zeros(MOST_STATUS, np.int32))
-    kinds = (np.zeros(1, BLOCK), np.zeros(1, np.int64), 0, 0, 0, *arrays)
+    kinds = (np.zeros(1, BLOCK), np.zeros(2, np.int64), 0, 0, 0, *arrays)
     compiled: Callable[..., int] = loop.compile(tuple(map(numba.typeof, kinds)))
     _compiled[handle] = compiled
     return compiled

@@ -65,7 +65,7 @@ class Hardware(Protocol):
         """Switch the motors on, at zero force."""
 
     def disable(self) -> None:
-        """Zero force, and switch the motors off, where that can be done."""
+        """Zero force, and switch the motors off, where that can be done; a homing ends."""
 
     def read(self, reading: Reading) -> bool:
         """Fill in the newest reading, and return whether there is one that is newer than that of the last call.
@@ -89,4 +89,8 @@ class Homing(Protocol):
     """A device that finds its absolute position when it is asked to, which `Reading.homed` then says."""
 
     def home(self) -> None:
-        """Begin; the device moves by itself, or asks its user to."""
+        """Begin, while it is disabled; the device moves by itself, or asks its user to. `disable` ends that.
+
+        Raises:
+            DeviceError: it cannot; says what its user has to do.
+        """

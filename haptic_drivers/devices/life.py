@@ -47,6 +47,7 @@ class Life:
         state: DISABLED, ENABLED, PAUSED or FAULT.
         reason: why no force is let through; NONE: it is.
         fault: what is wrong, in words; empty if nothing is.
+        homed: whether the device knows its position, as it told last.
         reopening: whether the device has to be opened again, after which `opened` says what came of it.
         motion_scale, force_scale: as they are now, on the way to what was asked.
     """
@@ -59,7 +60,7 @@ class Life:
         self.stopped = self.reopening = self._wanted = self._clutched = False
         self.motion_scale = self._motion_scale = device.motion_scale
         self.force_scale = self._force_scale = device.force_scale
-        self._homed, self._age, self._held, self._pressed, self._told = True, 0.0, True, False, False
+        self.homed, self._age, self._held, self._pressed, self._told = True, 0.0, True, False, False
 
     def ask(self, request: Request, value: float = 0.0) -> str:
         """Do what is asked; returns why not, empty if it is done."""
@@ -123,7 +124,7 @@ class Life:
             return "the device is paused: resume it"
         if state == FAULT:
             self.reopening = self._wanted = True
-        elif not self._homed:
+        elif not self.homed:
             return "the device does not know its position: home it"
         else:
             self.state = ENABLED
@@ -142,7 +143,7 @@ class Life:
             self.fail(fault)
             return
         self.state, self.fault, self._wanted = DISABLED, "", False
-        if wanted and not self.stopped:
+        if wanted and not self.stopped and self.homed:
             self.state = ENABLED
         self._judge()
 
@@ -162,7 +163,7 @@ class Life:
         step = period / self._device.ramp
         self.motion_scale += min(max(self._motion_scale - self.motion_scale, -step), step)
         self.force_scale += min(max(self._force_scale - self.force_scale, -step), step)
-        self._homed, self._age, self._told = homed, age, told
+        self.homed, self._age, self._told = homed, age, told
         self._held = self._is_held(present, pressed)
         self._pressed = self._clutch >= 0 and pressed[self._clutch]
         if self.state in (ENABLED, PAUSED) and not homed:
@@ -180,6 +181,7 @@ class Life:
         """Why no force is let through, the first reason that holds."""
         reasons = (
             (self.stopped, Reason.STOPPED),
+            (self._told and not self.homed, Reason.NOT_HOMED),  # disabled, or a fault for that
             (self.state == FAULT, Reason.FAILED),
             (self.state == DISABLED, Reason.NOT_ENABLED),
             (self.state == PAUSED, Reason.ON_PAUSE),

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from haptic_drivers.devices.interface import Hardware, Homing, Reading
+from haptic_drivers.devices.interface import DeviceError, Hardware, Homing, Reading
 from haptic_drivers.devices.life import Life, Request
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.messages import ENABLED, PAUSED, DeviceReading, Reason
@@ -100,7 +100,7 @@ class Link:
         self.life = Life(device, homes=isinstance(hardware, Homing))
         self._reading = Reading()
         self._lock = threading.RLock()
-        self._open = self._pushes = self._on = self._starved = False
+        self._open = self._pushes = self._on = self._starved = self._homing = False
         self._written = self._opened = clock()
         self._patience = round(1e9 * device.watchdog)
         self._active = False  # as the driver is
@@ -152,9 +152,17 @@ class Link:
                 return f"{request.name.lower()}: the device {why}"
             if not self._active and request in (Request.ENABLE, Request.RESUME):
                 return f"{request.name.lower()}: the driver is not active: activate it"
+            if request == Request.ENABLE and self._open:
+                self._call(self._read)  # whether it is homed
             refused = self.life.ask(request, value)
             if not refused and request == Request.HOME:
-                self._call(self._hardware.home)  # type: ignore[attr-defined]
+                try:
+                    self._hardware.home()  # type: ignore[attr-defined]
+                    self._homing = True
+                except DeviceError as error:
+                    refused = f"home: {error}"
+            elif not refused and request in (Request.STOP, Request.DISABLE):
+                self._stop_homing()
             self._follow()
         return refused
 
@@ -170,6 +178,7 @@ class Link:
             self._active = False
             if self.life.state in (ENABLED, PAUSED) or self.life.reopening:
                 self.life.ask(Request.DISABLE)
+            self._stop_homing()
             self._follow()
 
     def fail(self, fault: str) -> None:
@@ -209,7 +218,8 @@ class Link:
     def _read(self) -> None:
         told = self._reading
         if self._hardware.read(told):
-            self._has_told = True
+            self._has_told, self.life.homed = True, told.homed
+            self._homing &= not told.homed
             if told.fault:
                 self._fail(told.fault)
 
@@ -219,6 +229,11 @@ class Link:
             what()
         except Exception as error:  # a vendor's module may raise anything, and the force has to end
             self._fail(str(error) or type(error).__name__)
+
+    def _stop_homing(self) -> None:
+        if self._homing:
+            self._homing = False
+            self._call(self._hardware.disable)
 
     def _fail(self, fault: str) -> None:
         self.life.fail(fault)
@@ -259,6 +274,10 @@ class Link:
                 self._open = False
                 self._hardware.close()
                 return
+            self.life.homed = True
+            if not fault:
+                self._call(self._read)  # whether it is homed, or has a fault again
+                fault = "" if self.life.reopening else self.life.fault
             self.life.opened(fault)
             self._follow()
         self._say(f"the device cannot be opened: {fault}" if fault else "the device is open again")

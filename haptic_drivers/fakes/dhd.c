@@ -1,55 +1,36 @@
 /* A stand-in for Force Dimension's library (libdhd), stricter than the real one.
  *
  * It has the functions of the SDK 3 that the driver calls, with their types and return values as the vendor's dhdc.h and
- * public clients have them (forcedimension_core, forcedimension_ros2, CHAI3D). Each call checks order, units and threads;
- * the first misuse is kept as a text. Functions fake_* steer it and are no part of the vendor's library.
- * With -DOLD it is a library before 3.3.2, which has no watchdog.
+ * drdc.h and public clients have them (forcedimension_core, forcedimension_ros2, sawForceDimensionSDK, CHAI3D). Each call checks order, units and threads;
+ * the first misuse is kept as a text. It is libdrd, which contains libdhd; with -DALONE it is libdhd, which cannot home. With
+ * -DOLD it is a library before 3.3.2, which has no watchdog.
  */
-#define _GNU_SOURCE
-#include <math.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
+#include "fake.h"
 
-#define DEVICES 2
 #define TIMEGUARD 1       /* DHD_TIMEGUARD: an old position was returned, because the last is too recent */
 #define SATURATED 2       /* DHD_MOTOR_SATURATED */
-#define LARGEST_FORCE 50  /* [N] more than any device of the vendor gives: another unit is meant */
 #define LARGEST_TORQUE 5  /* [N m] */
 
-enum { LATE, JUMP, NOT_FINITE, TWICE, MUTE, GONE, FAULTS };
-
 typedef struct {
-  int present, open, force_on, reads, watchdog_us, tripped;
+  struct Base;
+  int reads, watchdog_us, tripped;
   int wrist, active_wrist, gripper, homed;
+  int of_drd; /* opened by drdOpenID */
+  volatile int moves, regulates, stops; /* within drdAutoInit; after it, until drdStop; drdStop was called */
   double position[3], frame[3][3], linear[3], angular[3];
   unsigned buttons;
-  double wrench[7];      /* as it was set last: what the motors get while force_on */
-  double faults[FAULTS]; /* LATE [s], JUMP [m]; NOT_FINITE, TWICE: readings that are left; MUTE: readings fail, forces do not;
-                            GONE: everything fails */
-  double set, read, zero, changed;   /* [s] times of: last force set, last read, force zero, last change of the force */
-  double echo; /* [m/N] x is so far with the force along x; 0: it is where it was put */
-  long sets;
   atomic_int inside;
   pthread_t thread;
   int has_thread;
 } Device;
 
 static Device devices[DEVICES];
-static int count = 1;
 static double period = 0.00025; /* [s] of the USB: a position blocks until that has passed, as the real one does */
 static double trip = 1.0;       /* factor of the watchdog's time: a machine with other work is no misuse */
-static char misuse[400], error[200] = "no error";
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static double homing = 0.02;    /* [s] that it takes */
+static char error[200] = "no error";
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec + 1e-9 * t.tv_nsec;
-}
+static struct Base *base(int id) { return (struct Base *)&devices[id]; }
 
 static void pause_for(double seconds) {
   struct timespec t = {(time_t)seconds, (long)(1e9 * (seconds - (time_t)seconds))};
@@ -59,21 +40,16 @@ static void pause_for(double seconds) {
 static int fail(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  pthread_mutex_lock(&lock);
-  if (!misuse[0]) vsnprintf(misuse, sizeof misuse, format, arguments);
-  pthread_mutex_unlock(&lock);
+  keep(format, arguments);
   va_end(arguments);
   snprintf(error, sizeof error, "invalid operation");
   return -1;
 }
 
 static void release(Device *d) {
-  int i, was = 0;
-  for (i = 0; i < 7; i++) {
-    was |= d->wrench[i] != 0;
-    d->wrench[i] = 0;
-  }
-  if (was) d->zero = now();
+  const double set = d->set;
+  drive((struct Base *)d, nothing);
+  d->set = set; /* nobody has set it */
 }
 
 /* The firmware: without a force for the watchdog's time it switches the force off. */
@@ -132,6 +108,7 @@ int dhdOpenID(char index) {
   d->reads = d->force_on = d->watchdog_us = d->tripped = 0;
   d->has_thread = 0;
   atomic_store(&d->inside, 0);
+  d->of_drd = d->moves = d->regulates = d->stops = 0;
   return index;
 }
 
@@ -139,6 +116,7 @@ int dhdClose(char id) {
   Device *d = enter(id, "dhdClose");
   int i;
   if (!d) return -1;
+  if (d->regulates) fail("dhdClose(%d): while it regulates: drdStop comes first", id);
   for (i = 0; i < 7; i++)
     if (d->force_on && d->wrench[i] != 0) fail("dhdClose(%d): with a force of %g in direction %d", id, d->wrench[i], i);
   if (d->force_on) fail("dhdClose(%d): force is enabled: dhdStop comes first", id);
@@ -283,28 +261,71 @@ int dhdSetForceAndTorqueAndGripperForce(double fx, double fy, double fz, double 
                                         char id) {
   const double w[7] = {fx, fy, fz, tx, ty, tz, fg};
   Device *d = enter(id, "dhdSetForce...");
-  int i, now_zero = 1, was_zero = 1, same = 1;
+  int i;
   if (!d) return -1;
   if (lost(d)) return leave(d, -1);
+  if (d->regulates) fail("dhdSetForce...(%d): while it regulates: drdStop comes first", id);
   for (i = 0; i < 7; i++) {
-    now_zero &= w[i] == 0;
-    same &= w[i] == d->wrench[i];
-    was_zero &= d->wrench[i] == 0;
     if (!isfinite(w[i])) return fail("dhdSetForce...(%d): direction %d is not finite", id, i), leave(d, -1);
     if (fabs(w[i]) > (i < 3 || i == 6 ? LARGEST_FORCE : LARGEST_TORQUE))
       return fail("dhdSetForce...(%d): %g in direction %d is not in N or N m", id, w[i], i), leave(d, -1);
   }
-  if (!now_zero && !d->force_on && !d->tripped) {
+  if (!same(w, nothing) && !d->force_on && !d->tripped) {
     fail("dhdSetForce...(%d): before dhdEnableForce", id);
     return leave(d, -1);
   }
-  d->set = now();
-  if (!same) d->changed = d->set;
-  if (now_zero && !was_zero) d->zero = d->set;
-  if (d->force_on) memcpy(d->wrench, w, sizeof w);
-  d->sets++;
+  drive((struct Base *)d, d->force_on ? w : nothing);
+  d->count++;
   return leave(d, 0);
 }
+
+#ifndef ALONE
+int drdOpenID(char index) {
+  const int id = dhdOpenID(index);
+  if (id >= 0) devices[id].of_drd = 1;
+  return id;
+}
+
+int drdClose(char id) { return dhdClose(id); }
+
+/* As if those with a wrist were. */
+bool drdIsSupported(char id) { return id >= 0 && id < DEVICES && devices[(int)id].wrist; }
+
+/* Moves to the end stops, and goes on regulating until drdStop. */
+int drdAutoInit(char id) {
+  Device *d = enter(id, "drdAutoInit");
+  const double end = now() + homing;
+  int done = 0;
+  if (!d) return -1;
+  if (!d->of_drd) fail("drdAutoInit(%d): opened by dhdOpenID: drdOpenID comes first", id);
+  if (d->force_on) fail("drdAutoInit(%d): with dhdEnableForce: dhdStop comes first", id);
+  if (d->has_thread && !pthread_equal(d->thread, pthread_self())) fail("drdAutoInit(%d): from a second thread", id);
+  d->stops = 0;
+  d->moves = d->regulates = 1;
+  while (!done && !d->stops && d->present) {
+    pause_for(0.001);
+    done = now() >= end;
+  }
+  d->moves = 0;
+  d->reads = 0;
+  if (d->stops || lost(d)) {
+    if (d->stops) snprintf(error, sizeof error, "operation interrupted");
+    return leave(d, -1);
+  }
+  d->homed = 1;
+  return leave(d, 0);
+}
+
+/* Of any thread: the regulation is in one of the library's. */
+int drdStop(bool force, char id) {
+  Device *d = id >= 0 && id < DEVICES ? &devices[(int)id] : NULL;
+  if (!d || !d->open) return fail("drdStop(%d): the device is not open", id);
+  if (force) fail("drdStop(true, %d): leaves forces on", id);
+  d->stops = 1;
+  d->regulates = 0;
+  return 0;
+}
+#endif
 
 /* What steers it. */
 
@@ -314,6 +335,7 @@ void fake_reset(int devices_now, double period_now, double trip_now) {
   count = devices_now;
   period = period_now;
   trip = trip_now;
+  homing = 0.02;
   misuse[0] = 0;
   for (i = 0; i < DEVICES; i++) {
     devices[i].present = devices[i].wrist = devices[i].active_wrist = devices[i].gripper = devices[i].homed = 1;
@@ -336,33 +358,12 @@ void fake_kind(int id, int wrist, int active, int homed) {
   devices[id].active_wrist = active;
 }
 
-void fake_fault(int id, int kind, double value) {
-  if (kind == GONE) devices[id].present = 0;
-  else devices[id].faults[kind] = value;
+void fake_homing(double seconds) { homing = seconds; }
+
+int fake_moves(int id) { return devices[id].moves; }
+
+static void tell(int id, double *told) { /* the watchdog's time [s], and how often it switched off */
+  watch(&devices[id]);
+  told[8] = 1e-6 * devices[id].watchdog_us;
+  told[9] = devices[id].tripped;
 }
-
-void fake_back(int id) {
-  devices[id].present = 1;
-  memset(devices[id].faults, 0, sizeof devices[id].faults);
-}
-
-void fake_echo(int id, double gain) { devices[id].echo = gain; }
-
-/* wrench [7], then: force enabled, watchdog's time [s], times it switched off, open, forces set, time of the last force,
- * of the last reading, of zero force, of the last change of the force [s] */
-void fake_told(int id, double *told) {
-  Device *d = &devices[id];
-  watch(d);
-  memcpy(told, d->wrench, sizeof d->wrench);
-  told[7] = d->force_on;
-  told[8] = 1e-6 * d->watchdog_us;
-  told[9] = d->tripped;
-  told[10] = d->open;
-  told[11] = d->sets;
-  told[12] = d->set;
-  told[13] = d->read;
-  told[14] = d->zero;
-  told[15] = d->changed;
-}
-
-const char *fake_misuse(void) { return misuse; }

@@ -3,24 +3,15 @@
  * It has the functions that the driver calls, with types, constants and error codes as the vendor's hd.h and hdDefines.h and
  * public clients have them (iMSTK, OpenSurgSim, Geomagic_Touch_ROS_Drivers). Each call checks order, frames, threads and
  * units; the first misuse is kept as a text. A callback may not give up its processor: a voluntary context switch in it is
- * a misuse. Functions fake_* steer it and are no part of the vendor's library. It can be told not to know HD_OUTPUT_DOF.
+ * a misuse. It can be told not to know HD_OUTPUT_DOF.
  */
-#define _GNU_SOURCE
-#include <math.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "fake.h"
 #include <sys/resource.h>
-#include <time.h>
 
-#define DEVICES 2
 #define FIRST 1000                /* handle of the first device: an index is no handle */
 #define INVALID_HANDLE 0xFFFFFFFF /* HD_INVALID_HANDLE */
-#define LARGEST_FORCE 50          /* [N] */
 #define LARGEST_TORQUE 5000       /* [mN m] */
 
-enum { LATE, JUMP, NOT_FINITE, TWICE, MUTE, GONE, FAULTS };
 enum { INVALID_ENUM = 0x100, INVALID_VALUE = 0x101, INVALID_OPERATION = 0x102, BAD_HANDLE = 0x104, DEVICE_FAULT = 0x300,
        ALREADY_INITIATED = 0x301, COMM_ERROR = 0x302, ILLEGAL_BEGIN = 0x400, ILLEGAL_END = 0x401 };
 
@@ -28,33 +19,24 @@ typedef struct { unsigned code; int internal; unsigned handle; } Error; /* HDErr
 typedef unsigned (*Callback)(void *);
 
 typedef struct {
-  int present, open, old, force_on, in_frame, torques, calibrated, inkwell, buttons;
+  struct Base;
+  int old, in_frame, torques, calibrated, inkwell, buttons;
   double position[3], velocity[3], transform[16]; /* [mm], [mm/s], column-major */
-  double framed[6], wrench[6];                    /* set in the frame; of the motors [N, mN m] */
-  double faults[FAULTS]; /* LATE [s], JUMP [mm]; NOT_FINITE, TWICE: frames that are left; MUTE: frames fail, forces stay */
-  double set, begun, zero, changed; /* [s] times of: last force, last frame, force zero, last change of the force */
-  double echo; /* [mm/N] z is so far with the force along z; 0: it is where it was put */
-  long frames;
+  double framed[7];                               /* set in the frame [N, mN m], and nothing */
 } Device;
 
 static Device devices[DEVICES];
 static Callback callbacks[DEVICES + 1];
 static void *data_of[DEVICES + 1];
-static int count = 1, running, scheduled;
+static int running, scheduled;
 static unsigned rate = 1000;
 static pthread_t servo;
 static __thread unsigned current = INVALID_HANDLE;
 static __thread int in_servo, in_callback;
 static Error errors[16];
 static int pending;
-static char misuse[400];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec + 1e-9 * t.tv_nsec;
-}
+static struct Base *base(int id) { return (struct Base *)&devices[id]; }
 
 static void push(unsigned code, unsigned handle) {
   Error error = {code, 0, handle};
@@ -66,9 +48,7 @@ static void push(unsigned code, unsigned handle) {
 static void fail(unsigned code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  pthread_mutex_lock(&lock);
-  if (!misuse[0]) vsnprintf(misuse, sizeof misuse, format, arguments);
-  pthread_mutex_unlock(&lock);
+  keep(format, arguments);
   va_end(arguments);
   push(code, current);
 }
@@ -84,21 +64,6 @@ static Device *framed(const char *name, unsigned what) {
   if (!d->in_frame) return fail(INVALID_OPERATION, "%s(%#x): outside a frame", name, what), NULL;
   return d;
 }
-
-static void drive(Device *d, const double *wrench) {
-  int i, is_zero = 1, was_zero = 1, same = 1;
-  for (i = 0; i < 6; i++) {
-    is_zero &= wrench[i] == 0;
-    same &= wrench[i] == d->wrench[i];
-    was_zero &= d->wrench[i] == 0;
-  }
-  d->set = now();
-  if (!same) d->changed = d->set;
-  if (is_zero && !was_zero) d->zero = d->set;
-  memcpy(d->wrench, wrench, sizeof d->wrench);
-}
-
-static const double nothing[6];
 
 /* The vendor's functions. */
 
@@ -121,7 +86,7 @@ void hdDisableDevice(unsigned handle) {
     return;
   }
   if (running) fail(INVALID_OPERATION, "hdDisableDevice: while the scheduler runs");
-  drive(d, nothing);
+  drive((struct Base *)d, nothing);
   d->open = 0;
 }
 
@@ -143,7 +108,7 @@ void hdDisable(unsigned capability) {
   if (!d) fail(BAD_HANDLE, "hdDisable(%#x): no current device", capability);
   else if (capability == 0x4000) {
     d->force_on = 0;
-    drive(d, nothing);
+    drive((struct Base *)d, nothing);
   }
 }
 
@@ -154,8 +119,8 @@ void hdBeginFrame(unsigned handle) {
   if (d->in_frame) return fail(ILLEGAL_BEGIN, "hdBeginFrame: in a frame");
   current = handle;
   d->in_frame = 1;
-  d->begun = now();
-  d->frames++;
+  d->read = now();
+  d->count++;
   memset(d->framed, 0, sizeof d->framed);
   if (d->echo != 0) d->position[2] = d->echo * d->wrench[2];
   if (!d->present || d->faults[MUTE] > 0) push(d->present ? DEVICE_FAULT : COMM_ERROR, handle);
@@ -166,7 +131,7 @@ void hdEndFrame(unsigned handle) {
   if (!d) return fail(BAD_HANDLE, "hdEndFrame(%#x): no such handle", handle);
   if (!d->in_frame) return fail(ILLEGAL_END, "hdEndFrame: without hdBeginFrame");
   d->in_frame = 0;
-  if (d->force_on && d->present) drive(d, d->framed);
+  if (d->force_on && d->present) drive((struct Base *)d, d->framed);
 }
 
 void hdGetDoublev(unsigned what, double *values) {
@@ -295,8 +260,8 @@ void hdStopScheduler(void) {
   if (!running) return;
   running = 0;
   pthread_join(servo, NULL);
-  drive(&devices[0], nothing); /* without frames there is no force */
-  drive(&devices[1], nothing);
+  drive(base(0), nothing); /* without frames there is no force */
+  drive(base(1), nothing);
 }
 
 void hdSetSchedulerRate(unsigned long hertz) {
@@ -359,33 +324,7 @@ void fake_kind(int id, int knows, int torques, int calibrated) {
   devices[id].calibrated = calibrated;
 }
 
-void fake_fault(int id, int kind, double value) {
-  if (kind == GONE) {
-    devices[id].present = 0;
-    drive(&devices[id], nothing); /* motors without a cable have no force */
-  } else devices[id].faults[kind] = value;
+static void tell(int id, double *told) {
+  (void)id;
+  (void)told;
 }
-
-void fake_back(int id) {
-  devices[id].present = 1;
-  memset(devices[id].faults, 0, sizeof devices[id].faults);
-}
-
-void fake_echo(int id, double gain) { devices[id].echo = gain; }
-
-/* As that of dhd.c: wrench [N, mN m], 0, force enabled, 0, 0, open, frames, times of the last force, the last frame, zero
- * force, the last change of the force [s] */
-void fake_told(int id, double *told) {
-  Device *d = &devices[id];
-  memcpy(told, d->wrench, sizeof d->wrench);
-  told[6] = told[8] = told[9] = 0;
-  told[7] = d->force_on;
-  told[10] = d->open;
-  told[11] = d->frames;
-  told[12] = d->set;
-  told[13] = d->begun;
-  told[14] = d->zero;
-  told[15] = d->changed;
-}
-
-const char *fake_misuse(void) { return misuse; }

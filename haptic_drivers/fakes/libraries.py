@@ -22,8 +22,12 @@ class NoCompiler(RuntimeError):
     """There is no C compiler on this machine."""
 
 
-def build(name: str, folder: Path, old: bool = False) -> Path:
+def build(name: str, folder: Path, *defined: str) -> Path:
     """Compile `name`.c (dhd or hd) into a library in `folder`, if that is not there yet; its path.
+
+    Args:
+        name, folder: see there.
+        defined: of the names that the file knows, as OLD.
 
     Raises:
         NoCompiler: see there.
@@ -32,12 +36,13 @@ def build(name: str, folder: Path, old: bool = False) -> Path:
     if compiler is None:
         raise NoCompiler("no C compiler (cc) on the PATH: the stand-ins for vendors' libraries cannot be compiled")
     source = HERE / f"{name}.c"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    library = folder / f"lib{name}-{digest}{'-old' if old else ''}.so"
+    digest = hashlib.sha256(source.read_bytes() + (HERE / "fake.h").read_bytes()).hexdigest()[:12]
+    library = folder / f"lib{'-'.join((name, digest, *defined))}.so"
     if not library.exists():
         folder.mkdir(parents=True, exist_ok=True)
         whole = library.with_suffix(f".{os.getpid()}")
-        options = ["-shared", "-fPIC", "-O2", "-pthread", *(["-DOLD"] if old else [])]
+        # structs without a name within another
+        options = ["-shared", "-fPIC", "-O2", "-pthread", "-fms-extensions", *(f"-D{one}" for one in defined)]
         subprocess.run([compiler, *options, "-o", whole, source, "-lm"], check=True)
         whole.replace(library)
     return library
@@ -64,6 +69,8 @@ class Library:
         library.fake_fault.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_double]
         library.fake_echo.argtypes = [ctypes.c_int, ctypes.c_double]
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_double, ctypes.c_double]
+        if hasattr(library, "fake_homing"):
+            library.fake_homing.argtypes = [ctypes.c_double]
         self.reset(devices, period, trip)
 
     def reset(self, devices: int = 1, period: float = 1e-3, trip: float = 1.0) -> None:
@@ -96,6 +103,14 @@ class Library:
     def echo(self, index: int, gain: float) -> None:
         """Put the hand where the force is, `gain` times that along the vendor's axis that is the base's x."""
         self.library.fake_echo(index, gain)
+
+    def home_for(self, seconds: float) -> None:
+        """How long homing takes, of dhd."""
+        self.library.fake_homing(seconds)
+
+    def moves(self, index: int) -> bool:
+        """Whether a device is just homed, of dhd."""
+        return bool(self.library.fake_moves(index))
 
     def back(self, index: int) -> None:
         """End all faults of a device; one that was gone is there again."""
