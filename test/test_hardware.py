@@ -312,6 +312,117 @@ def test_a_clutch_moves_the_device_apart_from_the_tool_without_force() -> None:
     bench.replay()
 
 
+SIX = ["x", "y", "z", "rx", "ry", "rz"]
+WRIST = {"sensed": SIX, "actuated": SIX, "wrench_limit": [8.0] * 3 + [1.0] * 3}
+WRIST["bound"] = {"wrench": [10.0] * 3 + [1.0] * 3, "rate": [1e5] * 6, "velocity": [2.0, 20.0]}
+BASE = Rotation.from_rotvec([0.3, -0.5, 0.7])
+
+
+def wrist(**keys: Any) -> Bench:
+    """A device with all six directions, on a base that is turned."""
+    bench = Bench(mount=[0.1, 0.2, 0.3, *BASE.as_quat()], **WRIST, **keys)
+    bench.fake.limit = np.array(WRIST["bound"]["wrench"]) * (1 + 1e-12)
+    return bench
+
+
+def turn(bench: Bench, vector: Any, **how: Any) -> DeviceState:
+    """A tick in which the hand turns by a rotation vector in the base [rad]; further arguments as of `step`."""
+    bench.fake.pose[3:] = (Rotation.from_rotvec(vector) * Rotation.from_quat(bench.fake.pose[3:])).as_quat()
+    bench.fake.twist[3:] = 1000.0 * np.array(vector)
+    return bench.step(**how)
+
+
+def shown(state: DeviceState) -> Rotation:
+    return Rotation.from_quat(state.pose[3:])
+
+
+@pytest.mark.parametrize("aligned", ["start", "mount"])
+def test_a_clutch_turns_the_device_apart_from_the_tool_without_torque(aligned: str) -> None:
+    """Then the tool turns about the axis of the world about which the hand does, and so does the torque."""
+    hand = HandParameters(pose=(0.5, 0.6, 0.7, *Rotation.from_rotvec([0, 0, 1.0]).as_quat()), planar=False)
+    bench = wrist(clutch="top", aligned=aligned, hand=hand)
+    bench.fake.pose[3:] = Rotation.from_rotvec([0.4, 0.1, 0.2]).as_quat()
+    pull = np.array([0.0, 0.0, 0.0, 0.1, -0.2, 0.3])
+    for _ in range(20):
+        turn(bench, (0.002, 0.001, -0.003), wrench=pull)
+    bench.fake.pressed = [1, 0]
+    held = shown(turn(bench, (0.002, 0.001, -0.003), wrench=pull))  # that tick was closed to its end
+    for _ in range(200):
+        state = turn(bench, (-0.003, 0.004, 0.001), wrench=pull)
+        assert (shown(state) * held.inv()).magnitude() < 1e-12
+        assert not state.twist.any() and not bench.fake.force.any() and state.reason == Reason.CLUTCHED
+    bench.fake.pressed = [0, 0]
+    state = turn(bench, (-0.003, 0.004, 0.001), wrench=pull)
+    assert (shown(state) * held.inv()).magnitude() < 1e-12
+    np.testing.assert_allclose(bench.fake.force[3:], BASE.inv().apply(pull[3:]), atol=1e-15)
+    turned = Rotation.identity()
+    for vector in ((0.002, -0.001, 0.003), (0.0, 0.005, 0.001)):
+        state = turn(bench, vector, wrench=pull)
+        turned = Rotation.from_rotvec(BASE.apply(vector)) * turned
+        assert (shown(state) * (turned * held).inv()).magnitude() < 1e-12
+        np.testing.assert_allclose(state.twist[3:], 1000.0 * BASE.apply(vector), rtol=1e-12)
+    bench.replay()
+
+
+@given(
+    presses=st.lists(st.tuples(st.integers(1, 40), st.booleans(), st.floats(0.2, 5.0)), min_size=1, max_size=8),
+    aligned=st.sampled_from(["start", "mount"]),
+    acts=st.booleans(),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_pose_never_jumps_and_each_closing_of_the_clutch_has_the_energy_of_the_hand(
+    presses: list[tuple[int, bool, float]], aligned: str, acts: bool, seed: int
+) -> None:
+    """A free body under what is written, a clutch that is pressed and released, and a scale that ramps."""
+    mass, inertia, rng = 0.2, 1e-3, np.random.default_rng(seed)
+    guard = GuardParameters.model_validate({"type": "passivity" if acts else "none"})
+    hand = HandParameters(pose=(0.5, 0.6, 0.7, *Rotation.random(rng=rng).as_quat()), planar=False)
+    bench = wrist(guard=guard, hand=hand, clutch="top", aligned=aligned, ramp=0.02, mass=mass, inertia=inertia)
+    bench.fake.pose[3:] = Rotation.random(rng=rng).as_quat()
+    velocity = np.array([0.05, 0.0, -0.02, 1.0, -0.5, 2.0])
+    given, before, wrench = 0.0, None, np.zeros(6)
+    for ticks, open_, scale in presses:
+        bench.fake.pressed = [int(open_), 0]
+        assert bench.link.ask(Request.SCALE_MOTION, scale) == ""
+        for tick in range(ticks):
+            if tick % 10 == 0:
+                wrench = rng.normal(0.0, 1.0, 6) * np.repeat([2.0, 0.1], 3)
+            last = bench.driver.told.motion_scale
+            bench.fake.twist[:] = velocity
+            state = bench.step(wrench)
+            if before is not None:
+                most = max(last, bench.driver.told.motion_scale) * np.linalg.norm(velocity[:3]) / 1000.0
+                assert np.linalg.norm(state.pose[:3] - before.pose[:3]) <= most + 1e-12
+                turned = (shown(state) * shown(before).inv()).magnitude()
+                assert turned <= np.linalg.norm(velocity[3:]) / 1000.0 + 1e-12
+            before = DeviceState()
+            before.load(state.to_bytes())
+            if state.reason == Reason.NONE and bench.driver.told.reason == Reason.NONE:
+                assert state.port_energy.sum() == pytest.approx(given, abs=1e-12)
+                assert not acts or state.port_energy.sum() > -1e-9
+            if bench.driver.told.reason != Reason.NONE or not state.port_energy.any():
+                given = 0.0  # it is counted from each closing of the clutch
+            force = bench.fake.force.copy()
+            assert bench.driver.told.reason == Reason.NONE or not force.any()
+            velocity = velocity + force / np.repeat([mass, inertia], 3) / 1000.0
+            given -= float(force @ velocity) / 1000.0
+            bench.fake.pose[:3] += velocity[:3] / 1000.0
+            turning = Rotation.from_rotvec(velocity[3:] / 1000.0)
+            bench.fake.pose[3:] = (turning * Rotation.from_quat(bench.fake.pose[3:])).as_quat()
+    bench.replay()
+
+
+def test_clutching_keeps_the_length_of_a_quaternion_that_is_told_in_single_precision() -> None:
+    bench = wrist(clutch="top", aligned="mount")
+    rng = np.random.default_rng(2026)
+    for k in range(2000):
+        bench.fake.pressed = [k // 2 % 2, 0]
+        bench.fake.pose[3:] = 1.0001 * Rotation.from_rotvec(rng.normal(0.0, 0.002, 3)).as_quat()
+        state = bench.step()
+    assert np.linalg.norm(state.pose[3:]) == pytest.approx(1.0001, abs=1e-9)
+
+
 def test_walls_push_back_into_the_workspace_and_never_pull() -> None:
     bench = Bench(workspace=[-0.1, -0.1, -0.1, 0.1, 0.1, 0.1], wall=[500.0, 10.0])
     bench.fake.pose[:3] = [0.102, 0.0, -0.104]
@@ -330,9 +441,8 @@ def test_walls_push_back_into_the_workspace_and_never_pull() -> None:
 def test_the_weight_that_is_held_is_compensated_for_beside_the_port() -> None:
     """m g upwards in the world, about the centre of the mass in the hand, and not in what the hand feels."""
     rotation = Rotation.from_rotvec([0.3, -0.5, 0.7])
-    six = ["x", "y", "z", "rx", "ry", "rz"]
     bound = {"wrench": [10.0] * 6, "rate": [1e5] * 6, "velocity": [2.0, 20.0]}
-    keys = {"held_mass": 0.1, "held_centre": [0.0, 0.0, 0.05], "actuated": six, "bound": bound}
+    keys = {"held_mass": 0.1, "held_centre": [0.0, 0.0, 0.05], "actuated": SIX, "bound": bound}
     bench = Bench(mount=[0, 0, 0, *rotation.as_quat()], **keys)
     hand = Rotation.from_rotvec([0.4, 0.1, 0.2])
     bench.fake.pose[3:] = hand.as_quat()

@@ -2,11 +2,17 @@
 
 The hand moves in the axes of the device's base B, the driver and all after it in those of the world W, at a scale s:
 
-    p_WH = a + s (X_WB p_BH - b)
+    p_WH = a + s (X_WB p_BH - b),   R_WH = R_WB R_BH O
 
-a and b change with the scale and with the clutch, so that the pose never jumps: while the clutch is open s is 0. It is
-so, too, until force is let through for the first time: the hand is shown where the tool is held, and moves from there,
-also in orientation (`aligned: start`).
+a and b change with the scale and with the clutch, so that the pose never jumps: while the clutch is open s is 0, and
+the orientation is held; O = (R_WB R_BH)^T R_WH of the instant at which it closes. It is so, too, until force is let
+through for the first time: the hand is shown where the tool is held, and moves from there (`aligned: start`).
+
+O is on the right, so that the tool turns about the axis of the world about which the hand does, however both were
+turned before: R_WH = (R R_0^T) R_WH,0 with R = R_WB R_BH. So the angular velocity is R_WB w_B without O, and a torque
+is written as R_WB^T t_W with the power t_W . w_W at the hand. The dVRK has the same offset where it does not align
+orientations (its manual, "PSM teleoperation", rotation offset). Rotations are not scaled: s times a rotation vector
+depends on where it is counted from, and jumps at half a turn.
 
 The scale is a transformer without loss. It is held over a tick, and the force that is written is f = s f_W, so that the
 power f . v at the hand is f_W . v_W: the energies of the port, in the world, are those at the hand, whatever the scale
@@ -49,8 +55,7 @@ class HardwareArrays(NamedTuple):
     R_WB: np.ndarray = shared("rotation of the base", 3, 3)
     quat_WB: np.ndarray = shared("the same as a quaternion x y z w", 4)
     p_WB: np.ndarray = shared("origin of the base", 3, unit="m")
-    start: np.ndarray = shared("where the tool is held at the start: position, quaternion x y z w", 7, unit="m")
-    offset: np.ndarray = shared("orientation that is shown of the hand, in the axes of the hand, as a quaternion", 4)
+    offset: np.ndarray = shared("O: orientation that is shown, in the axes of the hand, as a quaternion x y z w", 4)
     limit: np.ndarray = shared("largest wrench that is rendered at the hand", 6, unit="N, N m")
     most: np.ndarray = shared("last bound at the hand: wrench", 6, unit="N, N m")
     fastest: np.ndarray = shared("last bound at the hand: rate of change", 6, unit="N/s, N m/s")
@@ -66,8 +71,8 @@ class HardwareArrays(NamedTuple):
     bound: Bound = value("last bound of what is rendered, at the scale")
     port: Port = value("the port and its guard, at the scale")
     here: np.ndarray = array("b: position of the hand at the last change of the scale", 3, unit="m")
-    shown: np.ndarray = array("a: position that was shown of it then", 3, unit="m")
-    scale: np.ndarray = array("s: scale of the motion; and that of the force", 2, fill=1.0)
+    shown: np.ndarray = array("a: position that was shown of it then; and the orientation", 7, unit="m")
+    scale: np.ndarray = array("s: scale of the motion, 0: it is apart; and that of the force", 2, fill=1.0)
     pose: np.ndarray = array("pose of the hand in the world", 7, unit="m")
     twist: np.ndarray = array("twist of the hand in the world", 6, unit="m/s, rad/s")
     rendered: np.ndarray = array("wrench of the drive in the last step", 6, unit="N, N m")
@@ -106,10 +111,9 @@ class HardwareDevice:
             R_WB=rotations.matrix(mount[3:]),
             quat_WB=mount[3:].copy(),
             p_WB=mount[:3].copy(),
-            start=np.array(start, float),
             offset=np.array([0.0, 0.0, 0.0, 1.0]),
             here=mount[:3].copy(),
-            shown=np.array(mount[:3] if self._placed else start[:3], float),
+            shown=np.array(mount if self._placed else start, float),
             limit=device.limit(),
             most=bound.wrench.copy(),
             fastest=bound.rate.copy(),
@@ -144,10 +148,9 @@ class HardwareDevice:
         told.written[:] = self._written
         told.stamp(tick, time)
         self.state, self.reason = told.state, Reason(told.reason)
-        placing = not self._placed
         self._placed |= self.lets_through
         scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else told.motion_scale
-        _locate(self._packed, scale, told.force_scale, placing)
+        _locate(self._packed, scale, told.force_scale)
         return self.lets_through and not before
 
     def tell(self, state: DeviceState) -> None:
@@ -220,17 +223,16 @@ def _compliance(device: HardwareParameters, period: float) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
-def _locate(packed, scale, force_scale, placing):
+def _locate(packed, scale, force_scale):
     """Fill in the pose and the twist of the hand in the world.
 
     Args:
         packed: HardwareArrays.
-        scale, force_scale: of the tick to come.
-        placing: whether the hand is shown with the orientation in which the tool is held at the start.
+        scale, force_scale: of the tick to come; the pose has come about by those of the last one.
     """
     a = packed.arrays
-    told, pose = a.told_pose, a.pose
-    p = np.empty(3)
+    told, pose, turns = a.told_pose, a.pose, 1.0 if scale > 0.0 else 0.0
+    p, turned = np.empty(3), np.empty(4)
     finite = True
     for i in range(3):
         p[i] = a.p_WB[i]
@@ -238,18 +240,25 @@ def _locate(packed, scale, force_scale, placing):
         for j in range(3):
             p[i] += a.R_WB[i, j] * told[j]
             a.twist[i] += scale * a.R_WB[i, j] * a.told_twist[j]
-            a.twist[3 + i] += a.R_WB[i, j] * a.told_twist[3 + j]
+            a.twist[3 + i] += turns * a.R_WB[i, j] * a.told_twist[3 + j]
         finite &= math.isfinite(p[i])
     for i in range(3):
         pose[i] = a.shown[i] + a.scale[0] * (p[i] - a.here[i])
-    turned = np.empty(4)
     _compose(a.quat_WB, told[3:], turned)
-    if placing and math.isfinite(turned[0] + turned[1] + turned[2] + turned[3]):
-        _compose(np.array([-turned[0], -turned[1], -turned[2], turned[3]]), a.start[3:], a.offset)
-    _compose(turned, a.offset, pose[3:])
-    if finite and scale != a.scale[0]:
+    if a.scale[0] > 0.0:
+        _compose(turned, a.offset, pose[3:])
+    else:
+        for i in range(4):
+            pose[3 + i] = a.shown[3 + i] + 0.0 * turned[i]  # what is not finite is not hidden
+    squared = turned[0] ** 2 + turned[1] ** 2 + turned[2] ** 2 + turned[3] ** 2
+    if finite and 0.0 < squared < math.inf and scale != a.scale[0]:
+        if a.scale[0] == 0.0:
+            _compose(np.array([-turned[0], -turned[1], -turned[2], turned[3]]), pose[3:], a.offset)
+            length = math.sqrt(a.offset[0] ** 2 + a.offset[1] ** 2 + a.offset[2] ** 2 + a.offset[3] ** 2)
+            for i in range(4):
+                a.offset[i] /= length  # that of a device that tells float32 would grow from clutch to clutch
         a.here[:] = p
-        a.shown[:] = pose[:3]
+        a.shown[:] = pose
         a.scale[0] = scale
     a.scale[1] = force_scale
 
