@@ -9,34 +9,53 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from haptic_sim import inputs
-from haptic_sim.messages import GRAB, MOVE, RELEASE, MessageError, OperatorEvent
+from haptic_sim.messages import GRAB, HAND, MOVE, RELEASE, MessageError, OperatorEvent
 from haptic_sim.parameters import ParameterError
 
 PHASES = {"grab": GRAB, "move": MOVE, "release": RELEASE}
 EVENT_COLUMNS = ("time", "phase", "oriented", "body", "px", "py", "pz", "x", "y", "z", "qx", "qy", "qz", "qw")
 LARGEST = 1e3  # [m]; no pointer is further from where it took hold
 MOST_WAITING = 64  # events; more than ever come in a tick of any rate
-HAND = -1  # OperatorEvent.body
+_LETS_GO = np.array([0.0, RELEASE, 0, HAND, *(6 * [0.0]), 0.0, 0.0, 0.0, 1.0])
 
 
-def event_problem(event: OperatorEvent) -> str:
-    """Why an event cannot be followed; empty if it can."""
+Bodies = Mapping[str, bool]
+"""What a pointer may drag beside the hand: whether each body of a world moves, in the order of world states."""
+
+
+def event_problem(event: OperatorEvent, bodies: Bodies | None) -> str:
+    """Why an event cannot be followed; empty if it can. `bodies` None: they are not known, and any may be there."""
     if event.phase not in PHASES.values():
         return f"phase = {event.phase}: must be {GRAB}, {MOVE} or {RELEASE}"
     if not event.is_finite():
         return "is not finite"
     if max(np.abs(event.point).max(), np.abs(event.pose[:3]).max()) > LARGEST:
         return f"is more than {LARGEST:g} m away"
-    if event.body != HAND:
-        return f"body = {event.body}: is not there; {HAND} is the hand"
+    if problem := _body_problem(event.body, bodies):
+        return problem
     if not 0.5 < math.sqrt(float(event.pose[3:] @ event.pose[3:])) < 2.0:
         return f"orientation {event.pose[3:].tolist()}: must be a unit quaternion x y z w"
     return ""
+
+
+def _body_problem(body: int, bodies: Bodies | None) -> str:
+    """Why a body cannot be dragged; empty if it can."""
+    if body == HAND or (bodies is None and body >= 0):
+        return ""
+    if not bodies:
+        return f"body = {body}: is not there; {HAND} is the hand"
+    names = list(bodies)
+    found = f"{names[body]} does not move" if 0 <= body < len(names) else "is not there"
+    if 0 <= body < len(names) and bodies[names[body]]:
+        return ""
+    known = ", ".join(f"{i} ({name})" for i, name in enumerate(names) if bodies[name])
+    return f"body = {body}: {found}; must be {HAND}, the hand, or one of {known}"
 
 
 class Events:
@@ -47,20 +66,21 @@ class Events:
 
     Args:
         table: rows in the order of time; None: they are offered.
+        bodies: that can be dragged beside the hand.
 
     Attributes:
         taken: the last one that took effect, and `taken_at`: when [s], NaN before the first.
-        held: whether the pointer holds something, as its operator says.
+        body: on which the operator's wrench acts, as the operator says.
         ignored: how many were left out.
     """
 
-    def __init__(self, table: np.ndarray | None = None):
+    def __init__(self, table: np.ndarray | None = None, bodies: Bodies = MappingProxyType({})):
         self._table = None if table is None else np.ascontiguousarray(table, float)
-        self._row = 0
+        self._row, self._bodies = 0, bodies
         self._waiting: deque[np.ndarray] = deque()
         self._source, self._sequence, self._holds = -1, -1, False  # of the last event that was not left out
         self.taken, self.taken_at = OperatorEvent(), math.nan
-        self.held, self.ignored = False, 0
+        self.body, self.ignored = HAND, 0
 
     @property
     def live(self) -> bool:
@@ -77,7 +97,7 @@ class Events:
         if (others and self._holds) or (not others and event.sequence <= self._sequence):
             self.ignored += 1
             return
-        problem = event_problem(event)
+        problem = event_problem(event, self._bodies)
         if problem or len(self._waiting) >= MOST_WAITING:
             event.phase = RELEASE
             event.point[:] = event.pose[:] = 0.0
@@ -96,17 +116,34 @@ class Events:
         if problem:
             raise MessageError(f"operator_events_in: {problem}")
 
+    def grabs(self, time: float) -> int | None:
+        """The body that the `next` event takes hold of; None if it takes hold of none."""
+        row = self._due(time)
+        return None if row is None or row[1] != GRAB else int(row[3])
+
+    def _due(self, time: float) -> np.ndarray | None:
+        if self._table is None:
+            return self._waiting[0] if self._waiting else None
+        if self._row >= len(self._table) or self._table[self._row, 0] > time:
+            return None
+        return self._table[self._row]
+
     def next(self, time: float) -> OperatorEvent | None:
         """The event that acts in the tick that begins at `time` [s]; None if there is none."""
+        row = self._due(time)
+        if row is None:
+            return None
         if self._table is None:
-            if not self._waiting:
-                return None
-            row = self._waiting.popleft()
+            self._waiting.popleft()
         else:
-            if self._row >= len(self._table) or self._table[self._row, 0] > time:
-                return None
-            row = self._table[self._row]
             self._row += 1
+        return self._take(row, time)
+
+    def release(self, time: float) -> OperatorEvent:
+        """An event that lets go in the tick at `time` [s], before the next event can act."""
+        return self._take(_LETS_GO, time)
+
+    def _take(self, row: np.ndarray, time: float) -> OperatorEvent:
         event = self.taken
         event.source, event.sequence = max(self._source, 0), max(self._sequence, 0)
         event.phase, event.oriented, event.body = (int(value) for value in row[1:4])
@@ -141,8 +178,8 @@ def recorded_events(messages: Iterable[bytes], rate: float) -> np.ndarray:
     return np.array(sorted(rows, key=lambda row: float(row[0]))).reshape(-1, len(EVENT_COLUMNS))
 
 
-def read_events(lines: Iterable[str], name: str) -> np.ndarray:
-    """Rows of a file of events, (n, 14), see the module.
+def read_events(lines: Iterable[str], name: str, bodies: Bodies | None = None) -> np.ndarray:
+    """Rows of a file of events, (n, 14), see the module; `bodies` as of `event_problem`.
 
     Raises:
         ParameterError: a line that is no event that can be followed, or is before the line before; names the line.
@@ -169,7 +206,7 @@ def read_events(lines: Iterable[str], name: str) -> np.ndarray:
             )
         event.phase, event.oriented, event.body = (int(value) for value in row[1:4])
         event.point[:], event.pose[:] = row[4:7], row[7:]
-        if problem := event_problem(event):
+        if problem := event_problem(event, bodies):
             raise ParameterError([f"{where}: {problem}"])
         if rows and row[0] < rows[-1][0]:
             raise ParameterError(

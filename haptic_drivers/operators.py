@@ -5,17 +5,17 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, Protocol
 
 import numba
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from haptic_drivers.events import EVENT_COLUMNS, Events, read_events, write_events
+from haptic_drivers.events import EVENT_COLUMNS, Bodies, Events, read_events, write_events
 from haptic_drivers.noise import Tremor
-from haptic_drivers.pointer import Pointer, SpringParameters, mobility_of
+from haptic_drivers.pointer import Look, Pointer, SpringParameters
 from haptic_sim import inputs
-from haptic_sim.messages import ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativeWrench, ParameterError, Parameters, PositivePair, Wrench, quantity
 from haptic_sim.records import allocate, array, record, value
@@ -123,7 +123,7 @@ class TangentialParameters(OperatorParameters):
 
 
 class PointerParameters(SpringParameters, OperatorParameters):
-    """A person who drags the hand by a pointer: a page, a keyboard, a gamepad, or a file of what they did."""
+    """A person who drags the hand, or without a device any body: by a page, a keyboard, a gamepad, a file."""
 
     type: Literal["pointer"] = "pointer"
     events: str | None = quantity(
@@ -135,13 +135,17 @@ class PointerParameters(SpringParameters, OperatorParameters):
     mass: float | None = quantity(
         None,
         unit="kg",
-        description="Mass that the spring is damped for; null: that of the device and of the tool at the hand, without "
-        "a device the one that the hand has in each tick",
+        description="Mass that the spring is damped for at the hand; null: that of the device and of the tool at the "
+        "hand, without a device the one that the hand has in each tick",
         gt=0.0,
         le=1e3,
     )
     inertia: float | None = quantity(
-        None, unit="kg m^2", description="Inertia that the spring is damped for; null: as the mass", gt=0.0, le=1e3
+        None,
+        unit="kg m^2",
+        description="Inertia that the spring is damped for at the hand; null: as the mass",
+        gt=0.0,
+        le=1e3,
     )
 
 
@@ -351,6 +355,7 @@ def build_operator(
     seed: int = 0,
     events: Events | None = None,
     mobility: np.ndarray | None = None,
+    look: Look | None = None,
 ) -> Operator:
     """The operator of some parameters.
 
@@ -358,7 +363,7 @@ def build_operator(
         parameters: of any type.
         table: rows of a `file` operator.
         seed: of its tremor.
-        events: of a `pointer`; mobility: of what the hand moves, as of `Pointer`.
+        events: of a `pointer`; mobility, look: as of `Pointer`.
     """
     operator: Operator
     match parameters:
@@ -377,7 +382,7 @@ def build_operator(
         case PointerParameters():
             if events is None or mobility is None:
                 raise TypeError("a pointer needs its events and the mobility of what it moves")
-            operator = Pointer(parameters, events, mobility, parameters.release)
+            operator = Pointer(parameters, events, mobility, parameters.release, look)
     if any(parameters.tremor):
         operator = Trembling(operator, Tremor(parameters.tremor, parameters.tremor_band, seed))
     if parameters.release is None or isinstance(parameters, PointerParameters):  # which bounds how fast it lets go
@@ -395,13 +400,15 @@ def file_key(parameters: AnyOperatorParameters) -> str:
     return ""
 
 
-def read_file(parameters: AnyOperatorParameters, lines: Iterable[str], name: str) -> np.ndarray:
-    """The rows of an operator's file, see `read_table` and `read_events`.
+def read_file(
+    parameters: AnyOperatorParameters, lines: Iterable[str], name: str, bodies: Bodies | None = None
+) -> np.ndarray:
+    """The rows of an operator's file, see `read_table` and `read_events`; `bodies`: that a pointer can drag, if known.
 
     Raises:
         ParameterError: a line is not as it must be.
     """
-    return read_events(lines, name) if isinstance(parameters, PointerParameters) else read_table(lines, name)
+    return read_events(lines, name, bodies) if isinstance(parameters, PointerParameters) else read_table(lines, name)
 
 
 def write_file(parameters: AnyOperatorParameters, table: np.ndarray) -> str:
@@ -412,21 +419,11 @@ def write_file(parameters: AnyOperatorParameters, table: np.ndarray) -> str:
     return "\n".join([",".join(COLUMNS), *rows]) + "\n"
 
 
-def events_of(parameters: AnyOperatorParameters, table: np.ndarray | None = None) -> Events | None:
+def events_of(
+    parameters: AnyOperatorParameters, table: np.ndarray | None = None, bodies: Bodies = MappingProxyType({})
+) -> Events | None:
     """The events of a pointer, offered or from the rows of its file; None for other operators."""
-    return Events(table) if isinstance(parameters, PointerParameters) else None
-
-
-def dragged(parameters: AnyOperatorParameters, state: ToolState, *, planar: bool) -> np.ndarray | None:
-    """Mobility (6, 6) of what a pointer drags without a device: that of the tool, as `state` has it in each tick.
-
-    None for other operators; the inertia of the parameters, if they have one.
-    """
-    if not isinstance(parameters, PointerParameters):
-        return None
-    if parameters.mass is not None and parameters.inertia is not None:
-        return mobility_of(parameters.mass, parameters.inertia, planar)
-    return state.inverse_inertia.reshape(6, 6)
+    return Events(table, bodies) if isinstance(parameters, PointerParameters) else None
 
 
 def read_table(lines: Iterable[str], name: str) -> np.ndarray:

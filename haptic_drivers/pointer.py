@@ -21,6 +21,7 @@ which the force is zero. It must be short beside the period of the spring, or th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numba
@@ -29,7 +30,7 @@ from pydantic import model_validator
 
 from haptic_drivers.events import Events
 from haptic_sim.linalg import symmetric_eigen
-from haptic_sim.messages import GRAB, RELEASE, OperatorEvent
+from haptic_sim.messages import GRAB, HAND, RELEASE, OperatorEvent
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Parameters, PositivePair, quantity
 from haptic_sim.records import allocate, array, record, shared, value
@@ -87,17 +88,16 @@ class PointerArrays(NamedTuple):
     rate: np.ndarray = shared("largest rate of change of force and torque", 2, unit="N/s, N m/s")
     frequency: float = value("highest natural frequency", unit="rad/s")
     filter_frequency: float = value("corner frequency of the filter", unit="rad/s")
-    mobility: np.ndarray = shared("inverse inertia at the hand", 6, 6, unit="1/kg, 1/(kg m), 1/(kg m^2)")
     held: np.ndarray = array("whether the pointer holds", 1, dtype=np.int64)
     oriented: np.ndarray = array("whether it holds the orientation, too", 1, dtype=np.int64)
-    point: np.ndarray = array("grabbed point in the axes of the hand", 3, unit="m")
-    start: np.ndarray = array("grabbed point, and orientation of the hand, when the pointer took hold", 7, unit="m")
+    point: np.ndarray = array("grabbed point in the axes of the body", 3, unit="m")
+    start: np.ndarray = array("grabbed point, and orientation of the body, when the pointer took hold", 7, unit="m")
     target: np.ndarray = array("displacement of the pointer since then", 7, unit="m")
     filtered: np.ndarray = array("the same, filtered", 7, unit="m")
     velocity: np.ndarray = array("twist of that", 6, unit="m/s, rad/s")
     wrench: np.ndarray = array("force, and torque about the grabbed point, of the last call", 6, unit="N, N m")
-    last: np.ndarray = array("wrench at the hand of the last call", 6, unit="N, N m")
-    arm: np.ndarray = array("from the hand to the grabbed point", 3, unit="m")
+    last: np.ndarray = array("wrench at the origin of the body's axes of the last call", 6, unit="N, N m")
+    arm: np.ndarray = array("from there to the grabbed point", 3, unit="m")
     k: np.ndarray = array("stiffness that the body has", 6, unit="N/m, N m/rad")
     C: np.ndarray = array("damping", 6, 6, unit="N s/m, N s, N m s/rad")
     known: np.ndarray = array("mobility at the grabbed point of which k and C are", 6, 6, fill=np.nan)
@@ -110,8 +110,12 @@ class PointerArrays(NamedTuple):
     d: np.ndarray = array("damping wrench", 6, unit="N, N m")
 
 
+Look = Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Pose (7,), twist (6,) and mobility (6, 6) of a body at present, by its number, as of the hand."""
+
+
 class Pointer:
-    """See the module; an `Operator`.
+    """See the module; an `Operator`, whose wrench acts on what `Events.body` says, at the origin of its axes.
 
     Args:
         parameters: of the spring.
@@ -119,13 +123,20 @@ class Pointer:
         mobility: inverse inertia of what the hand moves, at the hand in world axes (6, 6) [1/kg, 1/(kg m),
             1/(kg m^2)]; it is read in each call, so that it may change.
         release: from this time [s] on nothing is held.
+        look: at other bodies that events take hold of; None: there are none.
     """
 
     def __init__(
-        self, parameters: SpringParameters, events: Events, mobility: np.ndarray, release: float | None = None
+        self,
+        parameters: SpringParameters,
+        events: Events,
+        mobility: np.ndarray,
+        release: float | None = None,
+        look: Look | None = None,
     ):
         p = parameters
         self._events, self._patience = events, p.patience
+        self._mobility, self._look = mobility, look
         self._release = math.inf if release is None else release
         self._arrays = allocate(
             PointerArrays,
@@ -134,7 +145,6 @@ class Pointer:
             rate=np.array(p.bound_rate),
             frequency=2.0 * math.pi * p.frequency,
             filter_frequency=2.0 * math.pi * p.filter_frequency,
-            mobility=mobility,
         )
         self._packed = Packed(self._arrays)
         self._time = self._sign = math.nan  # times of the last call, and of the last sign of the pointer
@@ -144,7 +154,7 @@ class Pointer:
         """Load the kernels before the first tick."""
         pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
         _grab(self._packed, pose, np.zeros(3), pose, 1)
-        _advance(self._packed, 1e-3, pose, np.zeros(6), np.zeros(6))
+        _advance(self._packed, 1e-3, pose, np.zeros(6), self._mobility, np.zeros(6))
         self._arrays.held[0] = 0
         self._arrays.wrench[:] = 0.0
 
@@ -157,7 +167,17 @@ class Pointer:
         if time == self._time:
             out[:] = self._arrays.last
             return
-        event = self._events.next(time)
+        events, mobility = self._events, self._mobility
+        grabbed = events.grabs(time)
+        if grabbed not in (None, events.body) and self._arrays.wrench.any():
+            # the force on one body is zero before there is one on another
+            event = events.release(time) if self._holds else None
+        else:
+            event = events.next(time)
+            events.body = events.body if grabbed is None else grabbed
+        if events.body != HAND:
+            assert self._look is not None
+            pose, twist, mobility = self._look(events.body)
         if time >= self._release:
             self._let_go()
         elif event is not None:
@@ -165,7 +185,9 @@ class Pointer:
         elif self._holds and not time - self._sign <= self._patience:
             self._let_go()
         elapsed, self._time = time - self._time, time
-        _advance(self._packed, elapsed, pose, twist, out)
+        _advance(self._packed, elapsed, pose, twist, mobility, out)
+        if not self._holds and not self._arrays.wrench.any():
+            events.body = HAND
 
     def _follow(self, event: OperatorEvent, time: float, pose: np.ndarray) -> None:
         """Let an event act."""
@@ -173,7 +195,7 @@ class Pointer:
         if event.phase == GRAB:
             _grab(self._packed, pose, event.point, event.pose, event.oriented)
         elif event.phase == RELEASE:
-            self._let_go()
+            self._arrays.held[0] = 0
         elif self._holds:
             self._arrays.target[:] = event.pose
 
@@ -194,7 +216,7 @@ def mobility_of(mass: float, inertia: float, planar: bool) -> np.ndarray:
 
 @numba.njit(cache=True, nogil=True)
 def _grab(packed, pose, point, displacement, oriented):
-    """Take hold of a point where the hand's pose (7,) is; nothing is held if that is no pose."""
+    """Take hold of a point of a body at a pose (7,); nothing is held if that is no pose."""
     a = packed.arrays
     a.held[0] = _is_pose(pose) and _is_pose(displacement)
     a.oriented[0] = oriented
@@ -215,8 +237,11 @@ def _grab(packed, pose, point, displacement, oriented):
 
 
 @numba.njit(cache=True, nogil=True)
-def _advance(packed, elapsed, pose, twist, out):
-    """Fill `out` (6,) with the wrench at the hand, `elapsed` [s] after the last call (NaN: it is the first)."""
+def _advance(packed, elapsed, pose, twist, mobility, out):
+    """Fill `out` (6,) with the wrench at the body's origin, `elapsed` [s] after the last call (NaN: it is the first).
+
+    The body has a pose (7,), a twist (6,) and a mobility (6, 6).
+    """
     a = packed.arrays
     good = _is_pose(pose)
     for i in range(6):
@@ -227,7 +252,7 @@ def _advance(packed, elapsed, pose, twist, out):
         out[i] = 0.0
     if a.held[0] and good and _is_pose(a.target):
         _filter(a, elapsed)
-        _look(a, pose, twist)
+        _look(a, pose, twist, mobility)
         _damp(a)
         _pull(a, out)
     if good:
@@ -283,14 +308,14 @@ def _filter(a, elapsed):
 
 
 @numba.njit(cache=True, nogil=True)
-def _look(a, pose, twist):
+def _look(a, pose, twist, M):
     """Fill displacement, twist and mobility at the grabbed point."""
-    r, e, v, W, M = a.arm, a.e, a.v, a.W, a.mobility
+    r, e, v, W = a.arm, a.e, a.v, a.W
     _turn(pose, a.point, r)
     for i in range(3):
         e[i] = a.start[i] + a.filtered[i] - (pose[i] + r[i])
         v[3 + i] = twist[3 + i]
-    # pose of the pointer: its rotation since the start, after the orientation of the hand at the start
+    # pose of the pointer: its rotation since the start, after the orientation of the body at the start
     x, y, z, w = a.filtered[3], a.filtered[4], a.filtered[5], a.filtered[6]
     p, q, s, t = a.start[3], a.start[4], a.start[5], a.start[6]
     wanted = a.values

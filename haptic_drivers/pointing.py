@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from haptic_drivers.events import HAND
-from haptic_sim.messages import GRAB, MOVE, RELEASE, OperatorEvent
+from haptic_sim.messages import GRAB, HAND, MOVE, RELEASE, OperatorEvent
 
 REPEATED = 0.1  # [s] between two signs of a pointer that rests
 AT_REST = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)

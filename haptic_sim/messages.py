@@ -32,6 +32,7 @@ _NANO = 1_000_000_000
 FREE, COLLIDING, RESTING = 0, 1, 2  # ToolState.contact_state
 FORCE, MOTION, NOTHING = 0, 1, 2  # DeviceCommand.mode
 GRAB, MOVE, RELEASE = 0, 1, 2  # OperatorEvent.phase
+HAND = -1  # OperatorEvent.body and ToolCommand.body: no other body, but the hand
 DISABLED, ENABLED, PAUSED, FAULT = 0, 1, 2, 3  # DeviceState.state
 MOST_BUTTONS = 16  # of a device
 STATES = ("disabled", "enabled", "paused", "fault")
@@ -591,9 +592,14 @@ class ToolCommand(Message):
     """Wrench on the virtual tool during the tick; controller to environment or local model."""
 
     TYPE = "haptics/msg/ToolCommand"
-    FIELDS = (Field("tick", "<i8"), Field("tool_tick", "<i8"), Field("wrench", "<f8", 6))
+    FIELDS = (Field("tick", "<i8"), Field("tool_tick", "<i8"), Field("body", "<i4"), Field("wrench", "<f8", 6))
     tool_tick: int
+    body: int
     wrench: np.ndarray
+
+    def __init__(self, frame: str = "world"):
+        super().__init__(frame)
+        self.body = HAND
 
     @cached_property
     def packed(self) -> Packed:

@@ -19,7 +19,7 @@ LONG = ("--duration", "3000", "--set", "analysis=trial")
 DOOR = """
 duration: 0.4
 rate: 500
-operator: {type: sine, amplitude: [0, 0, 0.3, 0, 0, 0], frequency: 2}
+operator: {type: pointer, events: door.csv}
 device: {type: none}
 scene:
   type: world
@@ -44,6 +44,14 @@ environment: {method: constraint}
 """
 
 
+DRAGGED = """time,phase,oriented,body,px,py,pz,x,y,z,qx,qy,qz,qw
+0.05,grab,0,1,0.8,0,0,0,0,0,0,0,0,1
+0.1,move,0,1,0,0,0,0.1,0.3,0,0,0,0,1
+0.2,grab,1,2,0,0,0.05,0,0,0,0,0,0,1
+0.3,move,1,2,0,0,0,0,0.05,0.05,0,0,0,1
+"""
+
+
 def nodes_of(directory: Path) -> list[str]:
     """Names of the nodes of a trial, from the logs that it left."""
     return sorted(path.stem for path in (directory / "log").glob("*.log"))
@@ -54,11 +62,15 @@ def nodes_of(directory: Path) -> list[str]:
 def test_the_graph_gives_the_bits_of_an_offline_run(
     haptics: Callable[..., Haptics], tmp_path: Path, which: str, mode: str
 ) -> None:
-    """Nothing depends on when a message arrives, so that this holds on the clock too, but for the stamps."""
+    """Nothing depends on when a message arrives, so that this holds on the clock too, but for the stamps.
+
+    In the world of one's own a pointer drags the door, and then the ball that is the tool.
+    """
     name = which
     if which != "incline":
         name = str(tmp_path / "door.yaml")
         Path(name).write_text(DOOR, encoding="utf-8")
+        (tmp_path / "door.csv").write_text(DRAGGED, encoding="utf-8")
     arguments = ("run", name, "--duration", "0.4", "--set", "analysis=trial")
     run = haptics(*arguments, "--mode", mode, "--out", str(tmp_path / mode))
     done = answer(*arguments, "--mode", "offline", "--out", str(tmp_path / "offline"))
@@ -78,6 +90,7 @@ def test_the_graph_gives_the_bits_of_an_offline_run(
         "tool_state",
         "trial_events",
         "world_state",
+        *(["operator_events"] if which != "incline" else []),
     }
     verify = answer("replay", str(tmp_path / mode), "--verify")
     assert verify.status == 0, verify.out + verify.err

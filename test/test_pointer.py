@@ -236,7 +236,7 @@ streams = st.lists(
         st.sampled_from([GRAB, MOVE, MOVE, MOVE, RELEASE, 3, 255]),
         st.integers(0, 12),  # sequence: late and doubled ones among them
         st.integers(0, 2),  # source
-        st.sampled_from([HAND, HAND, HAND, HAND, 0, 5, -7]),
+        st.sampled_from([HAND, HAND, HAND, 1, 1, 2, 0, 5, -7]),
         st.tuples(*(3 * [numbers])),
         st.tuples(*(7 * [numbers])),
     ),
@@ -249,12 +249,20 @@ streams = st.lists(
 def test_force_and_its_rate_stay_within_their_bounds_whatever_comes(
     stream: Any, mass: float, sound: bool, broken: list[int]
 ) -> None:
-    """Late, doubled, out of order, not finite, of other sources or bodies; also where the reading is not finite."""
+    """Late, doubled, out of order, not finite, of other sources, of bodies that move, do not, or are not there.
+
+    Also where the reading is not finite. The force on a body is zero while the pointer is at another.
+    """
     spring = SpringParameters(bound_rate=(2000.0, 100.0))
-    body, events = Body(mass, 1e-3 * mass), Events()
-    pointer, out = Pointer(spring, events, body.mobility), np.zeros(6)
+    bodies = {HAND: Body(mass, 1e-3 * mass), 1: Body(0.1, 1e-4), 2: Body(5.0, 0.1, (0.05, 0.0, 0.02))}
+    body, events = bodies[HAND], Events(bodies={"floor": False, "one": True, "other": True})
+
+    def look(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return bodies[number].pose, bodies[number].twist, bodies[number].mobility
+
+    pointer, out = Pointer(spring, events, body.mobility, look=look), np.zeros(6)
     waiting = [(sum(each[0] for each in stream[: i + 1]), each) for i, each in enumerate(stream)]
-    last, last_applied = np.zeros(6), np.zeros(6)
+    last = {number: np.zeros(6) for number in bodies}
     for k in range(150):
         while waiting and waiting[0][0] <= k:
             _, (_, phase, sequence, source, number, point, pose) = waiting.pop(0)
@@ -269,16 +277,18 @@ def test_force_and_its_rate_stay_within_their_bounds_whatever_comes(
         if k in broken:
             pose[k % 7], twist[k % 6] = math.nan, math.inf
         pointer.wrench(k * T, pose, twist, out)
-        applied = pointer._arrays.wrench  # at the grabbed point, as the bounds are
         assert np.isfinite(out).all()
-        for part in range(2):
-            i = slice(3 * part, 3 * part + 3)
-            assert np.linalg.norm(applied[i]) <= spring.bound[part] * (1 + 1e-9)
-            assert np.linalg.norm(applied[i] - last_applied[i]) <= spring.bound_rate[part] * T * (1 + 1e-9)
-        np.testing.assert_array_equal(out[:3], applied[:3])
-        last[:], last_applied = out, applied.copy()
-        if k not in broken:
-            body.step(out if np.abs(out).max() < 1e3 else np.zeros(6))
+        np.testing.assert_array_equal(out[:3], pointer._arrays.wrench[:3])
+        for number, one in bodies.items():
+            here = number == events.body
+            applied = pointer._arrays.wrench.copy() if here else np.zeros(6)  # at the grabbed point, as the bounds are
+            for part in range(2):
+                i = slice(3 * part, 3 * part + 3)
+                assert np.linalg.norm(applied[i]) <= spring.bound[part] * (1 + 1e-9)
+                assert np.linalg.norm(applied[i] - last[number][i]) <= spring.bound_rate[part] * T * (1 + 1e-9)
+            last[number] = applied
+            if k not in broken:
+                one.step(out if here and np.abs(out).max() < 1e3 else np.zeros(6))
 
 
 def test_second_call_at_the_same_time_gives_the_same_and_takes_no_event() -> None:
@@ -318,6 +328,16 @@ def test_while_one_holds_the_others_are_ignored() -> None:
     assert events.ignored == 6
     events.lose()
     assert offer(GRAB, 3, 0) == GRAB
+
+
+def test_who_lets_go_and_grabs_again_between_two_ticks_holds() -> None:
+    events, body, out = Events(), Body(1.0, 1e-3), np.zeros(6)
+    pointer = Pointer(SPRING, events, body.mobility)
+    for sequence, phase in enumerate((GRAB, RELEASE, GRAB, MOVE)):
+        events.offer(event(phase, sequence, pose=(0.01 * (phase == MOVE), 0, 0, *NO_TURN)))
+    for k in range(50):
+        pointer.wrench(k * T, body.pose, body.twist, out)
+    assert out[0] > 0.1
 
 
 def test_many_moves_between_two_ticks_are_one() -> None:
@@ -364,7 +384,7 @@ def test_file_is_read_to_the_bits_that_were_recorded() -> None:
 def test_line_that_is_no_event_is_named(line: str, said: str) -> None:
     lines = [HEADER, "0.01,grab,1,-1,0,0,0,0,0,0,0,0,0,1", "", line]
     with pytest.raises(ParameterError, match=r"events\.csv, line 4") as error:
-        read_events(lines, "events.csv")
+        read_events(lines, "events.csv", {})
     assert said in str(error.value)
     with pytest.raises(ParameterError, match="line 1: 'time': must be the header"):
         read_events(["time"], "events.csv")

@@ -20,6 +20,7 @@ from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
 from haptic_bench.experiment.settings import variants
 from haptic_drivers.operators import PointerParameters, file_key, read_file, write_file
+from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.worlds.building import with_absolute_paths, with_trajectories
@@ -176,7 +177,8 @@ def _validate(
         if not file.is_absolute() and (resolved or not os.path.exists(file)):
             file = path.parent / file
         try:
-            table = read_file(experiment.operator, inputs.read_text(file, inputs.DATA).splitlines(), str(file))
+            lines = inputs.read_text(file, inputs.DATA).splitlines()
+            table = read_file(experiment.operator, lines, str(file), draggable(start, alone=experiment.alone))
         except inputs.InputError as error:
             raise ParameterError([f"operator.{key} = {inputs.shown(str(file))}: {error}"]) from error
     return Trial(experiment, table, varied, start)

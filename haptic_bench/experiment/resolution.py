@@ -31,8 +31,10 @@ from haptic_drivers.driver import (
     build_driver,
     start_of,
 )
+from haptic_drivers.events import Bodies
 from haptic_drivers.operators import PointerParameters
 from haptic_drivers.pantograph import PantographParameters
+from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs, rotations
 from haptic_sim.contact.response import UNLIMITED, DeviceLimits
 from haptic_sim.messages import ToolSizes
@@ -140,10 +142,19 @@ class Trial:
         return HandParameters(pose=tuple(hand_pose(self.start).tolist()), planar=self.start.planar)
 
     @property
+    def draggable(self) -> Bodies:
+        """What a pointer can drag beside the hand."""
+        return draggable(self.start, alone=self.experiment.alone)
+
+    @property
     def moves_freely(self) -> bool:
-        """Whether the tool moves in all directions of its world at the start."""
+        """Whether all that a pointer can drag moves in all directions of its world at the start."""
+        start = self.start
+        if self.draggable and isinstance(start, World):
+            free = start.tree_size == (3 if start.planar else 6)
+            return bool(free.all()) and free.size == start.model.njoints - 1
         try:
-            hand_inertia(self.start)
+            hand_inertia(start)
         except ParameterError:
             return False
         return True

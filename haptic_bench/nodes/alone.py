@@ -7,19 +7,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 from haptic_drivers.nodes.driver import is_live, table_of
-from haptic_drivers.operators import (
-    AnyOperatorParameters,
-    PointerParameters,
-    build_operator,
-    dragged,
-    events_of,
-)
+from haptic_drivers.operators import AnyOperatorParameters, PointerParameters
+from haptic_drivers.tool_operator import ToolOperator
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
 from haptic_ros.standard_topics import WorldTopics
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.contact.response import UNLIMITED
-from haptic_sim.messages import Message, OperatorEvent, ToolCommand
+from haptic_sim.messages import Message, OperatorEvent
 from haptic_sim.nodes.tool import WorldTrialParameters, world_topics
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.tool_side import build_start, build_tool_side
@@ -59,11 +54,9 @@ class AloneNode(LeaderNode):
         self._start = start = build_start(config)
         build_tool_side(config, UNLIMITED, config.rate, start=start).rehearse()
         self._core = build_tool_side(config, UNLIMITED, config.rate, start=start)
-        self._command, self._state = ToolCommand(), self._core.tool_state()
         table = table_of(config.operator)
-        self._events, self._event = events_of(config.operator, table), OperatorEvent()
-        mobility = dragged(config.operator, self._state, planar=start.planar)
-        self._operator = build_operator(config.operator, table, config.seed, self._events, mobility)
+        self._operator = ToolOperator(config.operator, table, config.seed, config.rate, start, self._core)
+        self._command, self._state, self._event = self._operator.command, self._operator.state, OperatorEvent()
         self._begun = -1
         every = config.environment.publish_every(config.rate)
         self._worlds = WorldStates(self._core.observer, every, config.rate, partial(self.send, "world_state"))
@@ -81,9 +74,9 @@ class AloneNode(LeaderNode):
     def receive(self, topic: str, data: bytes | Message) -> None:
         """See ServoNode."""
         if topic == OPERATOR:
-            assert self._events is not None
+            assert self._operator.events is not None
             self._event.load(data)
-            self._events.offer(self._event)
+            self._operator.events.offer(self._event)
         else:
             self.receive_event(data)
 
@@ -97,18 +90,14 @@ class AloneNode(LeaderNode):
     def begin(self, tick: int) -> int:
         """See LeaderNode."""
         self.apply_changes()
-        if self._events is not None and self._events.live:
+        events = self._operator.events
+        if events is not None and events.live:
             self.listen(0.0)
-        rate, command = self.config.rate, self._command
         started = time.monotonic_ns()
-        command.stamp(tick, self.time_of(tick))
-        command.tool_tick = tick - 1
-        self._operator.wrench(tick / rate, self._state.pose, self._state.twist, command.wrench)
-        if self._events is not None and (event := self._events.event_of(tick, tick / rate)) is not None:
-            event.stamp(tick, command.nanoseconds)
+        if (event := self._operator.begin(tick, self.time_of(tick))) is not None:
             self.send("operator_events", event)
-        self.send("tool_command", command)
-        self._core.step(command, self._state)
+        self.send("tool_command", self._command)
+        self._core.step(self._command, self._state)
         self._begun = tick
         self.send("tool_state", self._state)
         return started

@@ -85,7 +85,7 @@ class ViewerNode(Node):
         if is_live(trial.experiment.operator):
             reliable = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
             sender = Sender(self.create_publisher(msg.OperatorEvent, OPERATOR, reliable).publish)
-            self._pointer = Pointer(self.page, sender, oriented=trial.moves_freely)
+            self._pointer = Pointer(self.page, sender, oriented=trial.moves_freely, bodies=trial.draggable)
         group, latest = ServoGroup(), QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         events = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
         subscriptions = {

@@ -11,6 +11,7 @@ import numpy as np
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.recording import ROW
 from haptic_bench.recording.world_record import WorldRecord, read_world
+from haptic_drivers.operators import PointerParameters
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import (
     COLLIDING,
@@ -118,7 +119,14 @@ class Samples:
         with path.open(encoding="ascii") as file:
             names = file.readline().strip().split(",")
             values = np.array([line.split(",") for line in file], np.float64).reshape(-1, len(names))
-        integers = {"tick", "contacts", "colliding", "sliding_contacts", *(f"{end}content_tick" for end in _ENDS)}
+        integers = {
+            "tick",
+            "contacts",
+            "colliding",
+            "sliding_contacts",
+            "operator_body",
+            *(f"{end}content_tick" for end in _ENDS),
+        }
         return cls(
             {
                 name: values[:, i].astype(np.int64) if name in integers else values[:, i].copy()
@@ -145,6 +153,7 @@ def join(
     alone: bool = False,
     relayed: bool = False,
     hardware: bool = False,
+    pointed: bool = False,
 ) -> Samples:
     """Samples from the messages of a trial.
 
@@ -160,6 +169,8 @@ def join(
             what is at the other end.
         hardware: whether the device is: then there are columns of its state, of why it rendered nothing, and of the age
             of its readings.
+        pointed: whether the operator is a pointer: without a device there is a column for the body on which its wrench
+            acts.
     """
     nq, nv = sizes.q, sizes.v
     tool = columns(sizes.tool_state(), messages.get("tool_state", ()))
@@ -192,6 +203,8 @@ def join(
 
     if alone:
         put("operator_", WRENCH, command["wrench"])
+        if pointed:
+            table["operator_body"] = command["body"].astype(np.int64)
     else:
         now = device[[at_device[k] for k in ticks]]
         put("hand_", POSE, now["pose"])
@@ -269,8 +282,11 @@ def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     """The samples of a trial from its messages by topic."""
     experiment = trial.experiment
     alone, relayed = experiment.alone, experiment.relayed
-    hardware = "" in experiment.hardware_hands
-    samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed, hardware=hardware)
+    kinds = {
+        "hardware": "" in experiment.hardware_hands,
+        "pointed": isinstance(experiment.operator, PointerParameters),
+    }
+    samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed, **kinds)
     if experiment.hands:
         samples = with_hands(samples, {name: join_hand(name, messages, trial) for name in experiment.hand_names})
     samples.world = read_world(messages.get("world_state", ()))

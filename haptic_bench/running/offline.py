@@ -12,7 +12,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.devices.interface import DeviceError
-from haptic_drivers.operators import build_operator, dragged, events_of
+from haptic_drivers.tool_operator import ToolOperator
 from haptic_sim.messages import (
     BackwardPacket,
     DeviceCommand,
@@ -138,18 +138,12 @@ def _simulate_alone(
     experiment = trial.experiment
     rate = experiment.rate
     environment = trial.tool_side()
-    command, state = ToolCommand(), environment.tool_state()
-    events = events_of(experiment.operator, trial.table)
-    mobility = dragged(experiment.operator, state, planar=trial.hand.planar)
-    operator = build_operator(experiment.operator, trial.table, experiment.seed, events, mobility)
+    operator = ToolOperator(experiment.operator, trial.table, experiment.seed, rate, trial.start, environment)
+    command, state = operator.command, operator.state
     worlds = _world_states(environment, experiment, sink)
     sink("tool_state", -1, state.to_bytes())
     for k in range(experiment.last_tick + 1):
-        command.stamp(k, tick_time(k, rate))
-        command.tool_tick = k - 1
-        operator.wrench(k / rate, state.pose, state.twist, command.wrench)
-        if events is not None and (event := events.event_of(k, k / rate)) is not None:
-            event.stamp(k, command.nanoseconds)
+        if (event := operator.begin(k, tick_time(k, rate))) is not None:
             sink("operator_events", k, event.to_bytes())
         sink("tool_command", k, command.to_bytes())
         environment.step(command, state)

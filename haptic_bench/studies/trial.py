@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pinocchio as pin
 
 from haptic_bench.analysis.claims import Analysis, Quantity
 from haptic_bench.experiment import Trial
@@ -15,6 +16,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common import tracking
 from haptic_bench.studies.common.exact_tools import energy
 from haptic_bench.studies.study import Study
+from haptic_sim.messages import HAND
 from haptic_sim.tool.environment import DepthGauge
 from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.worlds.alone import other_bodies
@@ -91,7 +93,7 @@ def _has_friction(trial: Trial) -> bool:
 
 
 def _work(trial: Trial, samples: Samples, period: float) -> float | None:
-    """Work of the operator on the device, or without one on the tool [J]; None where ticks are missing.
+    """Work of the operator on the device, or without one on tool and bodies [J]; None where ticks are missing.
 
     The wrench is held over a tick, in which the velocity changes from one row to the next. At the mean of the two, the
     work of all wrenches on a body is exactly the change of its kinetic energy.
@@ -106,8 +108,32 @@ def _work(trial: Trial, samples: Samples, period: float) -> float | None:
         if applied is None:
             return None
         wrench = applied
-    twist = samples.twist("tool" if alone else "hand")
-    return float(period * np.sum(wrench[:-1] * 0.5 * (twist[:-1] + twist[1:])))
+    dragged = samples["operator_body"] if "operator_body" in samples.names else np.full(len(ticks), HAND)
+    work = 0.0
+    for body in np.unique(dragged[:-1]):
+        rows = np.flatnonzero(dragged[:-1] == body)
+        if body == HAND:
+            twist = samples.twist("tool" if alone else "hand")
+            mean = 0.5 * (twist[rows] + twist[rows + 1])
+        else:
+            mean = 0.5 * (_twists(trial, samples, int(body), rows) + _twists(trial, samples, int(body), rows + 1))
+        work += float(np.sum(wrench[rows] * mean))
+    return period * work
+
+
+def _twists(trial: Trial, samples: Samples, body: int, rows: np.ndarray) -> np.ndarray:
+    """Twists [m/s, rad/s] of a body of the world at the origin of its axes, in some rows, (rows, 6)."""
+    world = trial.world
+    model, frame, data = world.model, world.body_frames[body], world.model.createData()
+    q, v = (
+        np.stack([samples[f"{name}{i}"][rows] for i in range(size)], axis=-1)
+        for name, size in (("q", model.nq), ("v", model.nv))
+    )
+    found = np.zeros((len(rows), 6))
+    for i in range(len(rows)):
+        pin.forwardKinematics(model, data, q[i], v[i])
+        found[i] = pin.getFrameVelocity(model, data, frame, pin.LOCAL_WORLD_ALIGNED).vector
+    return found
 
 
 def _depths(trial: Trial, samples: Samples) -> Iterator[tuple[str, float | None]]:

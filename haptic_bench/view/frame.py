@@ -13,7 +13,7 @@ import numpy as np
 
 from haptic_bench.experiment import Experiment
 from haptic_sim.dynamics.energy import TERMS
-from haptic_sim.messages import CONSTRAINT, CONTACT
+from haptic_sim.messages import CONSTRAINT, CONTACT, HAND
 
 SLIDING = 1e-3  # [m/s] of two bodies past each other at a contact, above which it slides
 DISSIPATED = ("damping", "friction", "impact")
@@ -77,8 +77,9 @@ class Hand:
         on_tool: wrench of the contacts (of exact constraints, where these are all) on the tool.
         device: pose of the device's hand; None without a device.
         rendered: wrench of the device on the hand.
-        operator: wrench of the operator on the device; without a device, on the tool.
+        operator: wrench of the operator on the device; without a device, on the tool, or on the body that is dragged.
         reason: why the device renders nothing, in words; empty if it renders something.
+        dragged: number of the scene's body on which the operator's wrench acts, -1: on the hand.
     """
 
     tool: np.ndarray
@@ -87,6 +88,7 @@ class Hand:
     rendered: np.ndarray | None = None
     operator: np.ndarray | None = None
     reason: str = ""
+    dragged: int = HAND
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,9 @@ class LiveFrames:
             device = self._devices[name]
             rendered, operator = device.rendered_wrench.copy(), device.operator_wrench.copy()
             return Hand(pose, wrench, device.pose.copy(), rendered, operator, REASONS.get(device.reason, ""))
-        return Hand(pose, wrench, operator=self._command.wrench.copy() if "tool_command" in self._taken else None)
+        if "tool_command" not in self._taken:
+            return Hand(pose, wrench)
+        return Hand(pose, wrench, operator=self._command.wrench.copy(), dragged=self._command.body)
 
 
 def _loaded_world(layout: WorldState | None, data: bytes) -> WorldState:

@@ -362,7 +362,8 @@ class Page:
         for hand in frame.hands:
             at = (hand.tool if hand.device is None else hand.device)[:3] + self._above
             for wrench, colour in _wrenches(hand):
-                starts.append(at)
+                acts = hand.dragged >= 0 and colour == OF_OPERATOR
+                starts.append(frame.poses[hand.dragged, :3] + self._above if acts else at)
                 forces.append(per_newton * wrench[:3])
                 colours.append(colour)
             felt = hand.on_tool if hand.rendered is None else hand.rendered

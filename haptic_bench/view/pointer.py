@@ -1,20 +1,23 @@
 """The hand on a page: drags and keys in the browser become the events of an operator that is a pointer.
 
-A drag pulls the point of the hand at which it began: in the plane of the screen; with Shift held towards the camera and
-away from it; with Ctrl (Cmd) held it turns the hand. Arrow keys and page up and down move the hand in steps, with Shift
-they turn it, and Escape lets go. Who leaves the page lets go, too.
+A drag pulls the point of the hand, or of another body, at which it began: in the plane of the screen; with Shift held
+towards the camera and away from it; with Ctrl (Cmd) held it turns the body. Arrow keys and page up and down move the
+hand in steps, with Shift they turn it, and Escape lets go. Who leaves the page lets go, too.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from haptic_bench.view.page import Page, node
+from haptic_drivers.events import Bodies
 from haptic_drivers.pointing import REPEATED, Sender
+from haptic_sim.messages import HAND
 from haptic_sim.rotations import matrices
 from haptic_sim.spatial import advance_pose
 
@@ -22,8 +25,8 @@ SPRING = (20, 20, 20)  # colour of the line from the grabbed point to the pointe
 STEP, TURN = 0.04, math.radians(5.0)  # of a key: part of the scene's size, angle
 KEYS_LEFT = 3.0  # [s] after the last key the hand is let go
 HELP = (
-    "drag the hand to pull it; **Shift**: towards you and away; **Ctrl**: turn it.  \n"
-    "arrow keys, page up and down: move it; with **Shift**: turn it; **Esc**: let go"
+    "drag {what} to pull it; **Shift**: towards you and away; **Ctrl**: turn it.  \n"
+    "arrow keys, page up and down: move the hand; with **Shift**: turn it; **Esc**: let go"
 )
 # key, modifier -> label, axes of the screen (right, up, away), whether it turns about them
 KEYS: dict[tuple[str, str | None], tuple[str, tuple[float, float, float], bool]] = {
@@ -48,10 +51,11 @@ class Pointer:
     Args:
         page: whose first hand is dragged.
         sender: of the events.
-        oriented: whether a drag holds the orientation of the hand, at first.
+        oriented: whether a drag holds the orientation, at first.
+        bodies: that can be dragged beside the hand.
     """
 
-    def __init__(self, page: Page, sender: Sender, *, oriented: bool):
+    def __init__(self, page: Page, sender: Sender, *, oriented: bool, bodies: Bodies = MappingProxyType({})):
         self._page, self._sender = page, sender
         self._client = -1  # who drags
         self._start = np.zeros(3)  # of the drag, in the world
@@ -61,26 +65,33 @@ class Pointer:
         server = page.server
         with page.trial, server.gui.add_folder("Pointer"):
             self._oriented = server.gui.add_checkbox("hold the orientation", oriented)
-            server.gui.add_markdown(HELP)
+            server.gui.add_markdown(HELP.format(what="anything that moves" if bodies else "the hand"))
         self._line = server.scene.add_line_segments(
             "/pointer", np.zeros((1, 2, 3)), SPRING, thickness=0.01 * page.scene.size, visible=False
         )
         hand = page.scene.hands[0]
-        places = f"/bodies/{node(page.scene.bodies[hand.body])}/", f"/hands/{node(hand.name) or 'hand'}/device/"
+        places = {
+            f"/bodies/{node(name)}": (page.bodies[name], i) for i, (name, moves) in enumerate(bodies.items()) if moves
+        }
+        places[f"/bodies/{node(page.scene.bodies[hand.body])}"] = page.tools[hand.name], HAND
+        places[f"/hands/{node(hand.name) or 'hand'}/device"] = page.devices[hand.name], HAND
         for name, mesh in page.meshes.items():
-            if name.startswith(places):
+            place = name.rpartition("/")[0]
+            if place in places:
                 for modifier in (None, "shift", "cmd/ctrl"):
-                    mesh.on_drag("left", modifier=modifier)(self._drag_of(name.startswith(places[1])))
+                    mesh.on_drag("left", modifier=modifier)(self._drag_of(*places[place]))
         for (key, modifier), (label, axes, turns) in KEYS.items():
             command = server.gui.add_command(label, hotkey=key, modifier=modifier)
             command.on_trigger(self._step_of(np.array(axes, float), turns))
         server.gui.add_command("hand: let go", hotkey="escape").on_trigger(self._escape)
         server.on_client_disconnect(self._leave)
 
-    def _drag_of(self, device: bool) -> Any:
+    def _drag_of(self, handle: Any, body: int) -> Any:
+        """What follows a drag of a body, whose axes viser has under a handle."""
+
         async def drag(event: Any) -> None:
             if event.phase == "start":
-                self._begin(event, device)
+                self._begin(event, handle, body)
             elif event.client_id == self._client:
                 if event.phase == "update":
                     self._follow(event)
@@ -89,11 +100,9 @@ class Pointer:
 
         return drag
 
-    def _begin(self, event: Any, device: bool) -> None:
+    def _begin(self, event: Any, handle: Any, body: int) -> None:
         if self._client != -1:
             return  # somebody else drags
-        handles = self._page.devices if device else self._page.tools
-        handle = handles[self._page.scene.hands[0].name]
         start = np.array(event.start_position, float)
         if not np.isfinite(start).all():
             return
@@ -101,7 +110,7 @@ class Pointer:
         self._client, self._start, self._key = event.client_id, start, -math.inf
         self._screen = self._axes(event.client)
         oriented = bool(self._oriented.value) or event.modifier == "cmd/ctrl"
-        self._sender.grab(R.T @ (start - np.asarray(handle.position, float)), oriented=oriented)
+        self._sender.grab(R.T @ (start - np.asarray(handle.position, float)), oriented=oriented, body=body)
         self._follow(event)
 
     def _follow(self, event: Any) -> None:

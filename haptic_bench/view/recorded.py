@@ -120,7 +120,9 @@ class RecordedFrames:
         pose = (during if before is None else before)["pose"]
         if self._alone:
             command = self._commands.at(tick)
-            return Hand(pose, during["wrench"], operator=None if command is None else command["wrench"])
+            if command is None:
+                return Hand(pose, during["wrench"])
+            return Hand(pose, during["wrench"], operator=command["wrench"], dragged=int(command["body"]))
         now, after = self._devices[name].at(tick), self._devices[name].at(tick + 1)
         if now is None:
             return Hand(pose, during["wrench"])

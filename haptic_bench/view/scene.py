@@ -295,9 +295,9 @@ def matrix_of(pose: np.ndarray) -> np.ndarray:
 
 def _bodies(world: World) -> tuple[tuple[str, ...], list[int], list[pin.SE3]]:
     """Names, joints and poses in the joint's axes of the bodies, as in world states."""
-    frames = [frame for frame in world.model.frames if frame.type == pin.FrameType.BODY]
+    frames = [world.model.frames[i] for i in world.body_frames]
     return (
-        tuple(frame.name for frame in frames),
+        tuple(world.moving),
         [int(frame.parentJoint) for frame in frames],
         [frame.placement for frame in frames],
     )

@@ -189,12 +189,13 @@ class Drives:
         for act, pull in self._hold:
             act(pull, time, self.period, wrench)
 
-    def end(self, count: int, felt: np.ndarray) -> None:
+    def end(self, count: int, felt: np.ndarray, dragged: int = -1) -> None:
         """After the step.
 
         Args:
             count: contacts in it.
             felt: filled with the wrench of the pulls on the tool at its hand, (6,).
+            dragged: tree that a pointer dragged in it, which is a touch; -1: none.
         """
         self._close(self._driven, count, self.period)
         felt[:] = 0.0
@@ -202,6 +203,8 @@ class Drives:
             felt += pull.wrench
             if pull.held[0]:
                 self._shared.touched[pull.tree] = True
+        if dragged >= 0:
+            self._shared.touched[dragged] = True
         for _, after, motion in self._drive:
             after(motion, self.period)
 

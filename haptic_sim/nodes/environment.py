@@ -14,7 +14,7 @@ from haptic_ros.process import run
 from haptic_ros.realtime import Deadlines
 from haptic_ros.trial import POLL
 from haptic_sim.messages import Message, MessageError, ToolCommand, split_topic, topic_of
-from haptic_sim.nodes.tool import ToolNode
+from haptic_sim.nodes.tool import ToolNode, check_command
 from haptic_sim.tool.environment import Environment
 from haptic_sim.tool.further_hand import FurtherHand
 from haptic_sim.tool.tool_side import build_start, build_surroundings, build_tool_side
@@ -147,8 +147,7 @@ class EnvironmentNode(ToolNode):
             return
         if tick <= command.tick if realtime else tick != expected:
             raise MessageError(f"{topic} {tick}: must be {max(expected, command.tick + 1)}")
-        if not received.is_finite():
-            raise MessageError(f"{topic} {tick}: not finite")
+        check_command(topic, received)
         if self.is_away(tick):
             self.join(tick)
         if realtime and not name and command.tick >= expected:

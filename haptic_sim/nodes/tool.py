@@ -11,7 +11,7 @@ from haptic_ros.standard_topics import WorldTopics
 from haptic_ros.trial import TrialParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
-from haptic_sim.messages import Message, MessageError, ToolCommand
+from haptic_sim.messages import HAND, Message, MessageError, ToolCommand
 from haptic_sim.parameters import quantity
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import LocalModelParameters
@@ -21,6 +21,18 @@ from haptic_sim.worlds.building import World
 from haptic_sim.worlds.description import describe
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters
+
+
+def check_command(topic: str, command: ToolCommand) -> None:
+    """Make sure that a command of a controller can be executed.
+
+    Raises:
+        MessageError: it cannot.
+    """
+    if not command.is_finite():
+        raise MessageError(f"{topic} {command.tick}: not finite")
+    if command.body != HAND:
+        raise MessageError(f"{topic} {command.tick}: body = {command.body}: must be {HAND}, the virtual tool")
 
 
 class WorldTrialParameters(TrialParameters):
@@ -132,8 +144,7 @@ class ToolNode(ServoNode):
             return
         if last < expected or (last > expected and not realtime):
             raise MessageError(f"tool_command {last}: must be {expected}")
-        if not command.is_finite():
-            raise MessageError(f"tool_command {last}: not finite")
+        check_command("tool_command", command)
         if self.is_away(last):
             self.join(last)
         self.step_up_to(last)

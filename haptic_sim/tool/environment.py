@@ -120,7 +120,8 @@ class Environment:
         print(state.pose, environment.contacts, environment.energy)
 
     With further hands (`world.further`), each loads its command into one of `hands` before a step, and reads its state
-    there after it.
+    there after it. The wrench of a command is on the tool, or at the origin of another body's axes, where `look` says
+    how that body, by its number in world states, is placed and moves.
 
     Args:
         world: at its start; environments can share one.
@@ -153,6 +154,7 @@ class Environment:
         self._detected = False
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
+        self.look = self._tool.dragged.look
 
     def advance(self, wrench: ArrayLike | None = None) -> ToolState:
         """Advance by 1/rate; not together with `step`.

@@ -47,7 +47,7 @@ class FurtherHand:
 
     def book(self, u: np.ndarray, values: np.ndarray, period: float) -> None:
         """Enter the work of the command into the energy balance; `u` is the scaled velocity after the step."""
-        book_held(self.body.packed, self.command.wrench, u, values, period)
+        book_held(self.body.packed, self.command.wrench, self.body.u, u, values, period)
 
     def refresh(self) -> None:
         """Bring the hand up to date with the body."""
@@ -81,12 +81,12 @@ def hold_hand(packed, wrench):
 
 
 @numba.njit(cache=True, nogil=True)
-def book_held(packed, wrench, u, values, period):
-    """Work at the mean velocity of the step, which is exactly what changes the kinetic energy."""
+def book_held(packed, wrench, before, after, values, period):
+    """Work at the mean of the scaled velocities before and after a step, which is what changes the kinetic energy."""
     a = packed.arrays
     first = a.start[a.hand_tree]
     for i in range(6):
         s = 0.0
         for j in range(first, first + a.size[a.hand_tree]):
-            s += a.W_H[i, j] * 0.5 * (a.u[j] + u[j])
+            s += a.W_H[i, j] * 0.5 * (before[j] + after[j])
         values[INJECTED] += period * wrench[i] * s

@@ -19,11 +19,12 @@ from haptic_sim.dynamics.joints import LimitArrays, append_limits
 from haptic_sim.dynamics.multibody import SurveyedMultibody, follow_single, refresh_bodies
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
-from haptic_sim.messages import FREE, LocalGeometry, ToolCommand, ToolState, stamp_next
+from haptic_sim.messages import FREE, HAND, LocalGeometry, ToolCommand, ToolState, stamp_next
 from haptic_sim.motions.drives import Drives
 from haptic_sim.packed import Packed, bind
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, record, shared, value
+from haptic_sim.tool.dragged import DraggedBodies
 from haptic_sim.tool.further_hand import FurtherHand, push_hand
 from haptic_sim.tool.world_state import WorldObserver
 from haptic_sim.worlds.building import World
@@ -115,6 +116,7 @@ class VirtualTool:
         if world.motions or world.pulls:
             found, flows = self.contact.impulses.p, self.energy.values
             self.drives = Drives(self.body, self.rows.arrays, found, flows, world.motions, world.pulls, self.period)
+        self.dragged = DraggedBodies(self.body, world.body_frames)
         self.observer = WorldObserver(world, self.body, self.rows, self.contact, self.period)
         # whether something acts or changes that the energy balance does not know: then it judges nothing
         self.pushed = surveyed or planes > 0
@@ -218,7 +220,12 @@ class VirtualTool:
             raise UnstableError(self._excess)
         if self._material is not self.contact.parameters:
             self._bind(command, state)
+        drags = command.body != HAND
+        if drags:
+            command = self.dragged.begin(command)
         if self._single:
+            if drags:
+                self.dragged.push()
             self.rows.count = self._step(
                 self._both, command.packed, state.packed, self.surroundings, self.rows.count, geometry_tick
             )
@@ -226,6 +233,8 @@ class VirtualTool:
                 self._list(self.hand.listed, state)
         else:
             self._list(self._step_several(command, state, geometry_tick), state)
+        if drags:
+            self.dragged.end(self.contact.u, self.energy.values, self.period)
         if self._watch[EXCEEDED] and not self.pushed:
             self._excess = self.contact.explain_excess(self.rows, self.period)
 
@@ -246,6 +255,8 @@ class VirtualTool:
         rows.count = count
         if self.drives is not None:
             self.drives.begin(command.tick, command.wrench)
+        if self.dragged.tree >= 0:
+            self.dragged.push()
         if self.others:
             listed = self._step_together(command, state, count, geometry_tick)
         elif isinstance(self.body, ConstrainedMultibody):
@@ -262,7 +273,7 @@ class VirtualTool:
 
     def _end_drives(self, drives: Drives, count: int, state: ToolState) -> None:
         """Book what motions and pulls did in the step, and let the hand feel the pulls."""
-        drives.end(count, self._pull)
+        drives.end(count, self._pull, self.dragged.tree)
         state.wrench[:] += self._pull
         state.impulse[:] += self.period * self._pull
 

@@ -137,8 +137,7 @@ class WorldObserver:
 
     def __init__(self, world: World, body: Multibody, rows: ContactRows, response: ContactResponse, period: float):
         model = body.model
-        frames = [i for i, frame in enumerate(model.frames) if frame.type == pin.FrameType.BODY]
-        names = [model.frames[i].name for i in frames]
+        frames, names = world.body_frames, list(world.moving)
         self._body, self._rows, self._period, self._names = body, rows, period, tuple(names)
         self._q_names, self._v_names = coordinate_names(model)
         # Pinocchio's Python arrays are views: they follow its data without being asked for again.

@@ -127,6 +127,18 @@ class World:
         return roots.count(roots[0])
 
     @property
+    def body_frames(self) -> tuple[int, ...]:
+        """Frames of the axes of all bodies, in the order of world states."""
+        frames = self.model.frames
+        return tuple(i for i, frame in enumerate(frames) if frame.type == pin.FrameType.BODY)
+
+    @property
+    def moving(self) -> dict[str, bool]:
+        """Whether each body moves in the model, by its name in the order of world states."""
+        frames = [self.model.frames[i] for i in self.body_frames]
+        return {frame.name: frame.parentJoint > 0 for frame in frames}
+
+    @property
     def touching(self) -> tuple[tuple[str, str], ...]:
         """Names of the two bodies of each pair of shapes that may touch."""
         if self.pairs is not None:

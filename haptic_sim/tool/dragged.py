@@ -1,0 +1,102 @@
+"""Any body of a world, seen and pulled at the origin of its axes: what a pointer drags where there is no device.
+
+A body is seen as if a hand held it there (`Multibody.held_at`). A wrench on it acts during a step as one of the bodies'
+own forces, and its work is entered into the energy balance at the mean velocity of the step, as that of the hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.messages import ToolCommand
+from haptic_sim.tool.further_hand import book_held, hold_hand
+
+
+class Seen(NamedTuple):
+    """A body at present, at the origin of its axes; in world axes. The arrays are filled again by the next look."""
+
+    pose: np.ndarray
+    """Position, quaternion x y z w [m], (7,)."""
+    twist: np.ndarray
+    """[m/s, rad/s], (6,)."""
+    mobility: np.ndarray
+    """Inverse inertia there, under exact constraints, too [1/kg, 1/(kg m), 1/(kg m^2)], (6, 6)."""
+
+
+class DraggedBodies:
+    """The bodies of a world, one of which is pulled in a step.
+
+    Args:
+        body: the bodies, as they move.
+        frames: of their axes, in the order of world states.
+
+    Attributes:
+        tree: of the body that is pulled in the step, -1: none is.
+    """
+
+    def __init__(self, body: Multibody, frames: Sequence[int]):
+        self._body, self._frames = body, frames
+        self._known: dict[int, tuple[Multibody, Seen]] = {}
+        self._command = ToolCommand()  # what is left for the hand
+        self._wrench, self._before = np.zeros(6), np.zeros(body.nu)
+        self._pulled = body
+        self.tree = -1
+
+    def look(self, number: int) -> Seen:
+        """A body that moves, by its number in world states."""
+        body, seen = self._refreshed(number)
+        find_mobility(body.packed, seen.mobility)
+        return seen
+
+    def _refreshed(self, number: int) -> tuple[Multibody, Seen]:
+        if number not in self._known:
+            body = self._body.held_at(self._frames[number])
+            self._known[number] = body, Seen(body.pose, body.twist, np.zeros((6, 6)))
+        body, seen = self._known[number]
+        body.refresh_at_hand()
+        return body, seen
+
+    def begin(self, command: ToolCommand) -> ToolCommand:
+        """A step begins in which the command's wrench is on one of these; returns the command without it."""
+        self._pulled, _ = self._refreshed(command.body)
+        self.tree = self._pulled.arrays.hand_tree
+        self._wrench[:], self._before[:] = command.wrench, self._body.u
+        self._command.stamp(command.tick, command.nanoseconds)
+        self._command.tool_tick = command.tool_tick
+        return self._command
+
+    def push(self) -> None:
+        """Let the wrench act, after all that compensates the bodies' own forces."""
+        hold_hand(self._pulled.packed, self._wrench)
+
+    def end(self, u: np.ndarray, values: np.ndarray, period: float) -> None:
+        """After the step: enter the wrench's work into the energy balance; `u` is the scaled velocity now."""
+        book_held(self._pulled.packed, self._wrench, self._before, u, values, period)
+        self.tree = -1
+
+
+@numba.njit(cache=True, nogil=True)
+def find_mobility(packed, out):
+    """Fill the mobility (6, 6) at the hand of packed `BodyArrays`, less what exact constraints take of it."""
+    a = packed.arrays
+    first = a.start[a.hand_tree]
+    end = first + a.size[a.hand_tree]
+    for i in range(6):
+        for k in range(6):
+            out[i, k] = a.inverse_inertia[6 * i + k]
+    for r in range(a.rank[1]):
+        part = a.part[r] * (2.0 - a.part[r])  # of a row that is taken in part from both sides
+        for i in range(6):
+            s = 0.0
+            for j in range(first, end):
+                s += a.W_H[i, j] * a.Q[r, j]
+            for k in range(6):
+                t = 0.0
+                for j in range(first, end):
+                    t += a.W_H[k, j] * a.Q[r, j]
+                out[i, k] -= part * s * t
