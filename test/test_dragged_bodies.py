@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from haptic_bench.running.runner import Interruption
 from haptic_bench.trials import trial
 from haptic_drivers.events import EVENT_COLUMNS, read_events, row_of
 from haptic_drivers.operators import PointerParameters
+from haptic_drivers.pointing import Sender
 from haptic_drivers.tool_operator import ToolOperator
 from haptic_sim.dynamics.energy import INJECTED, NUMERICAL
 from haptic_sim.messages import GRAB, HAND, MOVE, RELEASE, MessageError, OperatorEvent
@@ -376,3 +379,53 @@ def test_with_a_device_only_the_hand_is_dragged(tmp_path: Path) -> None:
     (tmp_path / "events.csv").write_text(EVENTS)
     with pytest.raises(ParameterError, match=r"line 2: body = 1: is not there; -1 is the hand"):
         experiment.load("corner_peg", [f"operator={{type: pointer, events: {tmp_path / 'events.csv'}}}"])
+
+
+def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path) -> None:
+    """As viser calls back: the point of the body at which a drag begins, in its axes; the tool is the hand's."""
+    pytest.importorskip("viser", reason="viser is not installed (pip install 'haptics[view]')")
+    from haptic_bench.view.frame import Frame, Hand
+    from haptic_bench.view.page import HOST, Page, free_port
+    from haptic_bench.view.pointer import Pointer
+    from haptic_bench.view.scene import build_scene
+
+    [one] = experiment.load(write_world(tmp_path), ["operator={type: pointer}"])
+    assert not one.moves_freely  # the links
+    scene, sent = build_scene(one), list[bytes]()
+    page = Page(scene, HOST, free_port(HOST, None))
+    try:
+        Pointer(page, Sender(sent.append), oriented=one.moves_freely, bodies=one.draggable)
+        callbacks = {name: [e.callback for e in mesh._impl.drag_cb] for name, mesh in page.meshes.items()}
+        assert {name for name, found in callbacks.items() if len(found) == 3} == {
+            "/bodies/box/1", "/bodies/upper/2", "/bodies/lower/3", "/bodies/ball/4", "/hands/hand/device/4",
+        }  # fmt: skip
+        push, at = np.array([0.3, 0, -0.4, 0, 0, 0]), scene.poses[3]
+        hand = Hand(np.array([0.4, 0, 0.05, *NO_TURN]), np.zeros(6), operator=push, dragged=3)
+        page.show(Frame(0, 0.0, scene.poses, (hand,)))
+        arrow = page._arrows["forces"].points[0]
+        np.testing.assert_allclose(arrow[0], at[:3], atol=1e-6)
+        np.testing.assert_allclose(
+            (arrow[1] - arrow[0]) / np.linalg.norm(arrow[1] - arrow[0]), push[:3] / 0.5, atol=1e-6
+        )
+        grabbed = {}
+        for name in ("/bodies/lower/3", "/bodies/ball/4"):
+            client = SimpleNamespace(camera=SimpleNamespace(wxyz=(1.0, 0, 0, 0)))
+            start = at[:3] + (0.01, 0.02, -0.1)
+            drag = SimpleNamespace(phase="start", client_id=1, client=client, modifier=None, start_position=start,
+                                   end_position=start + 0.05)  # fmt: skip
+            asyncio.run(callbacks[name][0](drag))
+            event = OperatorEvent()
+            event.load(sent[0])
+            grabbed[name] = event.body, event.point.copy()
+            event.load(sent[1])
+            np.testing.assert_allclose(event.pose[:3], 0.05)
+            drag.phase = "end"
+            asyncio.run(callbacks[name][0](drag))
+            event.load(sent[-1])
+            assert event.phase == RELEASE
+            sent.clear()
+    finally:
+        page.stop()
+    R = pin.Quaternion(at[3:]).toRotationMatrix()
+    assert grabbed["/bodies/lower/3"][0] == 3 and grabbed["/bodies/ball/4"][0] == HAND
+    np.testing.assert_allclose(at[:3] + R @ grabbed["/bodies/lower/3"][1], start, atol=1e-9)
