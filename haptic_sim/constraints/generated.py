@@ -15,6 +15,8 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,7 @@ from numba.extending import intrinsic
 from haptic_sim import kernel_cache
 from haptic_sim.constraints.description import Description, DescriptionError
 
-PATIENCE = 60.0  # [s] that a derivation may take
+PATIENCE = 60  # [s] of a core that a derivation may take, which is the same on a busy machine
 KEPT = 128  # systems, those that were used last
 
 _ARRAY = types.Array(types.float64, 1, "C")
@@ -113,18 +115,26 @@ def _ask(program: str, document: str, *arguments: str) -> tuple[str, str]:
     found = os.environ.get("PYTHONPATH")
     # the order of what SymPy puts in sets is that of hashes
     environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": f"{root}:{found}" if found else root}
-    try:
-        done = subprocess.run(command, input=document.encode(), capture_output=True, timeout=PATIENCE, env=environment)
-    except subprocess.TimeoutExpired as late:
-        return (late.stdout or b"").decode(errors="ignore"), (
-            f"the {program} did not end within {PATIENCE:g} s; must be formulas that are shorter, with names in "
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 1))
+        try:
+            out, err = process.communicate(document.encode())
+        except BaseException:  # Ctrl-C
+            process.kill()
+            raise
+    if process.returncode == -signal.SIGXCPU:
+        return out.decode(errors="ignore"), (
+            f"the {program} did not end within {PATIENCE} s; must be formulas that are shorter, with names in "
             "definitions for what they share"
         )
     trouble = ""
-    if done.returncode:
-        reason = done.stderr.decode().strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
+    if process.returncode:
+        reason = err.decode().strip().splitlines()[-1:] or [f"ended with status {process.returncode}"]
         trouble = f"the {program} failed: {reason[0][:200]}"
-    return done.stdout.decode(), trouble
+    return out.decode(), trouble
 
 
 @cache
