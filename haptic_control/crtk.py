@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from haptic_sim import messages
-from haptic_sim.messages import MessageError
+from haptic_sim.messages import MessageError, Reason
 from haptic_sim.parameters import Parameters, quantity
 
 STATES = tuple(name.upper() for name in messages.STATES)
@@ -78,12 +78,19 @@ class StateOfDevice:
     def __init__(self, hardware: bool):
         self._hardware, self._own, self._homed = hardware, "ENABLED", not hardware
 
-    def of(self, state: str) -> tuple[str, bool]:
-        """The state, and whether the device is homed, while the driver's state is one of STATES.
+    def of(self, state: str, reason: int) -> tuple[str, bool]:
+        """The state, and whether the device is homed.
 
-        What is enabled knows its position, and does so until a fault.
+        What is enabled knows its position; after a fault that is not known until the driver says it. A reason that says
+        nothing of it, as that of an emergency stop, leaves it as it was.
+
+        Args:
+            state: of the driver, one of STATES; reason: why the device renders no force.
         """
-        self._homed = not self._hardware or state in ("ENABLED", "PAUSED") or (self._homed and state != "FAULT")
+        if not self._hardware or state in ("ENABLED", "PAUSED"):
+            self._homed = True
+        elif state == "FAULT" or reason in (Reason.NOT_HOMED, Reason.NOT_ENABLED):
+            self._homed = state == "DISABLED" and reason == Reason.NOT_ENABLED
         return (self._own if state == "ENABLED" else state), self._homed
 
     def ask(self, command: str, state: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haptic_control.crtk import ALLOWED, STATES, HeldWrench, StateOfDevice, StateReport, check_command
-from haptic_sim.messages import MessageError
+from haptic_sim.messages import MessageError, Reason
 
 FRAME = "arm/device_base"
 WRENCH = (1.0, -2.0, 3.0, 0.1, 0.2, -0.3)
@@ -50,10 +50,22 @@ def test_another_command_is_refused_by_name(command: str) -> None:
 COMMANDS = st.lists(st.sampled_from([*ALLOWED, "unhome"]), max_size=30)
 
 
+# What a driver of hardware says: its state, the reason for zero force; and whether it is homed then, None: as before.
+SAID = (
+    ("DISABLED", Reason.NOT_ENABLED, True),
+    ("DISABLED", Reason.NOT_HOMED, False),
+    ("DISABLED", Reason.STOPPED, None),
+    ("ENABLED", Reason.NO_PRESENCE, True),
+    ("PAUSED", Reason.ON_PAUSE, True),
+    ("FAULT", Reason.FAILED, False),
+    ("FAULT", Reason.NOT_HOMED, False),
+)
+
+
 def follow(device: StateOfDevice, command: str, state: str) -> tuple[str, bool]:
     """What a command asks of the driver, whose state is given, and whether it is refused."""
     try:
-        return device.ask(command, device.of(state)[0]), False
+        return device.ask(command, device.of(state, Reason.STOPPED)[0]), False
     except MessageError:
         return "", True
 
@@ -67,18 +79,20 @@ def test_a_simulated_device_goes_through_the_table(commands: list[str]) -> None:
         leads_to = "homed" if command == "home" else TABLE[state].get(command)
         assert follow(device, command, "ENABLED") == ("", leads_to is None)
         state = leads_to if leads_to in STATES else state
-        assert device.of("ENABLED") == (state, True)
-        assert device.of("FAULT") == ("FAULT", True)
+        assert device.of("ENABLED", Reason.NONE) == (state, True)
+        assert device.of("FAULT", Reason.FAILED) == ("FAULT", True)
 
 
 @settings(max_examples=50, deadline=None)
-@given(COMMANDS, st.lists(st.sampled_from(STATES), min_size=30, max_size=30))
-def test_a_hardware_device_is_asked_and_says_itself_what_came_of_it(commands: list[str], states: list[str]) -> None:
+@given(COMMANDS, st.lists(st.sampled_from(SAID), min_size=30, max_size=30))
+def test_a_hardware_device_is_asked_and_says_itself_what_came_of_it(
+    commands: list[str], said: list[tuple[str, Reason, bool | None]]
+) -> None:
     device = StateOfDevice(hardware=True)
     homed = False
-    for command, state in zip(commands, states, strict=False):
-        homed = state in ("ENABLED", "PAUSED") or (homed and state == "DISABLED")
-        assert device.of(state) == (state, homed)
+    for command, (state, reason, known) in zip(commands, said, strict=False):
+        homed = homed if known is None else known
+        assert device.of(state, reason) == (state, homed)
         request, refused = follow(device, command, state)
         leads_to = TABLE[state].get(command)
         if command == "home" and homed:
@@ -86,7 +100,7 @@ def test_a_hardware_device_is_asked_and_says_itself_what_came_of_it(commands: li
         else:
             assert refused is (leads_to is None)
             assert request == (command if leads_to not in (None, state) else "")
-        assert device.of(state) == (state, homed)
+        assert device.of(state, Reason.STOPPED) == (state, homed)
 
 
 @pytest.mark.parametrize("frame", ["", FRAME])

@@ -32,7 +32,17 @@ from haptic_bench.experiment.system import load_system  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_control.nodes import crtk  # noqa: E402
 from haptic_drivers.devices.haply_2diy import Pantograph  # noqa: E402
-from haptic_sim.messages import DISABLED, ENABLED, FAULT, FORCE, NOTHING, PAUSED, DeviceCommand, DeviceState  # noqa: E402
+from haptic_sim.messages import (  # noqa: E402
+    DISABLED,
+    ENABLED,
+    FAULT,
+    FORCE,
+    NOTHING,
+    PAUSED,
+    DeviceCommand,
+    DeviceState,
+    Reason,
+)
 from haptic_sim.parameters import ParameterError  # noqa: E402
 
 FRAME = "arm/device_base"
@@ -69,11 +79,11 @@ class Bridge:
         assert self.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
         self.node._requests = SimpleNamespace(publish=lambda message: self.requests.append(message.request))
 
-    def hear(self, tick: int, state: int = ENABLED) -> DeviceCommand:
+    def hear(self, tick: int, state: int = ENABLED, reason: Reason = Reason.NONE) -> DeviceCommand:
         """What answers a device's state."""
         device = DeviceState()
         device.stamp(tick, 7 * tick)
-        device.pose[6], device.state = 1.0, state
+        device.pose[6], device.state, device.reason = 1.0, state, reason
         self.node.take("device_state", device.to_bytes())
         command = DeviceCommand()
         command.load(self.commands[-1])
@@ -202,6 +212,17 @@ def test_requests_go_to_the_driver_of_hardware(bridge: Bridge) -> None:
         request.ENABLE,
     ]
     assert bridge.node.refused == 0
+
+
+@pytest.mark.parametrize("bridge", ["hardware"], indirect=True)
+def test_a_client_learns_when_a_device_has_been_homed(bridge: Bridge) -> None:
+    bridge.hear(0, DISABLED, Reason.NOT_HOMED)
+    assert bridge.state() == "DISABLED" and not bridge.reports[-1].is_homed
+    bridge.ask("home")
+    bridge.hear(1, DISABLED, Reason.NOT_ENABLED)
+    assert bridge.state() == "DISABLED" and bridge.reports[-1].is_homed
+    bridge.ask("home")
+    assert (bridge.requests, bridge.node.refused) == ([msg.DeviceRequest.HOME], 0)
 
 
 def test_a_command_that_the_state_does_not_allow_is_refused(bridge: Bridge, capfd: pytest.CaptureFixture[str]) -> None:
@@ -430,3 +451,29 @@ def test_a_client_of_a_hardware_device_sees_it_pushes_it_loses_it_and_gets_it_ba
     assert (np.diff([report["stamp"] for report in client.reports]) > 0).all()
     homed = {(report["state"], report["is_homed"]) for report in client.reports}
     assert {state for state, known in homed if known} >= {"ENABLED", "PAUSED"} and ("FAULT", True) not in homed
+
+
+def test_two_devices_have_a_client_each(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    keys = ("guard.type=none", "rate=250", "device.watchdog=0.5", "device.soft_start=0")
+    settings = [part for key in keys for part in ("--set", key)]
+    with graph.observer() as node:
+        runs, clients = [], []
+        for name in ("left", "right"):
+            arguments = ("--namespace", name, "--out", str(tmp_path / name), *settings)
+            runs.append(haptics("start", "none", *arguments, before=crtk_as_text.install))
+            clients.append(Client(node, f"/{name}"))
+        left, right = clients
+        for client in clients:
+            client.wait_for("ENABLED")
+            wait_until(lambda told=client.measured: len(told) == 3, "what is measured")
+        left.force = (0.03, -0.02)
+        wait_until(lambda: left.position[0] > 1e-4, "motion of the left device")
+        left.ask("pause", "PAUSED")
+        assert right.reports[-1]["state"] == "ENABLED" and not right.position.any()
+        right.force = (-0.03, 0.0)
+        wait_until(lambda: right.position[0] < -1e-4, "motion of the right device")
+        assert left.position[0] > 1e-4 and left.reports[-1]["state"] == "PAUSED"
+        for run in runs:
+            run.interrupt()
+        assert [run.wait() for run in runs] == [0, 0]
+    assert right.measured["cp"].header.frame_id == "right/device_base"

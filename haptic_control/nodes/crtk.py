@@ -121,7 +121,7 @@ class CrtkNode(ServoNode):
     def _report(self) -> tuple[str, bool]:
         """State, and whether the device is homed; FAULT if nothing is heard of it."""
         silent = time.monotonic() > self._heard + self.config.controller.silence
-        return self._states.of("FAULT" if silent else STATES[self._device.state])
+        return self._states.of("FAULT" if silent else STATES[self._device.state], self._device.reason)
 
     def _take_wrench(self, message: WrenchStamped) -> None:
         """Hold a wrench for the servo thread."""
