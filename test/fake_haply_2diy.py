@@ -1,4 +1,8 @@
-"""The board of a Haply 2diy at the other end of a pseudo-terminal, which takes nothing that its firmware would not."""
+"""The board of a Haply 2diy at the other end of a pseudo-terminal, which takes nothing that its firmware would not.
+
+Its messages have no version, so there are no older ones; boards are wired in several ways, which are keys of the
+driver's connection.
+"""
 
 from __future__ import annotations
 
@@ -7,44 +11,91 @@ import math
 import os
 import select
 import struct
+import tempfile
 import threading
 import time
 import tty
+from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
+from haptic_drivers.fakes import Fault
+
 NUMBER = 5
 SILENCE = 1.0  # [s] that a driver may be silent before the fake calls it misuse: a test may share its core with others
+HOME = (12.0, 168.0)  # [deg] of the encoders at ports 1 and 2
+PROXIMAL, DISTAL, APART = 0.07, 0.09, 0.038  # [m]
 
 
-class Board(threading.Thread):
+class Board:
     """Answers as the firmware does; what it is told wrongly is in `misuse`.
 
     Attributes:
+        port: that the driver opens; it stays the same when the board is unplugged and comes back.
         angles: of the encoders at ports 1 and 2 [deg]; torques: of the motors at ports 1 and 2 [N m], as told last.
-        late: time before an answer [s]; twice: each answer comes twice; other: number that it answers with.
-        gone: the port is closed.
+        number: that it answers with.
+        faults: LATE [s], JUMP [deg] of the first encoder; NOT_FINITE, TWICE: answers that are left; MUTE: no answers.
     """
 
-    def __init__(self) -> None:
-        super().__init__(daemon=True, name="fake board")
-        self._ours, theirs = os.openpty()
-        tty.setraw(self._ours)
-        self.port = os.ttyname(theirs)
-        self._theirs = theirs
-        self.angles, self.torques = [12.0, 168.0], (0.0, 0.0)
-        self.late, self.twice, self.silent, self.other = 0.0, False, False, NUMBER
+    def __init__(self, folder: Path) -> None:
+        self._link = folder / "board"
+        self.port = str(self._link)
+        self.angles, self.torques, self.number = list(HOME), (0.0, 0.0), NUMBER
+        self.faults = dict.fromkeys(Fault, 0.0)
         self.told: list[str] = []
         self.misuse: list[str] = []
         self.answers = 0
-        self._done = threading.Event()
-        self.start()
+        self._thread: threading.Thread | None = None
+        self._plug_in()
 
-    def run(self) -> None:
+    def _plug_in(self) -> None:
+        self._ours, self._theirs = os.openpty()
+        tty.setraw(self._ours)
+        self._link.unlink(missing_ok=True)
+        self._link.symlink_to(os.ttyname(self._theirs))
+        self._answers: deque[tuple[float, bytes]] = deque()  # when each is due [s]
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="fake board")
+        self._thread.start()
+
+    def vanish(self) -> None:
+        """As if its plug were pulled: the motors have no force."""
+        if self._thread is None:
+            return
+        self._done.set()
+        self._thread.join(10.0)
+        self._thread, self.torques = None, (0.0, 0.0)
+        for file in (self._ours, self._theirs):
+            os.close(file)
+        self._link.unlink()
+
+    def fault(self, index: int, kind: Fault, value: float = 1.0) -> float:
+        """Make the board do what it should not; returns the time before that [s]. `index` is 0."""
+        now = time.monotonic()
+        if kind == Fault.GONE:
+            self.vanish()
+        else:
+            self.faults[kind] = value
+        return now
+
+    def back(self, index: int = 0) -> None:
+        """End all faults; a board that was gone is there again."""
+        self.faults = dict.fromkeys(Fault, 0.0)
+        if self._thread is None:
+            self._plug_in()
+
+    def _run(self) -> None:
         heard, last, ready = b"", time.monotonic(), False
         while not self._done.is_set():
-            if not select.select([self._ours], [], [], 0.01)[0]:
+            now = time.monotonic()
+            while self._answers and self._answers[0][0] <= now:
+                with contextlib.suppress(OSError):
+                    os.write(self._ours, self._answers.popleft()[1])
+                self.answers += 1
+            wait = min(0.01, self._answers[0][0] - now) if self._answers else 0.01
+            if not select.select([self._ours], [], [], max(wait, 0.0))[0]:
                 if ready and any(self.torques) and time.monotonic() - last > SILENCE:
                     self.misuse.append("silence with torques on")
                     last = time.monotonic()
@@ -70,8 +121,10 @@ class Board(threading.Thread):
         kind = ("reset", "setup", "torques")[message[0]]
         if kind != "torques" or self.told[-1:] != ["torques"]:
             self.told.append(kind)
-        if kind == "reset" and message != b"\0\0":
-            self.misuse.append(f"reset {message!r}")
+        if kind == "reset":
+            self._answers.clear()
+            if message != b"\0\0":
+                self.misuse.append(f"reset {message!r}")
         if kind == "setup":
             head, values = message[:10], struct.unpack_from("<4f", message, 10)
             if head != bytes((1, NUMBER, 3, 1, 1, 3, 1, 1, 0, 0)) or values != (12.0, 4880.0, 168.0, 4880.0):
@@ -83,23 +136,23 @@ class Board(threading.Thread):
         self.torques = struct.unpack_from("<2f", message, 2)
         if not all(map(math.isfinite, self.torques)) or message[1] != NUMBER:
             self.misuse.append(f"torques {self.torques} of device {message[1]}")
-        if self.silent:
-            return
-        if self.late:
-            time.sleep(self.late)
-        answer = struct.pack("<B2f", self.other, *self.angles)
-        with contextlib.suppress(OSError):
-            os.write(self._ours, answer * (1 + self.twice))
-        self.answers += 1
+        self._answer()
 
-    def vanish(self) -> None:
-        """As if its plug were pulled: the motors have no force."""
-        self._done.set()
-        self.join(1.0)
-        self.torques = (0.0, 0.0)
-        for file in (self._ours, self._theirs):
-            with contextlib.suppress(OSError):
-                os.close(file)
+    def _answer(self) -> None:
+        """Answer a message; commands are taken while an answer is late."""
+        faults = self.faults
+        if faults[Fault.MUTE]:
+            return
+        first, second = self.angles
+        first += faults[Fault.JUMP]
+        if faults[Fault.NOT_FINITE] > 0:
+            faults[Fault.NOT_FINITE] -= 1
+            first = math.nan
+        times = 1 + (faults[Fault.TWICE] > 0)
+        faults[Fault.TWICE] -= times - 1
+        late, faults[Fault.LATE] = faults[Fault.LATE], 0.0
+        due = max(time.monotonic() + late, self._answers[-1][0] if self._answers else 0.0)  # in their order
+        self._answers.append((due, struct.pack("<B2f", self.number, first, second) * times))
 
     def settle(self, answers: int = 3) -> None:
         """Wait until it has answered so many times more."""
@@ -111,15 +164,27 @@ class Board(threading.Thread):
 
 @contextlib.contextmanager
 def board() -> Iterator[Board]:
-    one = Board()
-    try:
-        yield one
-    finally:
-        one.vanish()
-        assert not one.misuse
+    with tempfile.TemporaryDirectory() as folder:
+        one = Board(Path(folder))
+        try:
+            yield one
+        finally:
+            one.vanish()
+            assert not one.misuse
 
 
 def force_of(torques: tuple[float, float], jacobian: np.ndarray) -> np.ndarray:
     """Force on the hand in the axes of the board (2,) [N] by torques at ports 1 and 2 [N m]."""
     found: np.ndarray = np.linalg.solve(jacobian.T, [torques[1], torques[0]])
+    return found
+
+
+def angles_at(point: np.ndarray) -> list[float]:
+    """Angles of the encoders at ports 1 and 2 [deg] with the hand at a point in the axes of the board (2,) [m]."""
+    found = []
+    for base, side in ((APART, -1.0), (0.0, 1.0)):  # of the motor at port 1, which is on the right, and at port 2
+        away = point - (base, 0.0)
+        distance = math.hypot(*away)
+        inner = math.acos((PROXIMAL**2 + distance**2 - DISTAL**2) / (2.0 * PROXIMAL * distance))
+        found.append(math.degrees(math.atan2(away[1], away[0]) + side * inner))
     return found

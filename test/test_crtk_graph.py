@@ -32,6 +32,7 @@ from haptic_bench.experiment.system import load_system  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_control.nodes import crtk  # noqa: E402
 from haptic_drivers.devices.haply_2diy import Pantograph  # noqa: E402
+from haptic_drivers.fakes import Fault  # noqa: E402
 from haptic_sim.messages import (  # noqa: E402
     DISABLED,
     ENABLED,
@@ -432,10 +433,10 @@ def test_a_client_of_a_hardware_device_sees_it_pushes_it_loses_it_and_gets_it_ba
             client.ask(command, state)
             wait_until(pushes if state == "ENABLED" else lambda: not any(fake.torques), f"the force in {state}")
 
-        fake.silent = True
+        fake.fault(0, Fault.MUTE)
         client.wait_for("FAULT")
         assert not any(fake.torques) and not client.reports[-1]["is_homed"]
-        fake.silent = False
+        fake.back()
         client.ask("enable", "ENABLED")
         wait_until(pushes, "the force of a device that was lost")
         client.force = None

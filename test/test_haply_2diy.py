@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from fake_haply_2diy import Board, board, force_of
+from fake_haply_2diy import APART, DISTAL, NUMBER, PROXIMAL, Board, angles_at, board, force_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,9 +18,10 @@ from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
+from haptic_drivers.fakes import Fault
 from haptic_sim.messages import FAULT, DeviceReading
 
-MECHANISM = Pantograph(0.07, 0.09, 0.038)
+MECHANISM = Pantograph(PROXIMAL, DISTAL, APART)
 HOME = np.radians([168.0, 12.0])
 
 
@@ -132,7 +133,7 @@ def test_no_force_without_enable_and_none_after_close(fake: Board, hardware: Hap
 
 
 def test_an_answer_that_comes_twice_is_taken_once(fake: Board, hardware: Haply2diy) -> None:
-    fake.twice = True
+    fake.fault(0, Fault.TWICE, 1e9)
     fake.settle(20)
     fake.angles[:] = [20.0, 160.0]
     fake.settle(20)
@@ -152,7 +153,7 @@ def test_a_number_that_is_none_is_handed_on_for_the_driver_to_reject(fake: Board
 
 @pytest.mark.parametrize(
     ("how", "text"),
-    [("vanish", "the board is gone"), ("silent", "has not answered"), ("other", "answers for device 3")],
+    [("GONE", "the board is gone"), ("MUTE", "has not answered"), ("other", "answers for device 3")],
 )
 def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str, text: str) -> None:
     with board() as fake:
@@ -166,9 +167,10 @@ def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str,
         link.write(np.array([1.0, 0, 0, 0, 0, 0]))
         fake.settle()
         assert any(fake.torques)
-        {"vanish": fake.vanish, "silent": lambda: setattr(fake, "silent", True)}.get(
-            how, lambda: setattr(fake, "other", 3)
-        )()
+        if how == "other":
+            fake.number = 3
+        else:
+            fake.fault(0, Fault[how])
         deadline = time.monotonic() + 10.0
         while link.life.state != FAULT and time.monotonic() < deadline:
             link.take(1, reading)
@@ -177,10 +179,8 @@ def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str,
         while any(fake.torques) and time.monotonic() < deadline:
             time.sleep(1e-3)
         assert not any(fake.torques), "it hears, though it does not answer"
-        fake.silent, fake.other = False, 5
-        if how == "vanish":
-            link.close()
-            return
+        fake.number = NUMBER
+        fake.back()
         assert link.ask(Request.ENABLE) == ""
         for thread in threading.enumerate():
             if thread.name == "device opening":
@@ -190,6 +190,38 @@ def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str,
         fake.settle()
         assert any(fake.torques)
         link.close()
+
+
+def test_a_late_answer_ends_the_force_until_it_comes_and_answers_stay_in_their_order(fake: Board) -> None:
+    device = data(fake.port).model_copy(update={"reading_watchdog": 0.02})
+    hardware = build_hardware(device)
+    hardware.open()
+    hardware.enable()
+    hardware.write(np.array([1.0, 0, 0, 0, 0, 0]))
+    fake.settle()
+    assert any(fake.torques)
+    fake.fault(0, Fault.LATE, 0.06)
+    deadline = time.monotonic() + 10.0
+    while any(fake.torques):
+        assert time.monotonic() < deadline
+    fake.angles[:] = angles_at(np.array([0.03, 0.12]))
+    while not any(fake.torques):
+        assert time.monotonic() < deadline
+        hardware.write(np.array([1.0, 0, 0, 0, 0, 0]))
+    fake.settle(20)
+    np.testing.assert_allclose(newest(hardware).pose[:2], [0.03 - 0.019, -0.12], atol=1e-7)
+    hardware.close()
+
+
+def test_a_jump_of_an_encoder_is_handed_on_for_the_driver_to_reject(fake: Board, hardware: Haply2diy) -> None:
+    before = newest(hardware).pose.copy()
+    fake.fault(0, Fault.JUMP, 20.0)
+    fake.settle()
+    point, _ = MECHANISM.locate(np.radians([168.0, 32.0]))
+    np.testing.assert_allclose(newest(hardware).pose[:2], [point[0] - 0.019, -point[1]], atol=1e-7)
+    fake.back()
+    fake.settle()
+    np.testing.assert_allclose(newest(hardware).pose, before, atol=1e-7)
 
 
 def test_a_port_that_is_not_there_is_named() -> None:

@@ -20,6 +20,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_drivers.devices.interface import Reading
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.fakes import Fault
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceCommand, DeviceState, Reason
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
@@ -90,9 +91,9 @@ def test_a_trial_on_hardware_goes_on_through_all_that_happens_and_verifies(
         ask(Request.RESET)
         ask(Request.ENABLE)
         wait_until(pulls, "force after the stop")
-        fake.silent = True
+        fake.fault(0, Fault.MUTE)
         wait_until(lambda: state.state == FAULT and state.reason == Reason.FAILED, "the fault")
-        fake.silent = False
+        fake.back()
         ask(Request.ENABLE)
         wait_until(lambda: state.state == ENABLED and pulls(), "force after the fault")
         process.interrupt()

@@ -1,4 +1,8 @@
-"""What holds of each driver of a vendor's device behind the core of the node: a rotated mount, faults at any tick."""
+"""What holds of each driver of a vendor's device behind the core of the node: a rotated mount, faults at any tick.
+
+Each stand-in can do each fault of `haptic_drivers.fakes.Fault`, and send older messages: the service those of 3.4, the
+libraries without functions and numbers that they have got since; the messages of the Haply 2diy have no versions.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,14 @@ from typing import Any
 import driver_checks
 import numpy as np
 import pytest
-from driver_checks import library, wait_until
+from driver_checks import library, next_reading, opened, push, wait_until
+from fake_haply_2diy import APART, DISTAL, PROXIMAL, Board, angles_at, board, force_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from haptic_drivers.devices.haply_2diy import Pantograph
+from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.life import Request
 from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
@@ -34,11 +41,20 @@ FAULTS = st.lists(st.sampled_from(list(Fault)), min_size=1, max_size=3)
 
 
 class Stand(ABC):
-    """A stand-in in the axes of the base: `axes` are forward, left and up in the vendor's."""
+    """A stand-in in the axes of the base: `axes` are forward, left and up in the vendor's.
+
+    Attributes:
+        directions: how many of the axes of the base have a motor.
+        home: where the hand is when it is put to zero (3,) [m].
+        jump: of `Fault.JUMP`, further than the device moves; fastest: its speed [m/s].
+    """
 
     axes: np.ndarray
     name: str
     connection: dict[str, Any]
+    directions = 3
+    home = np.zeros(3)
+    jump, fastest = 500.0, 2.0
 
     @abstractmethod
     def put(self, position: np.ndarray) -> None:
@@ -94,10 +110,38 @@ class LibraryStand(Stand):
         assert self._library.misuse == ""
 
 
-@pytest.fixture(scope="module", params=["haply", "dhd", "hd"])
+class BoardStand(Stand):
+    """Of the Haply 2diy, whose x is right and y toward the user, in degrees and N m at the motors."""
+
+    name, directions, jump, fastest = "haply_2diy", 2, 40.0, 0.3
+
+    def __init__(self, board: Board):
+        self._board, self._mechanism = board, Pantograph(PROXIMAL, DISTAL, APART)
+        self.connection = {"port": board.port}
+        self.fault, self.back = board.fault, board.back
+        point, _ = self._locate()
+        self.home = np.array([point[0] - 0.5 * APART, -point[1], 0.0])
+
+    def _locate(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._mechanism.locate(np.radians(self._board.angles[::-1]))
+
+    def put(self, position: np.ndarray) -> None:
+        x, y, _ = self.home + position
+        self._board.angles[:] = angles_at(np.array([x + 0.5 * APART, -y]))
+
+    def force(self) -> np.ndarray:
+        fx, fy = force_of(self._board.torques, self._locate()[1])
+        return np.array([fx, -fy, 0.0])
+
+
+@pytest.fixture(scope="module", params=["haply", "dhd", "hd", "2diy"])
 def stand(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     """Each stand-in in turn, not misused in the end."""
     kind = request.param
+    if kind == "2diy":
+        with board() as one:
+            yield BoardStand(one)
+        return
     stand: Any = HaplyStand() if kind == "haply" else LibraryStand(kind, library(kind, tmp_path_factory.getbasetemp()))
     yield stand
     stand.close()
@@ -107,8 +151,9 @@ class Bench:
     """The core of a driver node over a device: a command is answered in its tick."""
 
     def __init__(self, stand: Stand, **keys: Any):
-        free = {"soft_start": 0.0, "presence": "none", "aligned": "mount"}
-        free["bound"] = {"wrench": [3.0] * 3 + [0.0] * 3, "rate": [1e5] * 3 + [0.0] * 3, "velocity": [2.0, 20.0]}
+        free: dict[str, Any] = {"soft_start": 0.0, "presence": "none", "aligned": "mount", "wall": (0.0, 0.0)}
+        free["bound"] = {"wrench": [3.0] * 3 + [0.0] * 3, "rate": [1e5] * 3 + [0.0] * 3}
+        free["bound"]["velocity"] = [stand.fastest, 20.0]
         device: HardwareParameters = driver_checks.parameters(stand.name, stand.connection, **{**free, **keys})
         self.link = Link(build_hardware(device), device, 1 / RATE, watch=False)
         none = ConstantParameters(wrench=(0.0,) * 6)
@@ -149,19 +194,68 @@ class Bench:
 
 @pytest.mark.parametrize("axis", range(3))
 def test_a_push_along_each_axis_with_a_rotated_mount(stand: Stand, axis: int) -> None:
+    if axis >= stand.directions:
+        pytest.skip("the device has no motor there")
     rotation = Rotation.from_rotvec([0.3, -0.5, 0.7])
     unit = np.eye(3)[axis]
     stand.put(np.zeros(3))
     bench = Bench(stand, mount=[0.1, 0.2, 0.3, *rotation.as_quat()])
-    bench.until(np.zeros(6), lambda state: state.reading_age < 0.1 and state.pose[0] == pytest.approx(0.1), "a reading")
+    x = 0.1 + rotation.apply(stand.home)[0]
+    bench.until(
+        np.zeros(6), lambda state: state.reading_age < 0.1 and state.pose[0] == pytest.approx(x, rel=1e-6), "a reading"
+    )
     before = bench.state.pose[:3].copy()
     stand.put(0.01 * unit)
     bench.until(np.zeros(6), lambda state: np.linalg.norm(state.pose[:3] - before) > 5e-3, "a motion")
-    np.testing.assert_allclose(bench.state.pose[:3] - before, rotation.apply(0.01 * unit), atol=1e-9)
+    bench.until(np.zeros(6), lambda state: np.abs(state.twist).max() < 1e-6, "its end")  # of a filtered difference
+    np.testing.assert_allclose(bench.state.pose[:3] - before, rotation.apply(0.01 * unit), atol=1e-7)
     bench.until(np.array([*unit, 0.0, 0.0, 0.0]), lambda _: stand.force().any(), "a force")
-    np.testing.assert_allclose(stand.force(), rotation.inv().apply(unit), atol=1e-9)
+    motors = np.arange(3) < stand.directions
+    np.testing.assert_allclose(stand.force(), motors * rotation.inv().apply(unit), atol=1e-6)
     bench.close()
     wait_until(lambda: not stand.force().any(), "zero force")
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name)
+def test_each_stand_in_can_do_each_fault(stand: Stand, fault: Fault) -> None:
+    """As a driver sees it, without the core; in the end the device is usable again."""
+    stand.put(np.zeros(3))
+    late = 2.0 * driver_checks.PATIENT
+    with opened(driver_checks.parameters(stand.name, stand.connection)) as hardware:
+        hardware.enable()
+        push(hardware, PUSH, lambda: stand.force().any(), "a force")
+        before = next_reading(hardware)
+        stand.fault(0, fault, {Fault.LATE: late, Fault.JUMP: stand.jump, Fault.NOT_FINITE: 1e9}.get(fault, 5.0))
+        after = Reading()
+
+        def seen() -> bool:
+            """Whether a device that goes on being driven does what it should not."""
+            hardware.write(PUSH)
+            try:
+                new = hardware.read(after)
+            except DeviceError as error:
+                after.fault = str(error)
+            if fault in (Fault.MUTE, Fault.GONE):
+                return bool(after.fault) or time.monotonic_ns() - before.time_ns > 1e9 * late
+            assert not after.fault or fault in (Fault.LATE, Fault.JUMP)
+            if fault == Fault.LATE:  # a call that hangs for so long is one that the device's own watchdog may end
+                return bool(after.fault) or after.time_ns - before.time_ns > 0.7e9 * late
+            if fault == Fault.JUMP:
+                return bool(after.fault) or float(np.linalg.norm(after.pose[:3] - before.pose[:3])) > 0.03
+            if fault == Fault.NOT_FINITE:
+                return not np.isfinite(after.pose).all()
+            if new:  # what is answered twice is what it was
+                np.testing.assert_allclose(after.pose, before.pose, atol=1e-7)
+            return after.time_ns > before.time_ns + 2e7
+
+        wait_until(seen, fault.name)
+        if fault in (Fault.LATE, Fault.MUTE, Fault.GONE):
+            wait_until(lambda: not stand.force().any(), "zero force")
+        stand.back(0)
+        hardware.close()
+        hardware.open()
+        hardware.enable()
+        push(hardware, PUSH, lambda: stand.force().any(), "the force again")
 
 
 @settings(max_examples=8, deadline=None, phases=(Phase.explicit, Phase.generate))  # shrinking waits for what fails
@@ -176,7 +270,7 @@ def test_whatever_happens_at_any_tick_ends_in_zero_force_and_the_device_is_usabl
         for _ in range(wait):
             state = bench.step(PUSH)
             assert np.isfinite(state.pose).all() and np.isfinite(state.twist).all()
-        value = {Fault.LATE: 2.0 * driver_checks.PATIENT, Fault.JUMP: 500.0, Fault.NOT_FINITE: 1e9}.get(fault, 5.0)
+        value = {Fault.LATE: 2.0 * driver_checks.PATIENT, Fault.JUMP: stand.jump, Fault.NOT_FINITE: 1e9}.get(fault, 5.0)
         stand.fault(0, fault, value)
         if fault == Fault.TWICE:
             continue  # does no harm

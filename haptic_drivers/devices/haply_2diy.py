@@ -47,6 +47,7 @@ RESET, SETUP, TORQUES = 0, 1, 2
 SMALLEST_SINE = 0.1  # between the distal links, below which the torques of a force grow beyond reason
 FIRST = 2.0  # [s] in which the board has to answer at first
 SILENCE = 0.1  # [s] after which an answer does not come any more
+QUIET = 0.05  # [s] after a reset, in which the answers of before come
 
 
 class Connection(Parameters):
@@ -140,6 +141,7 @@ class Haply2diy:
         first, second = connection.offsets
         setup += struct.pack("<4f", second, connection.counts, first, connection.counts)
         self._send(bytes((RESET, 0)))
+        time.sleep(QUIET)  # an answer of before, which `_exchange` forgets, would be taken for the first
         self._send(setup)
         self._fault, self._time, self._taken = "", 0, 0
         self._exchange(np.zeros(2), FIRST)
