@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Iterator
 from ctypes import CFUNCTYPE, c_double, c_uint, c_void_p
@@ -183,6 +184,14 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         build_hardware(data(vendor, device="Elsewhere")).open()
     monkeypatch.setenv("OH_SDK_BASE", str(tmp_path))
     with pytest.raises(DeviceError, match=r"touch: 3D Systems OpenHaptics \(libHD\): not found: .*set OH_SDK_BASE"):
+        build_hardware(driver_checks.parameters("touch", {})).open()
+
+
+@pytest.mark.parametrize(("system", "machine"), [("Windows", "AMD64"), ("Linux", "i686"), ("Darwin", "arm64")])
+def test_a_machine_on_which_it_cannot_run_is_named(system: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    with pytest.raises(DeviceError, match=rf"touch: 3D Systems OpenHaptics .*ARM, and this is {system} on {machine}: "):
         build_hardware(driver_checks.parameters("touch", {})).open()
 
 

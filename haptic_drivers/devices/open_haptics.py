@@ -17,6 +17,7 @@ Sources: the vendor's OpenHaptics API reference (HDAPI) and hdDefines.h; the pub
 from __future__ import annotations
 
 import ctypes
+import platform
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,7 @@ TIMEOUT = 1.0  # [s] of the first reading
 CONTINUE = 1  # HD_CALLBACK_CONTINUE
 WARNINGS = range(0x200, 0x205)  # warm motors, more force or speed than the device may: it reduces the force itself
 MILLI = 1e-3
+MACHINES = ("x86_64", "aarch64")  # whose Linux returns HDErrorInfo in registers
 
 VENDOR = np.dtype(
     [
@@ -145,6 +147,11 @@ class OpenHaptics(Exchanging):
         """See Hardware: load the library, open the device, schedule its callback."""
         self.close()
         name, connection = self._parameters.name, self._connection
+        if platform.system() != "Linux" or platform.machine() not in MACHINES:
+            raise DeviceError(
+                f"{name}: {LIBRARY}: the driver reads its errors as they are returned under Linux on x86-64 and 64-bit "
+                f"ARM, and this is {platform.system()} on {platform.machine()}: connect the device to such a machine"
+            )
         folders = ("lib", "usr/lib", "libs/{machine}", "")
         library = vendor_library.load(name, LIBRARY, ("libHD.so*",), connection.library, "OH_SDK_BASE", folders)
         vendor_library.declare(library, name, LIBRARY, _FUNCTIONS)
