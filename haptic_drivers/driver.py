@@ -367,11 +367,8 @@ class Driver:
         device, hardware = self._device, self._hardware
         self._tick = tick
         stamp = tick_time(tick, self._rate) if time is None else time
-        if hardware is not None:
-            if hardware.take(tick, stamp):
-                self.activate(tick)  # from zero force
-            elif not hardware.lets_through:
-                reset_port(device.port)
+        if hardware is not None and hardware.take(tick, stamp):
+            self.activate(tick)  # from zero force
         self._operator.wrench(tick / self._rate, device.pose, device.twist, self._wrench)
         state.stamp(tick, stamp)
         state.pose[:] = device.pose
@@ -389,6 +386,8 @@ class Driver:
         state.state, state.reason = FAULT if self.fault else ENABLED, self.reason
         if hardware is not None:
             hardware.tell(state)
+            if not hardware.lets_through:
+                reset_port(device.port)  # the last tick with force has been counted
 
     def _check_reading(self, tick: int, state: DeviceState) -> None:
         """Reject what the sensors cannot have measured; else observe the port."""
@@ -396,6 +395,8 @@ class Driver:
         wrong = _accept(self._port, state.packed, self._displacement, self._doubtful + 1, tick == good)
         if not wrong:
             self._reading_tick, self._doubtful = tick, 0
+            if self._hardware is not None:
+                self._hardware.accept()
             return
         self.rejected += 1
         self._doubtful += 1

@@ -398,19 +398,50 @@ def test_the_pose_never_jumps_and_each_closing_of_the_clutch_has_the_energy_of_t
                 assert turned <= np.linalg.norm(velocity[3:]) / 1000.0 + 1e-12
             before = DeviceState()
             before.load(state.to_bytes())
-            if state.reason == Reason.NONE and bench.driver.told.reason == Reason.NONE:
-                assert state.port_energy.sum() == pytest.approx(given, abs=1e-12)
-                assert not acts or state.port_energy.sum() > -1e-9
-            if bench.driver.told.reason != Reason.NONE or not state.port_energy.any():
-                given = 0.0  # it is counted from each closing of the clutch
+            # of all ticks since the clutch was closed, also of the last before it opens
+            assert state.port_energy.sum() == pytest.approx(given, abs=1e-12)
+            assert not acts or state.port_energy.sum() > -1e-9
             force = bench.fake.force.copy()
-            assert bench.driver.told.reason == Reason.NONE or not force.any()
+            if bench.driver.told.reason != Reason.NONE:
+                given = 0.0
+                assert not force.any()
             velocity = velocity + force / np.repeat([mass, inertia], 3) / 1000.0
             given -= float(force @ velocity) / 1000.0
             bench.fake.pose[:3] += velocity[:3] / 1000.0
             turning = Rotation.from_rotvec(velocity[3:] / 1000.0)
             bench.fake.pose[3:] = (turning * Rotation.from_quat(bench.fake.pose[3:])).as_quat()
     bench.replay()
+
+
+@pytest.mark.parametrize("wrong", ["jump", "nan"])
+def test_a_reading_that_is_wrong_when_the_clutch_opens_does_not_move_the_tool(wrong: str) -> None:
+    """And the work of the last tick before it opens is counted, as that of all others."""
+    bench = wrist(clutch="top", aligned="mount")
+    poses, push = [], np.array([1.0, 0, 0, 0, 0, 0])
+    for k in range(40):
+        bench.fake.pressed = [int(10 <= k < 30), 0]
+        if k in (10, 11):
+            bench.fake.pose[0] += {10: 0.1, 11: -0.1}[k] if wrong == "jump" else 0.0
+            bench.fake.pose[4] = np.nan if wrong == "nan" and k == 10 else 0.0
+        poses.append(bench.step(push, move=BASE.inv().apply([0.1, 0.0, 0.0])).pose[:3].copy())
+        if k == 9:
+            energy = bench.state.port_energy[0]
+    moved = np.diff(poses, axis=0)
+    assert np.linalg.norm(moved, axis=1).max() < 1.01e-4 * 2, "of two ticks, as one reading was rejected"
+    np.testing.assert_allclose(poses[29], poses[12], atol=1e-15)
+    assert energy == pytest.approx(-9 * 1e-4, rel=1e-9)
+    assert bench.driver.rejected == 1 and bench.fake.force.any()
+    bench.replay()
+
+
+def test_a_hand_is_not_placed_by_a_quaternion_of_zeros() -> None:
+    bench = wrist(aligned="start")
+    bench.fake.pose[3:] = 0.0
+    state = bench.step(PUSH, 2)
+    assert np.isfinite(state.pose).all() and not bench.fake.force.any()
+    bench.fake.pose[6] = 1.0
+    bench.step(PUSH)
+    assert bench.fake.force.any()
 
 
 def test_clutching_keeps_the_length_of_a_quaternion_that_is_told_in_single_precision() -> None:

@@ -71,6 +71,7 @@ class HardwareArrays(NamedTuple):
     bound: Bound = value("last bound of what is rendered, at the scale")
     port: Port = value("the port and its guard, at the scale")
     here: np.ndarray = array("b: position of the hand at the last change of the scale", 3, unit="m")
+    read: np.ndarray = array("pose of the hand in the world by the mount alone, as it was read", 7, unit="m")
     shown: np.ndarray = array("a: position that was shown of it then; and the orientation", 7, unit="m")
     scale: np.ndarray = array("s: scale of the motion, 0: it is apart; and that of the force", 2, fill=1.0)
     pose: np.ndarray = array("pose of the hand in the world", 7, unit="m")
@@ -135,6 +136,7 @@ class HardwareDevice:
         self.bound, self.port = bound, port
         self._written, self._packed = arrays.written, Packed(arrays)
         self.state, self.reason = DISABLED, Reason.NOT_ENABLED
+        self._scale = float(arrays.scale[0])
 
     @property
     def lets_through(self) -> bool:
@@ -149,9 +151,13 @@ class HardwareDevice:
         told.stamp(tick, time)
         self.state, self.reason = told.state, Reason(told.reason)
         self._placed |= self.lets_through
-        scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else told.motion_scale
-        _locate(self._packed, scale, told.force_scale)
+        self._scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else told.motion_scale
+        _locate(self._packed, self._scale, told.force_scale)
         return self.lets_through and not before
+
+    def accept(self) -> None:
+        """What was read is good: from there the scale of the tick to come acts, and the clutch."""
+        _change_scale(self._packed, self._scale)
 
     def tell(self, state: DeviceState) -> None:
         """Fill in what a DeviceState says of hardware; the age of a reading grows while later ones are rejected."""
@@ -231,36 +237,42 @@ def _locate(packed, scale, force_scale):
         scale, force_scale: of the tick to come; the pose has come about by those of the last one.
     """
     a = packed.arrays
-    told, pose, turns = a.told_pose, a.pose, 1.0 if scale > 0.0 else 0.0
-    p, turned = np.empty(3), np.empty(4)
-    finite = True
+    told, pose, read, turns = a.told_pose, a.pose, a.read, 1.0 if scale > 0.0 else 0.0
     for i in range(3):
-        p[i] = a.p_WB[i]
+        read[i] = a.p_WB[i]
         a.twist[i] = a.twist[3 + i] = 0.0
         for j in range(3):
-            p[i] += a.R_WB[i, j] * told[j]
+            read[i] += a.R_WB[i, j] * told[j]
             a.twist[i] += scale * a.R_WB[i, j] * a.told_twist[j]
             a.twist[3 + i] += turns * a.R_WB[i, j] * a.told_twist[3 + j]
-        finite &= math.isfinite(p[i])
     for i in range(3):
-        pose[i] = a.shown[i] + a.scale[0] * (p[i] - a.here[i])
-    _compose(a.quat_WB, told[3:], turned)
+        pose[i] = a.shown[i] + a.scale[0] * (read[i] - a.here[i])
+    _compose(a.quat_WB, told[3:], read[3:])
     if a.scale[0] > 0.0:
-        _compose(turned, a.offset, pose[3:])
+        _compose(read[3:], a.offset, pose[3:])
     else:
-        for i in range(4):
-            pose[3 + i] = a.shown[3 + i] + 0.0 * turned[i]  # what is not finite is not hidden
-    squared = turned[0] ** 2 + turned[1] ** 2 + turned[2] ** 2 + turned[3] ** 2
-    if finite and 0.0 < squared < math.inf and scale != a.scale[0]:
-        if a.scale[0] == 0.0:
-            _compose(np.array([-turned[0], -turned[1], -turned[2], turned[3]]), pose[3:], a.offset)
-            length = math.sqrt(a.offset[0] ** 2 + a.offset[1] ** 2 + a.offset[2] ** 2 + a.offset[3] ** 2)
-            for i in range(4):
-                a.offset[i] /= length  # that of a device that tells float32 would grow from clutch to clutch
-        a.here[:] = p
-        a.shown[:] = pose
-        a.scale[0] = scale
+        for i in range(3, 7):
+            pose[i] = a.shown[i] + 0.0 * read[i]  # what is not finite is not hidden
     a.scale[1] = force_scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _change_scale(packed, scale):
+    """Let the scale act from the pose on that `_locate` has filled in; 0: the hand is held there."""
+    a = packed.arrays
+    if scale == a.scale[0]:
+        return
+    if a.scale[0] == 0.0:
+        x, y, z, w = a.read[3:]
+        _compose(np.array([-x, -y, -z, w]), a.pose[3:], a.offset)
+        length = math.sqrt(a.offset[0] ** 2 + a.offset[1] ** 2 + a.offset[2] ** 2 + a.offset[3] ** 2)
+        if not length > 0.0:
+            return  # what was read is no orientation
+        for i in range(4):
+            a.offset[i] /= length  # that of a device that tells float32 would grow from clutch to clutch
+    a.here[:] = a.read[:3]
+    a.shown[:] = a.pose
+    a.scale[0] = scale
 
 
 @numba.njit(cache=True, nogil=True)
