@@ -117,7 +117,9 @@ class HardwareParameters(IdentifiedParameters, DeviceLimits):
         "none", description="How the device knows that somebody holds it: none, sensor, or the name of a button"
     )
     clutch: str = quantity(
-        "", description="Name of the button that moves the device apart from the tool while it is pressed; empty: none"
+        "",
+        description="Name of the button that moves and turns the device apart from the tool while it is pressed; "
+        "empty: none",
     )
     wall: NotNegativePair = quantity(
         (0.0, 0.0),
