@@ -340,6 +340,7 @@ def test_without_its_feedforward_a_tick_would_be_lost() -> None:
     assert np.abs(errors).max() > 1e-4
 
 
+@pytest.mark.long
 def test_feedback_rejects_friction_and_the_operator() -> None:
     """A push that the sensor does not tell (bias), and friction that is half known: e stays below a / Kp of both."""
     keys: dict[str, Any] = {"friction_error": -0.5, "noise": [0, 0], "bias": [-0.5, 0, 0, 0, 0, 0]}
@@ -371,6 +372,7 @@ def test_the_gains_bear_a_delay_of_one_more_tick() -> None:
     assert shrink[0] < 0.9 and shrink[1] < 0.9 and shrink[2] > 1.0
 
 
+@pytest.mark.long
 def test_the_integral_takes_a_lasting_error_away() -> None:
     """A device at rest against a bias of the sensor: Kp e = bias / M without an integral, 0 with one."""
     for integral, expected in ((0.0, 0.5 / (1.02 * MASS) / 1.2e5), (8e6, 0.0)):

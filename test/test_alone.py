@@ -96,6 +96,7 @@ def test_the_graph_gives_the_bits_of_an_offline_run(
     assert verify.status == 0, verify.out + verify.err
 
 
+@pytest.mark.long
 def test_offline_is_the_default(tmp_path: Path) -> None:
     run = answer("run", "incline", "--duration", "0.05", "--out", str(tmp_path / "out"))
     assert run.status == 0, run.err

@@ -68,6 +68,7 @@ def test_bodies_move_as_in_mujoco_while_nothing_touches() -> None:
     np.testing.assert_allclose(theirs._data.qpos[3:7], [w, x, y, z], atol=1e-4)
 
 
+@pytest.mark.long
 def test_rows_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark_contact, "ROUNDS", 1)
     monkeypatch.setattr(benchmark_contact, "TURN", 5)

@@ -10,6 +10,7 @@ import pytest
 from haptic_bench.benchmarks import devices
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["inverse3", "sigma7"])  # a service, a library
 def test_each_driver_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for constant, value in (("ECHOES", 20), ("DURATION", 0.1), ("LOSSES", 2)):

@@ -60,6 +60,7 @@ def test_numpy_moves_the_body_as_the_proxy_does() -> None:
     assert plain.slides.any() or np.abs(plain.strain).max() > 0.0
 
 
+@pytest.mark.long
 def test_steps_hold_no_arrays() -> None:
     one = Runner(free_world(), FEW)
     for _ in range(50):
@@ -68,6 +69,7 @@ def test_steps_hold_no_arrays() -> None:
     assert local_model.held_memory(one, 2000) <= local_model.MEMORY
 
 
+@pytest.mark.long
 def test_rows_are_well_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("ROUNDS", 1), ("TURN", 5), ("SETTLE", 5), ("STEPS", 50)):
         monkeypatch.setattr(local_model, name, value)

@@ -122,6 +122,7 @@ def test_a_working_directory_that_is_gone_is_bad_input(
     assert "the working directory: No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_run_leaves_everything_in_its_directory(trial: Path) -> None:
     names = {path.name for path in trial.iterdir()}
     assert names >= {"bag", "samples.csv", "summary.json", "experiment.yaml", "report.html"}
@@ -164,6 +165,7 @@ def test_a_run_prints_its_directory_first(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.splitlines()[0] == str(out)
 
 
+@pytest.mark.long
 def test_without_out_a_new_directory_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
@@ -172,6 +174,7 @@ def test_without_out_a_new_directory_is_made(tmp_path: Path, monkeypatch: pytest
     assert len(made) == 2 and all(path.name.startswith("corner_peg-") for path in made)
 
 
+@pytest.mark.long
 def test_a_sweep_has_a_directory_for_each_value(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     settings = ("--set", "device.impulse_rendering=[full,spread]", *PLAIN)
@@ -263,6 +266,7 @@ def test_an_offline_run_can_be_interrupted(haptics: Callable[..., Haptics], tmp_
     assert (out / "report.html").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_trial_that_diverges_fails_and_says_where(tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -279,6 +283,7 @@ def test_a_trial_that_diverges_fails_and_says_where(tmp_path: Path) -> None:
         assert again.status == 0, again.err
 
 
+@pytest.mark.long
 def test_a_sweep_names_its_values_as_in_yaml_and_takes_one(tmp_path: Path) -> None:
     short = ("--mode", "offline", "--duration", "0.02", *PLAIN)
     for values, names in (("[true,false]", ["true", "false"]), ("[true]", ["true"])):

@@ -117,6 +117,7 @@ def peg() -> PlanarScene:
     return PlanarScene(walls, [coal.Box(*SIZE, 0.021)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("margin", [0.0, 0.005, 10.0])
 def test_a_peg_in_an_enclosure_has_the_contacts_of_plain_geometry(margin: float) -> None:
     rng = np.random.default_rng(20260)

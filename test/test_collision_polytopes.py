@@ -126,6 +126,7 @@ def test_faces_keep_their_identities_in_small_motions() -> None:
         np.testing.assert_allclose(shaken.point, first.point, atol=1e-4)
 
 
+@pytest.mark.long
 def test_what_was_before_does_not_matter() -> None:
     rng = np.random.default_rng(20260)
     used = Scene(coal.Box(*CUBE), gem())

@@ -240,6 +240,7 @@ def test_a_closed_loop_of_free_bodies_keeps_its_momentum():
     assert bodies_of(s).residual[0] < 1e-11
 
 
+@pytest.mark.long
 def test_constraint_forces_do_no_work():
     """Over a time, energy changes by the hand's work alone, up to the step's error, which falls with the period."""
     lost = []
@@ -289,6 +290,7 @@ def test_a_linkage_at_its_end_stops_and_stays_finite():
 # Contacts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented", "frictional_impulses", "constraint", "hybrid"])
 def test_constraints_hold_through_contacts(method):
     """A ball on a circle, in a plane across the floor: it falls on it, bounces and rests."""
@@ -348,6 +350,7 @@ def law(start, speed, force, end, mass=2.0):
     return y[0], y[1], mass * (-(1 - light) * force / mass - pull)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [0.1, 0.2, 0.29])
 @pytest.mark.parametrize(("start", "speed", "force"), [(0.01, 0, 0), (0.01, -0.05, 3.0), (0.0, 0.1, -2.0), (0, 0, 5.0)])
 def test_engaging_converges_to_its_law(start, speed, force, end):
@@ -424,6 +427,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_force_on_bodies_is_continuous_over_switching(case):
     """Its largest change in a tick is half as large with ticks half as long; of a jump it would be as large."""
@@ -550,6 +554,7 @@ def test_no_load_keeps_a_constraint_from_becoming_rigid_in_time(force):
     assert bodies_of(s).residual[0] < 1e-11
 
 
+@pytest.mark.long
 def test_the_hand_is_told_how_it_moves_while_constraints_are_switched():
     """twist' = free_acceleration + inverse_inertia F, in every mode."""
     bodies, given, _ = CASES["bodies that spin"]
@@ -585,6 +590,7 @@ def test_forces_of_switching_constraints_are_those_that_move_the_body():
             np.testing.assert_allclose(force[:3], expected[:3], atol=0.03)
 
 
+@pytest.mark.long
 def test_switching_is_the_same_with_contacts_of_all_methods():
     """In the end the constraint holds to rounding and the ball rests on the floor."""
     bodies, given, more = CASES["in contact"]
@@ -599,6 +605,7 @@ def test_switching_is_the_same_with_contacts_of_all_methods():
         assert body.modes[0] == OFF
 
 
+@pytest.mark.long
 def test_a_constraint_that_is_let_go_while_it_engages_fades():
     largest = []
     for rate in (1000, 2000, 4000):

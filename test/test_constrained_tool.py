@@ -144,6 +144,7 @@ def test_the_circle_pushes_along_its_radius():
         assert after.wrench == pytest.approx(np.r_[after.multipliers[0] * outward, 0, 0, 0, 0], abs=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["disk", "sphere", "circle"])
 def test_energies_balance_and_time_adds_next_to_nothing(name):
     states = stepped(tool(name), 1000)
@@ -167,6 +168,7 @@ def test_the_explicit_algorithm_errs_by_thousands_of_times_as_much(scene, bound)
     assert 1e3 * errors[0] < errors[1] < bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["disk", "sphere", "circle"])
 def test_residuals_stay_at_rounding(name):
     states = stepped(tool(name), 2000)
@@ -191,6 +193,7 @@ def test_a_displaced_sphere_comes_back_at_the_rate():
     assert error[500] == pytest.approx((error[200] + 0.04) * math.exp(-3.0), rel=1e-6)
 
 
+@pytest.mark.long
 def test_a_straight_linkage_neither_jumps_nor_vanishes():
     """The circle leaves the reach of the links: they pass through the straight line, elbow to the other side."""
     scene = TwoLinkCircleParameters(radius=0.1, start=0.9, damping=0.0)

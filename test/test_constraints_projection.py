@@ -76,6 +76,7 @@ def test_energy_and_constraints_are_kept_at_ten_radians_a_second(name):
     assert max(solver.residuals) < 1e-10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_residuals_stay_small_for_a_minute_under_force(name):
     build, _ = SYSTEMS[name]

@@ -59,6 +59,7 @@ def test_the_peg_reaches_the_corner_and_stays_there(name: str) -> None:
     assert all(np.isfinite(samples[column]).all() for column in samples.names if column.startswith(("hand", "tool")))
 
 
+@pytest.mark.long
 def test_each_does_what_it_is_for() -> None:
     """Of hand and tool at rest, with one force on the hand of 0.51 N."""
     force = np.array([FX, FY])
@@ -103,6 +104,7 @@ def test_a_recorded_trial_is_simulated_again_bit_by_bit(tmp_path: Path, name: st
 MATRIX_OF_CORNER = np.diag([1000.0] * 3 + [2.5] * 3).ravel().tolist()
 
 
+@pytest.mark.long
 def test_a_coupling_of_matrices_is_analysed_with_the_damping_of_its_device() -> None:
     """Refused as what has the same gains, with a part of the matrices that is passive."""
     controllers = (

@@ -84,6 +84,7 @@ def watch(sim: Simulation, steps: int, push: float, rng: np.random.Generator) ->
     return table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_dissipation_never_falls_in_linkages_at_their_limits(method: str) -> None:
     dissipated = np.zeros(3)
@@ -96,6 +97,7 @@ def test_dissipation_never_falls_in_linkages_at_their_limits(method: str) -> Non
     assert np.all(dissipated > 1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_dissipation_never_falls_among_free_bodies(method: str) -> None:
     taken = np.zeros(3)

@@ -219,6 +219,7 @@ def test_an_activation_starts_from_zero_force_and_grows_to_the_whole() -> None:
         np.testing.assert_array_equal(render(given, tick, np.ones(6)), np.full(6, tick / 128))
 
 
+@pytest.mark.long
 @given(
     wrenches=arrays(float, (20, 6), elements=st.floats(-1e3, 1e3) | st.sampled_from([np.nan, np.inf, -np.inf])),
     wrench=arrays(float, 6, elements=st.just(0.0) | st.floats(1e-3, 100.0)),

@@ -153,6 +153,7 @@ def test_a_pressed_peg_oscillates_with_the_frequency_of_its_springs() -> None:
     assert np.abs(swing).max() == pytest.approx(4e-4, rel=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
 def test_wrenches_account_for_momentum_and_impulses_add_no_energy(e: float) -> None:
     """No hand: m dv = T f in every tick, and no colliding tick ends with more energy than it began with."""

@@ -43,6 +43,7 @@ def data(vendor: Library, name: str = "sigma7", **connection: object) -> Hardwar
     return driver_checks.parameters(name, {"library": str(vendor.path), **connection})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", LOOK)
 def test_a_push_and_a_turn_along_each_axis_are_felt_along_it(vendor: Library, direction: str) -> None:
     axis, along = LOOK[direction], np.array(VENDOR[direction])

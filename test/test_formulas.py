@@ -275,6 +275,7 @@ def test_a_derivation_that_does_not_end_is_ended(monkeypatch, tmp_path):
         of_config("bicycle")
 
 
+@pytest.mark.long
 def test_what_was_derived_once_is_not_derived_again(monkeypatch, tmp_path):
     monkeypatch.setenv("HAPTICS_CACHE_DIR", str(tmp_path))
     document = Description(("x",), ("m",), "m*x_dot**2/2").document()
@@ -333,6 +334,7 @@ def test_rolling_on_a_sphere_reaches_everything_in_contact():
     assert found[0] == 3 and found[-1] == 5
 
 
+@pytest.mark.long
 def test_structure_of_the_rolling_disk_and_its_state_space_form():
     q = np.array([0, 0, 0.03, 0.3, 0.2, math.pi / 2])
     disk = disk_of(sources.ROLLING_DISK, q, DAMPED, LOPSIDED, radius=0.03)
@@ -368,6 +370,7 @@ def read_system(name):
     return {key: value for key, value in content.items() if key != "type"}
 
 
+@pytest.mark.long
 def test_singular_configurations_are_those_of_the_positions():
     """At the bowl's rim a row of the rolling ball follows from the others; at e0 = 0, half a turn, none does."""
     assert of_config("ball_in_bowl")._singularities() == ("rows: z = 0",)
@@ -377,6 +380,7 @@ def test_singular_configurations_are_those_of_the_positions():
     assert {f"rows: xP = {-x:.6g}", f"rows: xP = {x:.6g}"} <= set(found)
 
 
+@pytest.mark.long
 def test_the_bicycle_is_told_in_formulas_as_far_as_they_can_be_read():
     form = of_config("bicycle").state_space()
     assert set(equations.STATE_SPACE) <= set(form) and "given up" not in form
@@ -384,6 +388,7 @@ def test_the_bicycle_is_told_in_formulas_as_far_as_they_can_be_read():
     assert analysis.TOO_LONG in form["S^T (M gamma + V + G)"] and "phi_dot" not in form["S"][0]
 
 
+@pytest.mark.long
 def test_what_is_known_is_told_where_the_rest_is_given_up(monkeypatch):
     """An answer that ends in the middle of a part."""
     written = '["cyclic", ["x"]]\n["conserved", {}]\n["grow'

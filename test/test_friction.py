@@ -259,6 +259,7 @@ def test_bond_of_the_thesis() -> None:
     np.testing.assert_allclose(force, [[-(1 + a) * K_r * 0.4 * BREAKAWAY, 0, 0]], rtol=1e-14)
 
 
+@pytest.mark.long
 def test_118_is_critical_for_two_contacts_of_K_r() -> None:
     """m x'' + 2 beta x' + 2 K x = 0 is critical at (2 beta)^2 = 4 m 2 K, beta = sqrt(2 m K): 118.3 for K = K_r.
 
@@ -583,6 +584,7 @@ def test_the_normal_part_of_the_velocity_does_not_matter(model: int) -> None:
         np.testing.assert_allclose(other.step(lifted), rows.step(v), rtol=0, atol=1e-9 * rows.normal_force.max())
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=80)
 @given(
     model=st.sampled_from(MODELS),
@@ -621,6 +623,7 @@ def test_friction_is_bounded_and_tangential(
 # --- energy
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(model=st.sampled_from(BONDED), seed=st.integers(0, 2**32 - 1), ratio=st.floats(0.0, 1.0))
 def test_friction_takes_at_least_what_bonds_store(model: int, seed: int, ratio: float) -> None:
@@ -822,6 +825,7 @@ def test_mobility_is_exact_for_equal_contacts_on_one_body() -> None:
     np.testing.assert_allclose(mobility, 1.0, rtol=1e-14)
 
 
+@pytest.mark.long
 @all_models
 def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
     """Light bodies, stiff bonds and strong damping, far beyond the limits of explicit steps.

@@ -488,6 +488,7 @@ def test_every_code_occurs_and_most_worlds_of_weak_friction_are_resolved() -> No
     assert any(impact.code == NOT_CONVERGED for impact in limited)
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(
     st.integers(1, 4).flatmap(

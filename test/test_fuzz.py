@@ -139,6 +139,7 @@ VALUES = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @examples(60)
 @given(st.data())
 def test_settings(data: st.DataObject) -> None:
@@ -148,6 +149,7 @@ def test_settings(data: st.DataObject) -> None:
     call("validate", name, *(text for key, value in pairs for text in ("--set", f"{key}={value}")))
 
 
+@pytest.mark.long
 @examples(60)
 @given(st.data())
 def test_documents(data: st.DataObject) -> None:
@@ -181,6 +183,7 @@ def mangled(data: st.DataObject, content: bytes) -> bytes:
 TABLE = "\n".join([",".join(COLUMNS), *(f"{i / 10},0,{i},0,0,0,0.5" for i in range(20))]).encode()
 
 
+@pytest.mark.long
 @examples(80)
 @given(st.data())
 def test_files(data: st.DataObject) -> None:
@@ -219,6 +222,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SUMMARIES = ["{}", "[]", "null", "[" * 100_000, '{"experiment": 3}', '{"sweep": {}}', "nan", "", "\0", '"x"']
 
 
+@pytest.mark.long
 @examples(12)
 @given(st.data())
 def test_trials(trial: Path, data: st.DataObject) -> None:
@@ -280,6 +284,7 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
     assert status == 2 and "summary.json: cannot be read: is a device: must be a file" in said
 
 
+@pytest.mark.long
 def test_every_number_of_the_schema_is_bounded() -> None:
     """Each number of each experiment refuses what is not finite, and what is too large or too small."""
     for document in documents().values():

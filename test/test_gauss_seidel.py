@@ -220,6 +220,7 @@ def test_no_friction_slides_freely_and_all_of_it_sticks() -> None:
         np.testing.assert_allclose(out.p[0], -np.linalg.solve(GENERIC, c), rtol=0, atol=1e-9)
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.integers(0, 2**31), st.floats(0.0, 5.0))
 def test_any_one_contact_has_a_solution(seed: int, mu: float) -> None:

@@ -356,6 +356,7 @@ def test_directions_span_both_null_spaces() -> None:
                 np.testing.assert_allclose(mine @ (mine.T @ null), null, rtol=0, atol=1e-6)
 
 
+@pytest.mark.long
 def test_directions_follow_those_before_without_flips_or_turns() -> None:
     """A null space of each dimension that turns, in which rounding picks another basis each time."""
     rng = np.random.default_rng(20273)

@@ -48,6 +48,7 @@ DEVICES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DEVICES)
 def test_the_intervals_hold_the_truth_nearly_always(name: str) -> None:
     """An interval of 95 % misses 0.6 of 12 trials on average, and more than 3 with a probability of 0.2 %."""

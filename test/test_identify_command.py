@@ -49,6 +49,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     return folder, json.loads(done.out)
 
 
+@pytest.mark.long
 def test_a_simulated_device_is_found(trials: tuple[Path, dict[str, Any]]) -> None:
     found = trials[1]["directions"]
     assert list(found) == ["x", "rz"]
@@ -73,6 +74,7 @@ def test_the_hand_is_found(trials: tuple[Path, dict[str, Any]]) -> None:
     assert hand["rz"]["stiffness"]["value"] == pytest.approx(command.HAND["turn_stiffness"], rel=0.02)
 
 
+@pytest.mark.long
 def test_it_is_written_and_the_passivity_analysis_takes_it(trials: tuple[Path, dict[str, Any]]) -> None:
     folder, found = trials
     path = folder / "found.yaml"
@@ -97,6 +99,7 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+@pytest.mark.long
 def test_the_same_from_recorded_trials(trials: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = trials
     given = ("--free", str(folder / "trials" / "free"), "--held", str(folder / "trials" / "held"))
@@ -111,6 +114,7 @@ def test_the_same_from_recorded_trials(trials: tuple[Path, dict[str, Any]]) -> N
     assert (folder / "own.yaml").read_text() == DEVICE  # a simulated device is what its file says
 
 
+@pytest.mark.long
 def test_what_is_refused(trials: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     folder = trials[0]
     free, held = (str(folder / "trials" / name) for name in ("free", "held"))

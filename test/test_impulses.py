@@ -231,6 +231,7 @@ def round_numbers(least: int, most: int) -> st.SearchStrategy[float]:
     return st.integers(least, most).map(lambda i: i / 10)
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(
     st.integers(1, 4).flatmap(

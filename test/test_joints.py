@@ -168,6 +168,7 @@ def test_a_spring_neither_gains_nor_loses(tmp_path: Path, stiffness: float) -> N
 # Many joints
 
 
+@pytest.mark.long
 def test_the_laws_of_many_joints_hold_together() -> None:
     """Karush-Kuhn-Tucker conditions of random chains, and no energy from nowhere."""
     rng = np.random.default_rng(4)

@@ -233,6 +233,7 @@ def whole_numbers(rows: int, columns: int) -> st.SearchStrategy[list[list[int]]]
     return st.lists(st.lists(st.integers(-2, 2), min_size=columns, max_size=columns), min_size=rows, max_size=rows)
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=250)
 @given(
     st.integers(1, 9).flatmap(

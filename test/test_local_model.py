@@ -108,6 +108,7 @@ def right(separation: float, velocity: float = 0.0, id: int = 1) -> Plane:
     return Plane(id, (0.021, 0.0), (-1.0, 0.0), separation, velocity)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rendering", ["full", "spread"])
 @pytest.mark.parametrize("method", ["penalty", "impulse_augmented"])
 @pytest.mark.parametrize(
@@ -217,6 +218,7 @@ def depths(wrench: np.ndarray, planes: list[Plane], q: np.ndarray) -> np.ndarray
     return np.linalg.lstsq(np.array(J).T, wrench * [1, 1, 10] / SOFT, rcond=None)[0]
 
 
+@pytest.mark.long
 def test_an_update_never_deepens_a_penetration() -> None:
     """Random surroundings that arrive late, in a turning proxy that has others: of each constraint the depth is the
     lesser of what the new plane says and of what it was before; of one that was not there, nothing."""

@@ -152,6 +152,7 @@ def streams(draw: Any) -> list[list[tuple[int, int]]]:
     return arrivals
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["immediate", "gradual"])
 @settings(deadline=None, max_examples=40)
 @given(arrivals=streams(), push=st.floats(0.5, 4.0), angle=st.floats(-1.2, 1.2))
@@ -203,6 +204,7 @@ def test_a_stream_that_lies_never_pushes_harder_than_the_walls_that_it_tells_of(
 # Continuity
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(depths=st.lists(st.floats(-2e-3, 2e-3), min_size=2, max_size=6))
 def test_with_deformation_updates_change_the_force_by_no_more_than_a_periods_part(depths: list[float]) -> None:

@@ -142,6 +142,7 @@ def test_without_friction_it_is_newtons_law(e: float) -> None:
         np.testing.assert_allclose(p, [-(1 + e) * c[0] / A[0, 0], 0.0, 0.0], rtol=1e-13, atol=0)
 
 
+@pytest.mark.long
 def test_random_contacts_agree_with_scipys_integration() -> None:
     rng = np.random.default_rng(20301)
     stories = []
@@ -199,6 +200,7 @@ def check_sound(A: np.ndarray, c: np.ndarray, e: float, mu: float) -> None:
     assert (c + A @ p)[0] >= -1e-6 * np.abs(c).max()
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(
     st.lists(st.integers(-10, 10), min_size=18, max_size=18),

@@ -239,6 +239,7 @@ def test_an_include_bomb_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_chain_of_twenty_thousand_links_is_refused(tmp_path: Path) -> None:
     n = 20_000
     links = "".join(f'<link name="l{i}"/>' for i in range(n))

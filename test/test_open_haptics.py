@@ -49,6 +49,7 @@ def turned(about: np.ndarray, angle: float) -> np.ndarray:
     return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", LOOK)
 def test_a_push_along_each_axis_is_felt_along_it_in_si_units(vendor: Library, direction: str) -> None:
     axis, along = LOOK[direction], np.array(VENDOR[direction])

@@ -150,6 +150,7 @@ class FreeBody:
             advance_pose(self.twist, period / parts, self.pose)
 
 
+@pytest.mark.long
 def test_a_rigid_body_that_turns_is_observed_with_its_matrix() -> None:
     body = rigid_body(np.random.default_rng(20260))
     twist = np.array([0.3, -0.2, 0.1, 4.0, -6.0, 5.0])
@@ -163,6 +164,7 @@ def test_a_rigid_body_that_turns_is_observed_with_its_matrix() -> None:
     assert (np.abs(fixed - ideal).max(axis=0) / scale).max() > 1.0
 
 
+@pytest.mark.long
 def test_noise_of_the_twist_is_as_much_noise_of_the_estimate_as_its_formula_says() -> None:
     rng, ticks, s = np.random.default_rng(20260), 40000, 1e-4
 

@@ -56,6 +56,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("before", CASES[:3])
 def test_kernels_read_what_was_packed_whatever_was_packed_before(case: Any, before: Any) -> None:

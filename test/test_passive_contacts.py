@@ -76,6 +76,7 @@ def largest_gain(method: str, trials: int, seed: int, rests: bool = False) -> tu
     return worst, met
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rests", [False, True])
 @pytest.mark.parametrize("method", IMPULSIVE)
 def test_no_impact_and_no_rest_adds_energy(method: str, rests: bool) -> None:

@@ -80,6 +80,7 @@ def test_a_delayed_spring_requires_the_dirichlet_kernel(K: float, n: int) -> Non
     assert n == 0 or theta == 0.0
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(alpha=st.floats(1e-3, 3.0), beta=st.floats(0.01, 8.0), integrator=st.integers(1, 3), delay=st.integers(0, 3))
 def test_the_worst_frequency_is_that_of_a_dense_grid(alpha: float, beta: float, integrator: int, delay: int) -> None:
@@ -172,6 +173,7 @@ def test_integrator_2_always_requires_more_than_the_wall() -> None:
     assert ratio_map(np.zeros(1), np.ones(1), 2) == (1.0, True)
 
 
+@pytest.mark.long
 def test_integrator_3_follows_equation_16_beside_its_misprint() -> None:
     beta = np.linspace(0.51, 4.5, 60)  # the range of the fit; as beta goes to infinity it is 15 % off
     unity = unity_curve(beta, 3)
@@ -198,6 +200,7 @@ def test_the_curve_of_a6_has_half_of_alpha() -> None:
         assert printed(0.5 * edge * 0.999) and not printed(0.5 * edge * 1.01)
 
 
+@pytest.mark.long
 def test_the_ratio_is_flat_under_the_unity_curve_of_integrator_3() -> None:
     beta = np.linspace(0.6, 4.0, 30)
     ratio, stable = ratio_map(unity_curve(beta, 3) * np.array([[0.01], [0.3], [0.99]]), beta, 3)
@@ -295,6 +298,7 @@ def test_a_long_delay_is_resolved() -> None:
     assert required_damping(damper, T)[0] == pytest.approx(dense.max(), rel=1e-6)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(
     K=st.floats(0.0, 1e12),

@@ -78,6 +78,7 @@ def test_quantisation_in_json_and_in_words(capsys: pytest.CaptureFixture[str]) -
     assert "--resolution: is for one direction" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_gains_for_a_device_with_dry_friction(capsys: pytest.CaptureFixture[str]) -> None:
     device = ("--device-damping", "3", "--rate", "1000")
     free = fields(capsys, "passivity", "tune", *device)
@@ -149,6 +150,7 @@ def test_any_transfer_functions(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "haptics: --environment, --mass: give one of them\n"
 
 
+@pytest.mark.long
 def test_tuned_gains_are_passive(capsys: pytest.CaptureFixture[str]) -> None:
     device = ("--device-damping", "3", "--rate", "1000", "--mass", "0.005")
     found = fields(capsys, "passivity", "tune", *device)
@@ -161,6 +163,7 @@ def test_tuned_gains_are_passive(capsys: pytest.CaptureFixture[str]) -> None:
     assert "K = 3072 N/m" in capsys.readouterr().out  # 2 b rate, at the 512 Hz of the experiment
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -182,6 +185,7 @@ def test_a_device_that_cannot_be_tuned(
     assert capsys.readouterr().err == f"haptics: {said}\n"
 
 
+@pytest.mark.long
 def test_the_device_of_an_experiment_is_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "damped.yaml"
     text = (Path(__file__).resolve().parents[1] / "config/experiments/static_wall.yaml").read_text()

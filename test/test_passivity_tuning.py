@@ -58,6 +58,7 @@ def test_walls_have_the_closed_form() -> None:
     assert largest_stiffness(3.0, 1.0, T, None)[0] == pytest.approx(2.0 * 3.0 / (T * 3.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("integrator", [1, 3])
 def test_tuned_gains_keep_the_mass_above_its_minimum(integrator: int) -> None:
     for mass in (0.001, 0.01, 1.0):

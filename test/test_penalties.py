@@ -130,6 +130,7 @@ class Case:
         return float(np.linalg.norm(W, 2) ** 2)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(cases)
 def test_a_step_adds_no_more_than_the_elastic_energy_of_its_motion(case: dict[str, Any]) -> None:
@@ -150,6 +151,7 @@ def test_a_step_adds_no_more_than_the_elastic_energy_of_its_motion(case: dict[st
     assert c.response.method.unresolved == 0
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(cases)
 def test_without_springs_to_speak_of_no_step_adds_anything(case: dict[str, Any]) -> None:
@@ -161,6 +163,7 @@ def test_without_springs_to_speak_of_no_step_adds_anything(case: dict[str, Any])
     assert 0.5 * after @ after <= before * (1 + 1e-9)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(cases, st.booleans())
 def test_stable_steps_are_explicit_and_the_others_the_only_minimum(case: dict[str, Any], push: bool) -> None:

@@ -192,6 +192,7 @@ def stored(pointer: Pointer, spring: SpringParameters) -> float:
     return energy
 
 
+@pytest.mark.long
 @given(
     mass=st.floats(1e-3, 100.0),
     radius=st.floats(0.01, 0.3),
@@ -244,6 +245,7 @@ streams = st.lists(
 )
 
 
+@pytest.mark.long
 @given(streams, st.floats(0.01, 10.0), st.booleans(), st.lists(st.integers(0, 120), max_size=2))
 @settings(max_examples=150, deadline=None)
 def test_force_and_its_rate_stay_within_their_bounds_whatever_comes(

@@ -48,6 +48,7 @@ def run(directory: Path, name: str, *settings: str) -> Samples:
     return Samples.read_csv(directory / "samples.csv")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["corner_peg", "incline", "rolling_disk"])
 def test_a_trial_by_hand_verifies_and_runs_again_from_its_events(name: str, tmp_path: Path) -> None:
     """With a device, without one, and under exact constraints."""

@@ -163,6 +163,7 @@ def test_a_controller_is_as_its_equations() -> None:
     assert connection.passes_forces and not coupling(1.0, 1.0).passes_forces
 
 
+@pytest.mark.long
 def test_gains_that_are_passive_are_named() -> None:
     # with s = 0 no force is passed on, and the wall requires K T/2 + B = 5.1 N s/m, more than there is
     parameters = UnilateralParameters(stiffness=(1000, 1000, 0.02), damping=(5, 5, 1e-4), force_scale=0.0)
@@ -196,12 +197,14 @@ def test_directions_without_a_motor_need_no_damping(force_scale: float) -> None:
             assert found[1].direction in (0, 1)
 
 
+@pytest.mark.long
 def test_where_no_gains_help_the_line_says_so() -> None:
     problem = passivity_problem(DirectParameters(), inertias(2.0, 3.0), RATE)
     assert problem.startswith("controller.type = direct: ") and "no gains that were tried are passive" in problem
     assert "use another device" in problem  # direct coupling is passive without damping only
 
 
+@pytest.mark.long
 def test_where_no_gains_help_the_line_names_a_damping_of_the_device_that_does() -> None:
     parameters, of = UnilateralParameters(), inertias(2.0, 3.0)
     named = passivity_problem(parameters, of, RATE).partition("device.damping=[")[2]
@@ -210,6 +213,7 @@ def test_where_no_gains_help_the_line_names_a_damping_of_the_device_that_does() 
     assert passivity_problem(parameters, of.model_copy(update={"damping": enough}), RATE) == ""
 
 
+@pytest.mark.long
 def test_more_damping_is_named_where_it_helps() -> None:
     """Four channels coordinate a braked device with the tool the better, the stronger their damping is."""
     parameters = FourChannelParameters(damping=(1.0, 1.0, 0.1))
@@ -221,6 +225,7 @@ def test_more_damping_is_named_where_it_helps() -> None:
     assert passivity_problem(more, of, RATE) == ""
 
 
+@pytest.mark.long
 def test_an_experiment_with_an_active_device_is_refused() -> None:
     wall = "controller={type: unilateral_coupling}"
     with pytest.raises(ParameterError, match=r"damping \[3, 0.01\], is not passive along [xy].*allow_active=true"):

@@ -67,6 +67,7 @@ def test_a_field_may_have_the_name_of_an_argument():
     assert made.kind is kind and made.sizes is sizes
 
 
+@pytest.mark.long
 def test_kernels_take_a_record():
     @numba.njit
     def total(outer):

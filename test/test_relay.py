@@ -176,6 +176,7 @@ def least_energies(guard: str, seed: int) -> np.ndarray:
     return worst
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guard", GUARDED)
 def test_no_port_gives_energy_that_it_does_not_have(guard: str) -> None:
     """Over a thousand delays, jitters and losses, and worlds that are active on purpose."""

@@ -125,6 +125,7 @@ def check_same(verdict: Verdict) -> None:
     assert (verdict.difference, verdict.unverified) == ("", [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guard", ["null", "none", "passivity", "wave", "tank"])
 def test_whoever_is_late_the_same_bits_come_out(guard: str) -> None:
     trial = trial_of(guard)
@@ -148,6 +149,7 @@ def test_silence_of_the_world_ends_the_force_and_is_simulated_again() -> None:
     check_same(resimulate(trial, bag, whole=True))
 
 
+@pytest.mark.long
 def test_a_message_that_is_not_in_the_bag_is_no_difference() -> None:
     trial = trial_of("wave")
     bag = Graph(trial, np.random.default_rng(3), drops=0.05).run()

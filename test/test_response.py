@@ -413,6 +413,7 @@ def random_contacts(rng: np.random.Generator, count: int) -> ContactRows:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rendering", ["full", "scaled", "printed_spread"])
 @pytest.mark.parametrize("e", [0.0, 0.6, 1.0])
 def test_no_colliding_step_adds_energy(rendering: str, e: float) -> None:

@@ -413,6 +413,7 @@ def sweep(fade: float, steps: int) -> np.ndarray:
     return np.array(commands)
 
 
+@pytest.mark.long
 def test_there_is_no_force_jump_in_a_singularity_with_fading() -> None:
     """Where the rendered wrench is continuous its largest step halves with that of the sweep; a jump would stay."""
     largest = {

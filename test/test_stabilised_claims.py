@@ -86,6 +86,7 @@ def runs() -> dict[str, Run]:
     return {name: Run(name) for name in NAMES}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_those_of_the_contract_and_each_has_a_mutation(name: str, runs: dict[str, Run]) -> None:
     assert names(runs[name].study.CLAIMS) == NAMES[name]  # type: ignore[arg-type]
@@ -93,6 +94,7 @@ def test_names_are_those_of_the_contract_and_each_has_a_mutation(name: str, runs
     assert runs[name].holds(compare=True) == dict.fromkeys(NAMES[name], True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", range(len(TABLE)))
 def test_a_trial_that_is_wrong_fails(row: int, runs: dict[str, Run]) -> None:
     name, claim, mutation = TABLE[row]
@@ -107,6 +109,7 @@ def test_printed_rolling_and_a_push_leave_the_motion_undecided() -> None:
     assert run.holds(changed(run.samples, operator_fy=1.0))["independent_motion"] is None
 
 
+@pytest.mark.long
 def test_a_device_that_renders_the_sphere_decides() -> None:
     """It cannot be displaced by 5 cm in a tick, nor begin with a velocity; pushed from rest in contact, it rolls."""
     found = Run("rolling_spheres", "device.type=admittance").holds()
@@ -145,6 +148,7 @@ def displayed() -> Run:
     return Run("two_link_closed_loop", "device.type=admittance", *TOGETHER)
 
 
+@pytest.mark.long
 def test_a_device_that_renders_link_2_decides(displayed: Run) -> None:
     """It cannot begin with a velocity, as the links of the experiment do; their tool alone is right."""
     assert displayed.holds() == dict.fromkeys(NAMES["two_link_closed_loop"], True)

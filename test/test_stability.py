@@ -538,6 +538,7 @@ def test_what_was_recorded_is_read_back_whatever_its_gains(tmp_path: Path) -> No
     assert experiment.read_resolved(tmp_path / "experiment.yaml").experiment == wild
 
 
+@pytest.mark.long
 def test_every_experiment_has_gains_to_spare() -> None:
     """The gains of the published experiments could be a tenth larger, in their worst direction."""
     checked = 0

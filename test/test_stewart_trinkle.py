@@ -502,6 +502,7 @@ def test_compliant_worlds_are_solved_and_gain_no_energy_but_by_the_bias(kind: st
     assert opening.count(SOLVED) > 0.9 * len(opening) > 20
 
 
+@pytest.mark.long
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(
     st.integers(1, 3).flatmap(

@@ -66,6 +66,7 @@ def test_a_label_of_any_length_has_a_folder_of_its_own() -> None:
     assert all(len(one.folder.encode()) <= 255 for one in found)
 
 
+@pytest.mark.long
 def test_a_sweep_leaves_a_table_and_is_resumed(tmp_path: Path) -> None:
     due = trials("contact.restitution=[0.25,0.5]", "operator.wrench=[[1,0,0,0,0,0],[2,0,0,0,0,0]]")
 

@@ -230,6 +230,7 @@ def test_states_of_two_worlds_are_refused() -> None:
     assert read_world([]) is None
 
 
+@pytest.mark.long
 def test_a_trial_leaves_the_tables(tmp_path: Path) -> None:
     for name, expected in (("corner_peg", True), ("linkage_impact", False)):
         directory = tmp_path / name

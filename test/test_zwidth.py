@@ -36,6 +36,7 @@ def gain(K: float, B: float, b: float, thetas: np.ndarray, **keys: Any) -> float
 THETAS = np.linspace(0.01, np.pi, 200)
 
 
+@pytest.mark.long
 def test_the_boundary_of_a_wall_is_that_of_the_closed_form() -> None:
     """b = K T/2 + B (BROWN 10), found by a hand that looks for energy; to 1e-4 of b."""
     found = measured(hand="adversarial", stiffness=(0, 7000, 15), damping=(0, 3.5, 15))
@@ -48,6 +49,7 @@ def test_the_boundary_of_a_wall_is_that_of_the_closed_form() -> None:
     assert (found.power[active] > 0.0).all() and (found.power[~active] <= 0.0).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("integrator", [1, 2, 3])
 def test_of_a_mass_it_is_that_of_the_analysis(integrator: int) -> None:
     """But for cells within 2 % of the boundary: a resonance may be narrower than a burst."""
@@ -59,6 +61,7 @@ def test_of_a_mass_it_is_that_of_the_analysis(integrator: int) -> None:
     assert beside.mean() > 0.8 and 0.1 < active.mean() < 0.95
 
 
+@pytest.mark.long
 def test_with_a_delay_it_is_that_of_the_analysis() -> None:
     found = measured(hand="adversarial", delay=3, stiffness=(0, 3000, 12), damping=(0.1, 3.0, 12))
     active = found.verdict == UNSTABLE
@@ -82,6 +85,7 @@ def test_with_a_passive_hand_it_is_where_a_pole_leaves_the_unit_circle(hand: str
     np.testing.assert_allclose(radius, 1.0, rtol=0, atol=1e-3)
 
 
+@pytest.mark.long
 def test_what_is_passive_is_stable_with_every_passive_hand() -> None:
     for keys in ({}, {"delay": 1}, {"mass": 0.02, "integrator": 3}, {"mass": 0.02, "integrator": 1}):
         found = measured(hand="passive", stiffness=(0, 7000, 20), damping=(0, 3.5, 20), **keys)
@@ -203,6 +207,7 @@ def test_the_boundary_of_method_3_is_that_of_equation_16_within_its_accuracy(bet
     assert (found + 0.02 < printed) is (beta < 0.8)  # as printed it is unsafe near 1/2
 
 
+@pytest.mark.long
 def test_methods_1_and_2_are_as_brown_states() -> None:
     """1: beta must be greater than one; 2: every mass requires more than the wall; 3: beta greater than 1/2."""
     assert largest_alpha(0.97, 1) == largest_alpha(0.5, 1) == 0.0

@@ -15,6 +15,7 @@ DEVICE = ("zwidth", "--rate", "1000", "--device-mass", "0.1", "--device-damping"
 GRID = ("--stiffness", "500", "6500", "6", "--damping", "0.1", "2.9", "5")
 
 
+@pytest.mark.long
 @pytest.mark.drawn
 def test_it_writes_what_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "z"
@@ -43,6 +44,7 @@ def test_it_writes_what_is_measured(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "simulated boundary" in svg and "BROWN (8), b = 3 N s/m" in svg
 
 
+@pytest.mark.long
 @pytest.mark.drawn
 def test_passive_hands_and_quantisation(tmp_path: Path) -> None:
     out = tmp_path / "z"
