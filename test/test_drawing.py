@@ -15,6 +15,7 @@ from haptic_bench.recording.world_record import read_tables
 from haptic_bench.studies import study_of
 from haptic_bench.view import drawing
 from haptic_bench.view.recorded import SampledFrames
+from haptic_bench.view.scene import at
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -42,7 +43,7 @@ def corners(svg: str, colour: str) -> np.ndarray:
 def test_the_tool_is_drawn_where_it_is_and_as_large_as_it_is(peg: tuple[SampledFrames, Any]) -> None:
     frames, samples = peg
     size = np.array([0.042, 0.021])  # [m], of the experiment
-    scale = 0.5 * (drawing.HEIGHT - drawing.TOP) / (drawing.MARGIN * frames.scene.size)
+    scale = drawing._Eye(frames).scale
     places = []
     for index in (0, len(frames.times) - 1):
         found = corners(drawing.picture(frames, index, "then"), drawing.TOOL)
@@ -51,6 +52,48 @@ def test_the_tool_is_drawn_where_it_is_and_as_large_as_it_is(peg: tuple[SampledF
     row = int(np.searchsorted(samples["time"], frames.times[-1]))
     moved = samples.pose("tool")[row, :2] - samples.pose("tool")[0, :2]
     assert places[1] - places[0] == pytest.approx(moved * [1.0, -1.0], abs=2e-4)  # y of a drawing goes down
+
+
+def ways(frames: SampledFrames) -> np.ndarray:
+    """Where the corners of all that moves are, and the hands, at many moments, in the drawing [px]."""
+    found, eye = [], drawing._Eye(frames)
+    for index in np.linspace(0, len(frames.times) - 1, 25).astype(int):
+        frame = frames.frame(int(index))
+        moving = [shape for shape in frames.scene.shapes if frames.scene.moving[shape.body]]
+        found += [eye(at(frame.poses[shape.body], shape.vertices)) for shape in moving]
+        found += [eye(pose[None, :3]) for hand in frame.hands for pose in (hand.tool, hand.device) if pose is not None]
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("name", ["corner_peg", "rolling_touch", "chaplygin_sleigh", "crank"])
+def test_all_that_moves_stays_in_sight_and_is_as_large_as_there_is_room(name: str) -> None:
+    frames, _ = sampled(name)
+    places = ways(frames)
+    low, high = places.min(axis=0), places.max(axis=0)
+    assert (low > [0.0, drawing.TOP]).all() and (high < [drawing.WIDTH, drawing.HEIGHT]).all()
+    filled = (high - low) / [drawing.WIDTH, drawing.HEIGHT - drawing.TOP]
+    assert filled.max() > (0.4 if name == "corner_peg" else 0.8)  # of which the walls have their part
+
+
+def test_a_motion_that_nobody_sees_is_none(peg: tuple[SampledFrames, Any]) -> None:
+    assert drawing.moves(peg[0])
+    assert not drawing.moves(sampled("coupling_wall", "analysis=trial", "duration=0.05")[0])
+
+
+def test_a_turning_outline_keeps_its_shape_between_pictures() -> None:
+    """Points of two pictures that belong together are interpolated: they have to be the same points of the shape."""
+    frames, _ = sampled("two_link_closed_loop")
+    eye, scene = drawing._Eye(frames), frames.scene
+    (shape,) = [shape for shape in scene.shapes if scene.moving[shape.body] and shape.body in scene.held]
+    outline = drawing._Outline(shape)
+    poses = [np.array([0.0, 0.0, 0.0, 0.0, 0.0, np.sin(0.5 * a), np.cos(0.5 * a)]) for a in (0.3, 0.7)]
+    first, second = (
+        np.array(re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", outline.path(pose, eye)), float) for pose in poses
+    )
+    middle, expected = 0.5 * (first + second), np.cos(0.2)  # a chord is shorter than its arc
+    for pair in ((0, len(first) // 2), (3, 3 + len(first) // 2)):
+        length, between = (np.linalg.norm(points[pair[0]] - points[pair[1]]) for points in (first, middle))
+        assert between == pytest.approx(expected * length, rel=0.01)
 
 
 def test_the_first_contact_is_that_of_the_samples(peg: tuple[SampledFrames, Any]) -> None:

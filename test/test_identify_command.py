@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from conftest import answer
 
-from haptic_bench.analysis.identification import Motion, combine, identify_motion, interval, rounded
+from haptic_bench.analysis.identification import Motion, combine, identify_motion, interval, result_of, rounded
 from haptic_bench.commands import identify as command
 from haptic_bench.experiment.identified import read_identified, write_identified
 from haptic_control.excitation import ExcitationParameters
-from haptic_control.identification.fit import Estimate
+from haptic_control.identification.fit import Estimate, Identified
 from haptic_sim.parameters import ParameterError
 
 DEVICE = """\
@@ -192,6 +192,16 @@ def test_directions_that_differ() -> None:
 def test_digits() -> None:
     assert rounded(Estimate(0.123456, 0.002)) == 0.1235 and rounded(Estimate(-1e-9, 1e-8)) == 0.0
     assert interval(Estimate(0.001, 0.002)) == (0.0, 0.003)
+    assert rounded(Estimate(1e-17, 1e-18)) == 0.0  # of an ideal device that is simulated
+
+
+def test_what_is_found_of_an_ideal_device_can_be_written(tmp_path: Path) -> None:
+    nothing, something = Estimate(1e-17, 1e-18), Estimate(0.3, 1e-9)
+    free = {"x": Identified(something, nothing, nothing, Estimate(1e-8, 1e-9), nothing, nothing, 1.0, 8.0)}
+    found = result_of(free).values
+    assert found["damping"] == [0.0, 0.0] and found["delay"] == 0.0
+    write_identified(tmp_path / "found.yaml", found, dict.fromkeys(found, ""), "an ideal device")
+    assert read_identified(str(tmp_path / "found.yaml")).delay == 0.0
 
 
 @pytest.mark.parametrize(

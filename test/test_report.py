@@ -480,10 +480,8 @@ def test_samples_without_energies_have_no_figure_of_them():
     assert [row[0] for row in figure.table[1:]] == ["a run"]
 
 
-def test_a_world_of_no_energy_at_all_is_drawn():
-    figure = figures.energy_figure([curve(energies())])
-    assert figure.table == [["At the end [µJ]", "supplied", "numerical"], ["a run", "0", "0"]]
-    assert len(figure.panels) == 2
+def test_of_a_world_without_any_energy_there_is_no_figure():
+    assert figures.energy_figure([curve(energies())]) is None
 
 
 def test_a_day_of_energies_stays_small():

@@ -19,7 +19,9 @@ from haptic_bench.analysis import units
         (3e-6, "N m", 1.0, ("µN m", 1e6)),
         (3e-6, "m/s", 1.0, ("µm/s", 1e6)),
         (3e-6, "m²", 1.0, ("m²", 1.0)),
-        (3e-6, "%", 100.0, ("%", 100.0)),
+        (3e-6, "%", 100.0, ("", 1.0)),
+        (8.5e-14, "ppm", 1e6, ("", 1.0)),
+        (3e-6, "ppm", 1e6, ("ppm", 1e6)),
         (4e4, "N/m", 1.0, ("kN/m", 1e-3)),
         (0.0, "mm", 1e3, ("mm", 1e3)),
         (3e-6, "", 1.0, ("", 1.0)),
@@ -40,11 +42,25 @@ def test_the_unit_fits_the_largest_number(largest: float, unit: str, scale: floa
         (1e9, "1.000·10⁹"),
         (0.0, "0"),
         (math.nan, "nan"),
-        (999.96, "1000."),
+        (999.96, "1000"),
+        (5242.0, "5242"),
     ],
 )
 def test_numbers_have_their_digits(value: float, shown: str) -> None:
     assert units.text(value, 4) == shown
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("to 1e-05 of the energy", "to 10⁻⁵ of the energy"),
+        ("1, -1.15e-11°", "1, \N{MINUS SIGN}1.15·10⁻¹¹°"),
+        ("3.25e+07", "3.25·10⁷"),
+        ("THESIS 4-1, b2e-3, x.1e-3, 0xe5", "THESIS 4-1, b2e-3, x.1e-3, 0xe5"),
+    ],
+)
+def test_numbers_in_a_text_are_as_in_print(written: str, shown: str) -> None:
+    assert units.typeset(written) == shown
 
 
 @given(st.floats(1e-9, 1e6), st.sampled_from([("mm", 1e3), ("m", 1.0), ("ms", 1e3), ("µJ", 1e6), ("N s", 1.0)]))

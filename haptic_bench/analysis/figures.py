@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from haptic_bench.analysis import units
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.dynamics.energy import TERMS
@@ -41,6 +42,7 @@ _AREA = 300  # the same of an area, which costs more
 
 _SIZE = {False: (480.0, 330.0), True: (480.0, 676.0)}  # [pt], of a panel and of a tall one
 _LETTER, _HANDLE = 5.0, 48.0  # [pt], width of a letter of a legend, and of the line and the gaps beside it
+_EDGE = 3.0  # [pt] between a panel's edge and the labels of its axes
 _ROWS = 5  # of a legend; a panel grows with more
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -192,7 +194,7 @@ def draw(
     width, height = _SIZE[tall]
     if marks is not None and not marks.x.size:
         marks = None
-    named = [*lines, *([] if marks is None else [marks])]
+    named = [line for line in (*lines, *([] if marks is None else [marks])) if not line.label.startswith("_")]
     longest = max((len(line.label) for line in named), default=0)
     columns = 2 if len(named) > 1 and 2 * (longest * _LETTER + _HANDLE) <= width - 50 else 1
     rows = -(-len(named) // columns)
@@ -206,8 +208,9 @@ def draw(
         for depth, line in enumerate(lines):
             _plot(axes, line, x.span, 3.0 - depth / len(lines))
         if marks is not None:
-            how: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 7.0, "zorder": 4.0}
-            axes.plot(marks.x, marks.y, label=marks.label, color=marks.style.colour, **how)
+            how: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5.0, "zorder": 4.0}
+            how |= {"markerfacecolor": "none", "markeredgecolor": marks.style.colour}
+            axes.plot(marks.x, marks.y, label=marks.label, **how)
         if equal:
             _equal(axes, (width - 70) / (top - 40), y.least)
         if x.span is not None:
@@ -227,6 +230,9 @@ def draw(
             _shade(axes, *corner)
         axes.set_xlabel(x.label)
         axes.set_ylabel(y.label)
+        inside = _make_room(axes, width)
+        if equal:
+            _equal(axes, inside / (top - 40), y.least)
         drawing.text(8 / width, 1 - 15 / height, title, fontsize=9.5, fontweight="bold", color="#222222")
         drawing.legend(
             *axes.get_legend_handles_labels(),
@@ -245,7 +251,19 @@ def draw(
     return Panel(name, title, _tidy(buffer.getvalue(), name, title), tall, empty)
 
 
+def _make_room(axes: Any, width: float) -> float:
+    """Narrow the axes of a panel, `width` points wide, as far as their labels need it; returns the width left [pt]."""
+    per_point = axes.figure.dpi / 72
+    boxes = [axis.get_tightbbox() for axis in (axes.xaxis, axes.yaxis)]
+    left, bottom, right, top = axes.get_position().extents
+    left += max(0.0, _EDGE - min(box.x0 for box in boxes) / per_point) / width
+    right -= max(0.0, max(box.x1 for box in boxes) / per_point - width + _EDGE) / width
+    axes.set_position((left, bottom, right - left, top - bottom))
+    return float((right - left) * width)
+
+
 _NOTHING = 1e-3  # of the smallest height of an axis: less cannot be told from zero
+_DOT = 0.05  # of the same: a shorter path cannot be told from a point
 
 
 def _shows(line: Line, equal: bool, least: float) -> bool:
@@ -254,7 +272,7 @@ def _shows(line: Line, equal: bool, least: float) -> bool:
     if not finite.any():
         return False
     if equal:
-        return line.points or float(max(np.ptp(line.x[finite]), np.ptp(line.y[finite]))) > _NOTHING * least
+        return line.points or float(max(np.ptp(line.x[finite]), np.ptp(line.y[finite]))) > _DOT * least
     return float(np.abs(line.y[finite]).max()) > _NOTHING * least
 
 
@@ -374,7 +392,7 @@ def _symmetric_log(axes: Any, linear: float) -> None:
     largest = max(abs(low), abs(high), linear)
     powers = linear * 10.0 ** np.arange(0, np.ceil(np.log10(largest / linear)) + 1)
     ticks = [*(-powers[::-1] if low < 0 else []), 0.0, *(powers if high > 0 else [])]
-    axes.set_yticks(ticks, [f"{tick:g}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
+    axes.set_yticks(ticks, [units.typeset(f"{tick:g}") for tick in ticks])
     axes.set_yticks([], minor=True)
     axes.set_ylim(1.25 * low if low < -linear else -1.25 * linear, 1.25 * high if high > linear else 1.25 * linear)
 
@@ -389,7 +407,7 @@ def _log(axes: Any, name: str) -> None:
         return
     axes.set(**{f"{name}scale": "log"})
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: units.typeset(f"{value:g}")))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -431,7 +449,7 @@ def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
 _STILL = 1e-3  # [mm] less is not drawn as motion
 _SHOWN = 1.0  # [mm] a trajectory's panel shows at least this much, so that its numbers stay short
 _NO_FORCE = 1e-6  # [N, N m] nor this as a force
-_NO_ENERGY = 1e-9  # [J] nor this as an energy
+NO_ENERGY = 1e-9  # [J] nor this as an energy
 
 
 def _has(curves: Sequence[Curve], column: str) -> bool:
@@ -492,12 +510,14 @@ def _wrenches(curves: Sequence[Curve]) -> Figure | None:
 def _kinetic_energy(curves: Sequence[Curve]) -> Figure | None:
     if not _has(curves, "kinetic_energy"):
         return None
+    energies = [curve.samples["kinetic_energy"] for curve in curves]
+    unit, scale = _energy_unit(max(float(values.max()) for values in energies))
     lines = [
-        Line(curve.samples["time"], 1e3 * curve.samples["kinetic_energy"], curve.label, curve.style) for curve in curves
+        Line(curve.samples["time"], scale * values, curve.label, curve.style)
+        for curve, values in zip(curves, energies, strict=True)
     ]
-    panel = draw(
-        "kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", Axis("kinetic energy [mJ]", least=1e-3)
-    )
+    axis = Axis(f"kinetic energy [{unit}]", least=scale * NO_ENERGY)
+    panel = draw("kinetic_energy", "Kinetic energy of the tool", lines, "time [s]", axis)
     return Figure("Kinetic energy", "Kinetic energy of the tool.", [panel])
 
 
@@ -510,7 +530,7 @@ def port_figure(curves: Sequence[Curve]) -> Figure | None:
         for name in ("energy", "dissipated")
     }
     kept = [float(values[-1]) for values in sums["dissipated"]]
-    if not any(kept) and min(float(values.min()) for values in sums["energy"]) >= -_NO_ENERGY:
+    if not any(kept) and min(float(values.min()) for values in sums["energy"]) >= -NO_ENERGY:
         return None
     unit, scale = _energy_unit(max(float(np.abs(values).max()) for values in sums["energy"]))
     panel = _over_time("port_energy", "Energy that the display has received", curves, sums["energy"], unit, scale)
@@ -572,7 +592,10 @@ def energy_figure(curves: Sequence[Curve], beside: Sequence[Curve] = ()) -> Figu
     if not curves or not _has(curves, "energy_numerical"):
         return None
     balances = [_Balance.of(curve.samples) for curve in curves]
-    unit, scale = _energy_unit(max(balance.largest for balance in balances))
+    largest = max(balance.largest for balance in balances)
+    if largest <= NO_ENERGY:
+        return None
+    unit, scale = _energy_unit(largest)
     if len(curves) == 1:
         panels = _stack(balances[0], unit, scale)
         lead = (
@@ -602,7 +625,8 @@ def energy_figure(curves: Sequence[Curve], beside: Sequence[Curve] = ()) -> Figu
 
 def _energy_unit(largest: float) -> tuple[str, float]:
     """Unit for energies up to `largest` [J], and the number of these units in a joule."""
-    return next(((unit, scale) for unit, scale in (("J", 1.0), ("mJ", 1e3)) if largest * scale >= 1.0), ("µJ", 1e6))
+    known = (("J", 1.0), ("mJ", 1e3), ("µJ", 1e6))
+    return next(((unit, scale) for unit, scale in known if largest * scale >= 1.0), ("nJ", 1e9))
 
 
 def _stack(balance: _Balance, unit: str, scale: float) -> list[Panel]:
@@ -613,7 +637,7 @@ def _stack(balance: _Balance, unit: str, scale: float) -> list[Panel]:
             total = total + scale * balance.terms[name]
             lines.append(Line(*thin(balance.time, total, _AREA), _NAMES[name], Style(colour), area=True))
     title = "Where the energy is, and where it went"
-    return [draw("energy_stack", title, lines, "time [s]", Axis(f"energy, stacked [{unit}]", least=1e-3))]
+    return [draw("energy_stack", title, lines, "time [s]", Axis(f"energy, stacked [{unit}]", least=scale * NO_ENERGY))]
 
 
 def _over_time(
@@ -623,7 +647,7 @@ def _over_time(
         Line(*thin(curve.samples["time"], scale * value), curve.label, curve.style)
         for curve, value in zip(curves, values, strict=True)
     ]
-    return draw(name, title, lines, "time [s]", Axis(f"energy [{unit}]", least=1e-3))
+    return draw(name, title, lines, "time [s]", Axis(f"energy [{unit}]", least=scale * NO_ENERGY))
 
 
 def _energy_table(curves: Sequence[Curve]) -> list[list[str]]:

@@ -28,7 +28,7 @@ from haptic_bench.experiment import HealthParameters
 from haptic_sim.parameters import ParameterError
 
 LATE = 0.25  # of a period: a tick that begins later leaves its answer noticeably less time
-LINEAR = 100.0  # [us] up to which deviations are drawn on a linear scale
+LINEAR = 100.0  # [µs] up to which deviations are drawn on a linear scale
 KEYS = (
     "scheduler",
     "period_p50",
@@ -403,7 +403,7 @@ def _of_periods(health: Health) -> Panel:
     below = 2.0 * min(lowest, -LINEAR) if lowest < -LINEAR else -1.15 * LINEAR  # marks stand below the curve
     title = f"Period, from the nominal {1e3 / health.rate:.4g} ms"
     return draw(
-        "health_period", title, [line], "time [s]", Axis("deviation [us]", linear=LINEAR), marks=_marks(health, below)
+        "health_period", title, [line], "time [s]", Axis("deviation [µs]", linear=LINEAR), marks=_marks(health, below)
     )
 
 
@@ -417,7 +417,7 @@ def _of_round_trips(health: Health) -> Panel:
     ]
     above = 1.4 * max(period, float(values.max(initial=0.0)))
     marks = _marks(health, above)
-    return draw("health_round_trip", "Round trip", lines, "time [s]", Axis("round trip [us]", log=True), marks=marks)
+    return draw("health_round_trip", "Round trip", lines, "time [s]", Axis("round trip [µs]", log=True), marks=marks)
 
 
 def _of_distribution(health: Health) -> Panel:
@@ -433,7 +433,7 @@ def _of_distribution(health: Health) -> Panel:
         "health_distribution",
         "How many took longer",
         lines,
-        Axis("time [us]", log=True),
+        Axis("time [µs]", log=True),
         Axis("part that took longer [%]", log=True),
     )
 

@@ -143,8 +143,8 @@ def figures(analysis: Analysis, samples: Samples, quantity_of: Callable[[str], Q
     shown += [(quantity, *pair) for name, pair in others.items() if (quantity := quantity_of(name)) is not None]
     table = [head] + [[_titled(quantity), *(_text(quantity, one) for one in pair)] for quantity, *pair in shown]
     text = (
-        "The same trial on a device of the same inertia to its controller, without motors, friction and encoders. What "
-        "the drive renders includes what shapes the device."
+        "The same trial on a device of the same inertia to its controller, without motors, friction and encoders. The "
+        "rendered force includes what the drive renders to give the device this inertia."
     )
     differ = {name: pair for name, pair in found.claims.items() if pair[0] != pair[1]}
     if found.claims:

@@ -22,6 +22,8 @@ ACTIVE = 0.05
 SATURATED = 0.05  # part of the ticks in which the device may be at its limit
 MISSED = 0.02  # part of the ticks that may be missing
 TOUCHED = 0.05  # largest wrench of a hand where there is none, over that of the device
+NONE = 1e-12  # of any quantity: less is rounding, of an ideal device that is simulated, and no file can have it
+AT_ONCE = 1e-6  # [s] the same of a delay
 DISAGREE = 2.0  # standard deviations of the scatter of directions, over those of their intervals
 
 
@@ -233,7 +235,8 @@ def result_of(free: Mapping[str, Identified]) -> Result:
             f"delay: {1e3 * delay.estimate.value:.3g} ms, the device is ahead of a held force, as one that is "
             "simulated by semi-implicit Euler is; 0 is taken"
         )
-    values["delay"], intervals["delay"], units["delay"] = rounded(delay.estimate), [interval(delay.estimate)], "s"
+    shown = rounded(delay.estimate)
+    values["delay"], intervals["delay"], units["delay"] = shown if shown >= AT_ONCE else 0.0, [interval(delay.estimate)], "s"
     return Result(values, intervals, units, notes)
 
 
@@ -249,7 +252,9 @@ def interval(estimate: Estimate) -> tuple[float, float]:
 
 
 def _round(value: float, half_width: float) -> float:
-    if value == 0.0 or half_width <= 0.0:
+    if value < NONE:
+        return 0.0
+    if half_width <= 0.0:
         return value
     return round(value, min(max(1 - math.floor(math.log10(half_width)), -300), 300))
 

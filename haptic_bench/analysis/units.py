@@ -8,6 +8,8 @@ import re
 _PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
 _PREFIXED = re.compile(r"(m|N|J|s|W|Hz|rad|Pa)(?![A-Za-z²³^])")  # units that take a prefix, alone or before others
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)(?!\w)")  # 3.2e-05
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 SHORT = 1e-2, 1e4  # numbers in between read well
 
 
@@ -22,6 +24,8 @@ def fitting(largest: float, unit: str, scale: float) -> tuple[str, float]:
     shown = largest * scale
     if not unit or shown == 0.0 or not math.isfinite(shown) or SHORT[0] <= shown < SHORT[1]:
         return unit, scale
+    if unit in ("%", "ppm") and shown < SHORT[0]:
+        return "", 1.0  # a part of one is as good
     for prefix, factor in _PREFIXES.items():
         base = unit.removeprefix(prefix)
         if unit.startswith(prefix) and math.isclose(scale * factor, 1.0) and _PREFIXED.match(base):
@@ -38,8 +42,18 @@ def text(value: float, digits: int) -> str:
         return f"{value:g}"
     exponent = math.floor(math.log10(abs(value)))
     if -4 <= exponent < 7:
-        shown = f"{value:#.{digits}g}" if exponent < digits else f"{value:.0f}"
-    else:
-        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-        shown = f"{mantissa}·10{str(int(power)).translate(_SUPERSCRIPT)}"
-    return shown.replace("-", "\N{MINUS SIGN}")
+        shown = f"{value:#.{digits}g}".removesuffix(".") if exponent < digits else f"{value:.0f}"
+        return typeset(shown)
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return typeset(f"{mantissa}·{_power(power)}")
+
+
+def typeset(text: str) -> str:
+    """A text in which numbers are as in print: 3.2e-05 is 3.2·10⁻⁵, 1e-5 is 10⁻⁵, and a minus is a minus sign."""
+    powers = _POWER.sub(lambda found: f"{'' if found[1] == '1' else found[1] + '·'}{_power(found[2])}", text)
+    return _MINUS.sub("\N{MINUS SIGN}", powers)
+
+
+def _power(exponent: str) -> str:
+    """A power of ten."""
+    return f"10{str(int(exponent)).translate(_SUPERSCRIPT)}"

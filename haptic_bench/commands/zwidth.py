@@ -36,9 +36,8 @@ def zwidth(options: argparse.Namespace) -> int:
         print(f"  {directory / name}")
     cells = found.verdict.size
     kind = "passive" if is_active(given) else f"stable, of which {summary['oscillating']} oscillate"
-    print(
-        f"  {summary['stable']} of {cells} couplings are {kind}; {summary['as_theory']} are as by {summary['theory']}"
-    )
+    print(f"  {summary['stable']} of {cells} couplings are {kind}")
+    print(f"  {summary['as_theory']} of {cells} are judged as by theory: {summary['theory']}")
     return DONE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -12,7 +13,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from haptic_bench.analysis import health, ideal_device, units
-from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, port_figure, style_of
+from haptic_bench.analysis.figures import NO_ENERGY, Curve, Figure, Panel, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
@@ -230,7 +231,8 @@ def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
         Panel(f"scene_{name}", name.replace("_", " "), drawing.picture(frames, index, name.replace("_", " ")))
         for name, index in moments.items()
     ]
-    panels.append(Panel("scene_motion", "the whole trial", drawing.animation(frames)))
+    if drawing.moves(frames):
+        panels.append(Panel("scene_motion", "the whole trial", drawing.animation(frames)))
     return [Figure("The scene", SCENE, panels)]
 
 
@@ -315,13 +317,23 @@ def page(title: str, parts: Iterable[str]) -> str:
 def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], facts: Iterable[str]) -> str:
     marks = "".join(f'<span class="tag {_word(kind)}">{escape(text)}</span>' for text, kind in tags if text)
     named = [f"<code>{escape(experiment.name)}</code>", *([escape(experiment.source)] if experiment.source else [])]
-    description = f"<p>{escape(experiment.description)}</p>\n" if experiment.description else ""
+    description = f"<p>{_marked(experiment.description)}</p>\n" if experiment.description else ""
     return (
         f"<header>\n<h1>{escape(experiment.title or experiment.name)}</h1>\n"
         f'<p class="soft">{" · ".join(named)}</p>\n'
         f"{description}<p>{marks}</p>\n<p>{escape(' · '.join(facts))}</p>\n"
         "</header>"
     )
+
+
+def _shown(text: str) -> str:
+    """A text as HTML, its numbers as in print."""
+    return escape(units.typeset(text))
+
+
+def _marked(text: str) -> str:
+    """A text as HTML in which what stands between backticks is code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", _shown(text))
 
 
 def _method(experiment: Experiment) -> str:
@@ -346,7 +358,7 @@ def _rendering(experiment: Experiment) -> list[str]:
     device = experiment.device
     if isinstance(device, NoDeviceParameters):
         return []
-    said = []
+    said = [f"device: {getattr(device, 'name', '') or device.type}"]
     if isinstance(device, DeviceLimits) and device.impulse_rendering == "full":
         said.append("device limitations ignored (device.impulse_rendering: full)")
     elif isinstance(device, DeviceLimits):
@@ -362,14 +374,22 @@ def _guard(found: Mapping[str, Any]) -> list[str]:
     """Text about the guard of the device's port, and what passed the port: translation and rotation."""
     if not found:
         return []
-    least = "least energy of the port {} J, {} J".format(*(f"{value:.3g}" for value in found["least_energy"]))
+    least = f"least energy of the port {_energies(found['least_energy'])}"
     if found["type"] != "passivity":
         return [f"port not guarded: {least}"]
     acted = "guard of the port never acted"
     if found["acted"]:
-        kept = "kept {} J, {} J from the hand".format(*(f"{value:.3g}" for value in found["kept"]))
+        kept = f"kept {_energies(found['kept'])} from the hand"
         acted = f"guard of the port acted in {found['acted']} ticks, {kept}"
     return [f"{acted}: {least}"]
+
+
+def _energies(values: Sequence[float]) -> str:
+    """Energies [J] of translation and rotation."""
+    rounded = [value if abs(value) >= NO_ENERGY else 0.0 for value in values]
+    shown = (units.fitting(abs(value), "J", 1.0) for value in rounded)
+    texts = (f"{units.text(value * scale, 3)} {unit}" for value, (unit, scale) in zip(rounded, shown, strict=True))
+    return "{} in translation, {} in rotation".format(*texts)
 
 
 def _seed(experiment: Experiment) -> str:
@@ -408,7 +428,7 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
     rows = []
     for name, found in by_name.items():
         first, *others = found.values()
-        statement, source = (escape(str(first.get(key, ""))) for key in ("statement", "source"))
+        statement, source = (_shown(str(first.get(key, ""))) for key in ("statement", "source"))
         same = all(claim.get("measured") == first.get("measured") for claim in others)
         measured = (
             _measured(first, study_of(runs[0].trial.experiment).claimed(name) or _UNKNOWN)
@@ -436,10 +456,10 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
 def _measured(claim: Mapping[str, Any], quantity: Quantity) -> str:
     quantity = _fitted(quantity, _mapping(claim.get("measured")).values())
     values = "".join(
-        f'<span class="value">{escape(str(name))} {_number(value, quantity, 4)}</span>'
+        f'<span class="value">{escape(str(name))}: {_number(value, quantity, 4)}</span>'
         for name, value in _mapping(claim.get("measured")).items()
     )
-    text = f"{quantity.text} [{quantity.unit}]" if quantity.unit else ""
+    text = f"{quantity.text} [{quantity.unit}]" if quantity.unit else quantity.text
     return f'{values}<span class="text">{escape(text)}</span>'
 
 
@@ -522,16 +542,16 @@ def _figures(figures: Sequence[Figure]) -> str:
         if figure.table:
             head, *rows = figure.table
             table = _table(
-                [escape(cell) for cell in head],
+                [_shown(cell) for cell in head],
                 [
-                    f'<th scope="row">{escape(first)}</th>'
-                    + "".join(f'<td class="number">{escape(cell)}</td>' for cell in rest)
+                    f'<th scope="row">{_shown(first)}</th>'
+                    + "".join(f'<td class="number">{_shown(cell)}</td>' for cell in rest)
                     for first, *rest in rows
                 ],
                 numbers=len(head) - 1,
             )
         shown.append(
-            f"<figure>\n<h3>{escape(figure.title)}</h3>\n<figcaption>{escape(figure.caption)}</figcaption>\n"
+            f"<figure>\n<h3>{escape(figure.title)}</h3>\n<figcaption>{_shown(figure.caption)}</figcaption>\n"
             f'<div class="panels">\n{panels}</div>\n{table}\n</figure>'
         )
     return "\n".join(shown)

@@ -46,7 +46,7 @@ from haptic_sim.worlds.parameters import WorldParameters
 RESIDUAL = 1e-10  # [m, rad] of a rigid constraint
 OVERLAP = 1e-6  # [m] of contacts of the methods in which they do not overlap
 STEEPER = 1.1  # what the steepest slope is at most of that at half the rate; 2 where the force jumps
-NUMERICAL = 0.02  # of the energy that was put in: what discrete time may add
+NUMERICAL = 0.02  # discretisation error, of the injected energy
 _AFTER = 1.5  # of `fade`: until a constraint has been switched
 ABRUPT, FINE, FINER = "at once", "twice the rate", "four times the rate"
 _RATES = {FINE: 2.0, FINER: 4.0}
@@ -83,9 +83,9 @@ WOULD_JUMP = Statement(
 )
 BALANCE = Statement(
     "balance",
-    f"The energy balance closes: discrete time does not do more than {100 * NUMERICAL:g} % of what was put in",
+    f"The energy balance closes: the discretisation error is at most {100 * NUMERICAL:g} % of the injected energy",
     "energy balance",
-    Quantity("what discrete time did to the energy, of what was put in", "%", 1e2),
+    Quantity("largest discretisation error, of the injected energy", "%", 1e2),
 )
 RESTITUTION = Statement(
     "restitution",

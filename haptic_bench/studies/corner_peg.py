@@ -806,21 +806,20 @@ def _forces(caption: str, curves: Sequence[Curve], impacts: Sequence[float]) -> 
             Line(c.samples["time"], c.samples[f"rendered_{component}"], c.label, c.style, steps=True) for c in curves
         ]
 
-    panels = [
-        draw("force_x", "(a) force along x", lines("fx"), "time [s]", Axis("force along x [N]", linear=1.0)),
-        draw("torque", "(b) torque", lines("tz"), "time [s]", Axis("torque [N m]", least=0.2)),
-    ]
-    for letter, component, time in zip("cd", ("fx", "fy"), impacts, strict=False):
+    panels = [draw("force_x", "(a) force along x", lines("fx"), "time [s]", Axis("force along x [N]", linear=1.0))]
+    for letter, component, time in zip("bc", ("fx", "fy"), impacts, strict=False):
         axis = component[1]
         panels.append(
             draw(
                 f"force_impact_{letter}",
-                f"({letter}) force along {axis} from the {'first' if letter == 'c' else 'second'} impact on",
+                f"({letter}) force along {axis} from the {'first' if letter == 'b' else 'second'} impact on",
                 lines(component),
                 Axis("time [s]", span=(time - 0.02, time + 0.13)),
                 Axis(f"force along {axis} [N]", linear=1.0),
             )
         )
+    title = f"({'abcd'[len(panels)]}) torque"
+    panels.append(draw("torque", title, lines("tz"), "time [s]", Axis("torque [N m]", least=0.2)))
     text = "Wrench rendered to the hand, held over each tick; axes of force are linear up to 1 N. "
     return Figure("Forces and torque", text + caption, panels)
 

@@ -218,8 +218,8 @@ def _accuracy(trial: Trial, samples: Samples) -> Figure:
     ]
     caption = (
         "A to C as in FAULRING figure 11, where a device was measured. The constraint answers the push along the "
-        "normal, less what holds the disk on its way around the sphere. A and B at least to the scale of what is "
-        "claimed, 1 nm."
+        "normal, less what holds the disk on its way around the sphere. Errors in A and B that are "
+        "far below what is claimed, 1 nm, are not drawn."
     )
     return Figure("Constraints", caption, panels)
 

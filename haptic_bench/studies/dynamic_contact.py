@@ -15,7 +15,7 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.local_models import (
     COMPARED,
-    SYNCHRONOUS,
+    SERVO_RATE,
     LocalModelStudy,
     Variant,
     compared,
@@ -90,10 +90,12 @@ class DynamicContact(LocalModelStudy):
     CLAIMS = (LOSES, BOUNCES_MORE, KINEMATIC, HELD_BACK, DYNAMIC)
     VARIANTS = {  # noqa: RUF012
         "IR": COMPARED["IR"],
-        "SC": Variant(local_model(epsilon=0.005, constraints="static"), direct=False),
-        "KC": Variant(local_model(epsilon=0.005, constraints="kinematic"), direct=False),
-        "DC": Variant(local_model(epsilon=0.005, constraints="dynamic"), direct=False),
-        "synchronous": Variant(SYNCHRONOUS, direct=False),
+        "SC": Variant(local_model(epsilon=0.005, constraints="static"), False, "local model, link immovable"),
+        "KC": Variant(
+            local_model(epsilon=0.005, constraints="kinematic"), False, "local model, link goes on as it did"
+        ),
+        "DC": Variant(local_model(epsilon=0.005, constraints="dynamic"), False, "local model, contact moves the link"),
+        "synchronous": SERVO_RATE,
     }
     FIGURE = "figure 6.24"
     OVER_TIME = ("y",)

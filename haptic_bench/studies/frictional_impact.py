@@ -501,7 +501,16 @@ def _long(name: str, trial: Trial) -> str:
 
 
 def _table(trial: Trial, runs: Mapping[str, Mapping[str, Impact]]) -> list[list[str]]:
-    head = ["", "slip after", "[m/s]", "forward [m/s]", "rebound [m/s]", "back-spin [rad/s]", "p_t / p_n", "lost [J]"]
+    head = [
+        "After the impact",
+        "contact",
+        "slip [m/s]",
+        "forward [m/s]",
+        "rebound [m/s]",
+        "back-spin [rad/s]",
+        "p_t / p_n",
+        "lost [J]",
+    ]
     table = [head]
 
     def row(label: str, body: str, numbers: Mapping[str, float | None]) -> list[str]:

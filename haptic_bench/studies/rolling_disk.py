@@ -294,8 +294,8 @@ def _accuracy(trial: Trial, samples: Samples) -> Figure:
     ]
     caption = (
         "A to D as in FAULRING figure 9, where a device was measured; D is |v - r ω| / (|v| + 1 mm/s), with the factor "
-        "100 for percent. The tool itself has no noise: what is left is rounding. A and B at least to the scale of "
-        "what is claimed, 1 nm."
+        "100 for percent. The tool itself has no noise, and errs by rounding. Errors in A and B that are far below "
+        "what is claimed, 1 nm, are not drawn."
     )
     return Figure("Constraints", caption, panels)
 

@@ -215,7 +215,7 @@ class RollingTouch(Study):
                     Line(*thin(time, ball.surface), "speed of its surface", Style(GREEN, (5, 1.8))),
                 ],
                 "time [s]",
-                Axis("[m/s]", least=0.01),
+                Axis("speed [m/s]", least=0.01),
             ),
         ]
         text = "The ball rolls where its speed is that of its surface. The closed form takes the hand's acceleration."

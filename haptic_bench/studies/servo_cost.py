@@ -44,19 +44,19 @@ AT_SERVO_RATE = Statement(
     "A tick of all systems, with driver, controller, contacts, push and pull, takes less than the servo period in 99 "
     "of 100 ticks",
     "IGMS Table IV: 750, 250 and 40 Hz, where 1 kHz are needed",
-    Quantity("time of a tick [us]"),
+    Quantity("time of a tick [µs]"),
 )
 STEP_OF_34 = Statement(
     "step_of_34",
-    "A step of the environment with 34 degrees of freedom, push and pull takes at most 600 us in 99 of 100 ticks",
+    "A step of the environment with 34 degrees of freedom, push and pull takes at most 600 µs in 99 of 100 ticks",
     "beyond the source",
-    Quantity("time of a step [us]"),
+    Quantity("time of a step [µs]"),
 )
 FASTER = Statement(
     "faster_than_source",
     "Inverse dynamics of each system takes less than the source's 0.7, 1.5 and 8.5 ms",
     "IGMS Table IV",
-    Quantity("time of inverse dynamics [us]"),
+    Quantity("time of inverse dynamics [µs]"),
 )
 FELT = Statement(
     "felt",
@@ -165,12 +165,21 @@ class ServoCost(Study):
 
     METRICS = {  # noqa: RUF012
         **{
-            f"inverse_dynamics_{n}": Quantity(f"Inverse dynamics of {n} degrees of freedom", "us", 1e6) for n in DEGREES
+            f"inverse_dynamics_{n}": Quantity(f"Inverse dynamics of {n} degrees of freedom", "µs", 1e6) for n in DEGREES
         },
-        **{f"step_{n}": Quantity(f"Step of the environment with {n} degrees of freedom", "us", 1e6) for n in DEGREES},
-        **{f"step_99_{n}": Quantity(f"The same, of which 99 of 100 are shorter, {n}", "us", 1e6) for n in DEGREES},
-        **{f"tick_99_{n}": Quantity(f"Tick with the device, 99 of 100 are shorter, {n}", "us", 1e6) for n in DEGREES},
-        **{f"rate_{n}": Quantity(f"Servo rate that 99 of 100 ticks allow, {n}", "Hz") for n in DEGREES},
+        **{f"step_{n}": Quantity(f"Step of the environment with {n} degrees of freedom", "µs", 1e6) for n in DEGREES},
+        **{
+            f"step_99_{n}": Quantity(f"Step of the environment with {n} degrees of freedom, 99th percentile", "µs", 1e6)
+            for n in DEGREES
+        },
+        **{
+            f"tick_99_{n}": Quantity(f"Tick with the device and {n} degrees of freedom, 99th percentile", "µs", 1e6)
+            for n in DEGREES
+        },
+        **{
+            f"rate_{n}": Quantity(f"Servo rate that 99 of 100 ticks allow with {n} degrees of freedom", "Hz")
+            for n in DEGREES
+        },
         "felt_force": Quantity("Largest horizontal force that the device renders", "N"),
     }
     CLAIMS = (AT_SERVO_RATE, STEP_OF_34, FASTER, FELT)
@@ -239,21 +248,21 @@ class ServoCost(Study):
         lines = [
             Line(x, np.array([1e6 * SOURCE[n] for n in DEGREES]), "inverse dynamics, IGMS", Style(BLACK, (5, 1.8))),
             line("inverse_dynamics", "inverse dynamics", Style(BLUE)),
-            line("tick_99", "whole tick, 99 of 100", Style(VERMILION)),
+            line("tick_99", "whole tick, 99th percentile", Style(VERMILION)),
         ]
-        panel = draw("cost", "CPU time", lines, Axis("degrees of freedom"), Axis("time [us]", log=True))
+        panel = draw("cost", "CPU time", lines, Axis("degrees of freedom"), Axis("time [µs]", log=True))
         table = [["degrees of freedom", *map(str, DEGREES)]]
         table += [
             [label, *(_shown(analysis.metrics.get(f"{name}_{n}"), scale) for n in DEGREES)]
             for name, label, scale in (
-                ("inverse_dynamics", "inverse dynamics [us]", 1e6),
-                ("step", "step of the environment [us]", 1e6),
-                ("step_99", "step, 99 of 100 [us]", 1e6),
-                ("tick_99", "tick, 99 of 100 [us]", 1e6),
+                ("inverse_dynamics", "inverse dynamics [µs]", 1e6),
+                ("step", "step of the environment [µs]", 1e6),
+                ("step_99", "step, 99th percentile [µs]", 1e6),
+                ("tick_99", "tick, 99th percentile [µs]", 1e6),
                 ("rate", "servo rate [Hz]", 1.0),
             )
         ]
-        table.append(["IGMS: inverse dynamics [us]", *(f"{1e6 * SOURCE[n]:g}" for n in DEGREES)])
+        table.append(["IGMS: inverse dynamics [µs]", *(f"{1e6 * SOURCE[n]:g}" for n in DEGREES)])
         table.append(["IGMS: servo rate [Hz]", *(f"{SOURCE_RATE[n]:g}" for n in DEGREES)])
         text = (
             "CPU time of the simulating thread, in each tick the least of three runs. A tick is driver, controller and "

@@ -13,7 +13,7 @@ from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.local_models import (
     CLEARANCE,
     COMPARED,
-    SYNCHRONOUS,
+    SERVO_RATE,
     LocalModelStudy,
     Variant,
     compared,
@@ -63,7 +63,7 @@ class TightClearance(LocalModelStudy):
 
     METRICS = declared("felt_clearance_x", "felt_clearance_y", "contact_losses", "max_force_step")
     CLAIMS: ClassVar[Sequence[Statement]] = (NARROWER, EXACT_HOLE, TURNS_MORE)
-    VARIANTS: ClassVar[Mapping[str, Variant]] = {**COMPARED, "synchronous": Variant(SYNCHRONOUS, direct=False)}
+    VARIANTS: ClassVar[Mapping[str, Variant]] = {**COMPARED, "synchronous": SERVO_RATE}
     FIGURE = "figure 6.21"
 
     def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:

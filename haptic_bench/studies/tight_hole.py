@@ -7,19 +7,19 @@ the walls recede. Geometry within 5 mm (LM5) is known before the tool is there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from haptic_bench.analysis.claims import Claim, Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.local_models import (
     CLEARANCE,
-    SYNCHRONOUS,
+    COMPARED,
+    SERVO_RATE,
     LocalModelStudy,
-    Variant,
     compared,
     declared,
     felt_clearance,
-    local_model,
 )
 
 AT_MOST = 0.5  # of the clearance with active geometry: what narrower means
@@ -54,9 +54,9 @@ class TightHole(LocalModelStudy):
     METRICS = declared("felt_clearance", "max_force_step")
     CLAIMS = (NARROWER, DRIFTS, NO_DRIFT)
     VARIANTS = {  # noqa: RUF012
-        "LM0": Variant(local_model(epsilon=0.0)),
-        "LM5": Variant(local_model(epsilon=0.005)),
-        "synchronous": Variant(SYNCHRONOUS),
+        "LM0": replace(COMPARED["LM0"], direct=None),
+        "LM5": replace(COMPARED["LM5"], direct=None),
+        "synchronous": replace(SERVO_RATE, direct=None),
     }
     FIGURE = "figure 6.11"
     OVER_TIME = ("x",)

@@ -25,6 +25,7 @@ KINDS = {"held": "constant hold", "extrapolated": "extrapolation", "full": "loca
 DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)  # [s]
 SYNCHRONOUS = "no delay"
 SHORT, SHOWN = DELAYS[1], DELAYS[3]  # [s] with which an extrapolation helps, and which the figure shows over time
+SMALLEST = 1e-6  # [mm] a distance that is less is drawn as that
 UNSTABLE = DELAYS[4]  # [s] from which on hold and extrapolation do not come to rest
 REST = 0.001  # [m/s] slower than this the hand is at rest on the wall
 NEAR = 1e-4  # [m] that the hand is nearer to where it is without a delay
@@ -239,21 +240,26 @@ class TwoHosts(Study):
             run = runs[label(kind, SHOWN)]
             hands.append(Line(*thin(run["time"], 1e3 * run["hand_px"]), name, style))
             of_kind = [runs[label(kind, delay)] for delay in DELAYS]
-            distances.append(
-                Line(delays, np.log10([1e3 * distance(one, beside) + 1e-6 for one in of_kind]), name, style)
-            )
+            apart = np.array([1e3 * distance(one, beside) for one in of_kind])
+            distances.append(Line(delays, np.maximum(apart, SMALLEST), name, style))
             found = [force_error(trial.experiment, one) for one in of_kind]
             if None not in found:
                 errors.append(Line(delays, np.array(found, float), name, style))
         panels = [
             draw("hand", f"(a) hand, delay {1e3 * SHOWN:g} ms", hands, "time [s]", Axis("x [mm]", least=1.0)),
-            draw("distance", "(b) farthest from no delay", distances, "delay [ms]", Axis("log10 of mm", least=1.0)),
+            draw(
+                "distance",
+                "(b) largest distance of the hand from where it is without a delay",
+                distances,
+                "delay [ms]",
+                Axis("distance [mm]", log=True),
+            ),
             draw("error", "(c) error of the applied force", errors, "delay [ms]", Axis("error [N]", least=0.1)),
         ]
         caption = (
             "The hand presses against the wall at 10 mm and leaves it; the force of the wall comes from another host. "
-            "A local model has no such error: it finds its force itself, in each tick. Less than 1e-6 mm is drawn "
-            "as that."
+            f"A local model has no such error: it finds its force itself, in each tick. Less than {SMALLEST:g} mm is "
+            "drawn as that."
         )
         return [Figure("Haptics here, dynamics there", caption, panels), *made]
 

@@ -18,16 +18,22 @@ from haptic_bench.view.scene import Scene, Shape, at
 
 WIDTH, HEIGHT = 480.0, 330.0  # [px], as the panels of reports
 TOP = 24.0  # [px] of that for the line of text
-MARGIN = 1.12  # of the scene's size around it
+MARGIN = 14.0  # [px] around what is shown
 AWAY = {True: (0.0, 0.0, 1.0), False: (0.55, -0.75, 0.45)}  # towards the eye, of planar scenes and others
 LIGHT = np.array([0.3, -0.4, 0.86])
 FACES = 12  # of a shape; one with more is drawn by its outline
 OUTLINE = 28  # points
-PICTURES = 25  # of an animation
+PICTURES = 60  # of an animation
+SAMPLED = 25  # frames from which is found what is to be shown
 POINTS = 9000  # of an animation; one with more has fewer pictures
 LOOP = 4.0  # [s] for a repetition of an animation
-ARROW = 0.5  # length of the greatest force, per size of the scene
+ARROW = 70.0  # [px] length of the greatest force
 SHORTEST = 6.0  # [px] of an arrow
+SMALLEST = 0.05  # of the scene's size: what is shown is at least that large
+NEAR = 0.6  # of the extent of what moves: how much is shown around that
+WHOLE = 2.5  # of the same: what stands there and is smaller is shown as a whole
+VISIBLE = 2.0  # [px] of a motion
+WAY = 400  # points of the way of a hand
 
 FIXED, EDGE, TOOL, DEVICE = "#ced2d8", "#5b636d", "#0072b2", "#3d9bd1"
 MOVING = ("#e2bd79", "#a0c4aa", "#cda0b2", "#9ebad6", "#d6c696")
@@ -46,23 +52,65 @@ class Frames(Protocol):
 
 
 class _Eye:
-    """The projection of a scene."""
+    """The projection of a trial, in which all that moves stays in sight, and the scene as it is around that."""
 
-    def __init__(self, scene: Scene):
+    def __init__(self, frames: Frames):
+        scene = frames.scene
         self.away = np.array(AWAY[scene.planar]) / np.linalg.norm(AWAY[scene.planar])
         up = np.array([0.0, 1.0, 0.0] if scene.planar else [0.0, 0.0, 1.0])
         self._right = np.cross(up, self.away)
         self._right /= np.linalg.norm(self._right)
         self._up = np.cross(self.away, self._right)
-        self._centre = scene.centre
-        self.scale = 0.5 * (HEIGHT - TOP) / (MARGIN * scene.size)
+        flat = self._flat(_in_sight(frames))
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        self._centre = 0.5 * (low + high)
+        room = np.array([WIDTH, HEIGHT - TOP]) - 2.0 * MARGIN
+        self.scale = float((room / np.maximum(high - low, SMALLEST * scene.size)).min())
+
+    def _flat(self, points: np.ndarray) -> np.ndarray:
+        """Points (N, 3) to the right and up [m], (N, 2)."""
+        return np.stack([points @ self._right, points @ self._up], axis=-1)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Places (N, 2) of points (N, 3) in the drawing [px]."""
-        offset = np.asarray(points, float) - self._centre
-        x = 0.5 * WIDTH + self.scale * (offset @ self._right)
-        y = 0.5 * (HEIGHT + TOP) - self.scale * (offset @ self._up)
-        return np.stack([x, y], axis=-1)
+        right, up = self.scale * (self._flat(np.asarray(points, float)) - self._centre).T
+        return np.stack([0.5 * WIDTH + right, 0.5 * (HEIGHT + TOP) - up], axis=-1)
+
+
+def _moving_points(frames: Frames) -> np.ndarray:
+    """Points of the hands and of all that can move, at some times of the trial, (times, N, 3)."""
+    moving = [shape for shape in frames.scene.shapes if frames.scene.moving[shape.body]]
+    found = []
+    for index in np.unique(np.linspace(0, len(frames.times) - 1, SAMPLED).astype(int)):
+        frame = frames.frame(int(index))
+        poses = [pose for hand in frame.hands for pose in (hand.tool, hand.device) if pose is not None]
+        parts = [pose[None, :3] for pose in poses] + [at(frame.poses[shape.body], shape.vertices) for shape in moving]
+        found.append(np.concatenate(parts))
+    return np.stack(found)
+
+
+def moves(frames: Frames) -> bool:
+    """Whether anything moves as far as it can be seen in a drawing."""
+    eye = _Eye(frames)
+    places = np.stack([eye(points) for points in _moving_points(frames)])
+    return bool(np.ptp(places, axis=0).max() >= VISIBLE)
+
+
+def _in_sight(frames: Frames) -> np.ndarray:
+    """Points (N, 3) that a drawing has to show: hands and what moves, all the time, and what stands near to them."""
+    scene, found = frames.scene, [*_moving_points(frames)]
+    moving = np.concatenate(found)
+    extent = float(np.ptp(moving, axis=0).max())
+    near = moving.min(axis=0) - NEAR * extent, moving.max(axis=0) + NEAR * extent
+    for shape in scene.shapes:
+        if scene.moving[shape.body]:
+            continue
+        vertices = at(scene.poses[shape.body], shape.vertices)
+        if shape.ground:  # its middle is the point that is nearest to the scene
+            vertices = vertices.mean(axis=0)[None]
+        whole = not shape.ground and np.ptp(vertices, axis=0).max() < WHOLE * extent
+        found.append(vertices if whole else np.clip(vertices, *near))
+    return np.concatenate(found)
 
 
 def picture(frames: Frames, index: int, what: str) -> str:
@@ -74,10 +122,10 @@ def picture(frames: Frames, index: int, what: str) -> str:
         what: happens there, for the line of text.
     """
     scene, frame = frames.scene, frames.frame(index)
-    eye = _Eye(scene)
+    eye = _Eye(frames)
     parts = _bodies_at(scene, frame, eye)
     parts += _way(frames, index, eye)
-    parts += _contacts(frame, eye, scene.size * ARROW / max(frames.greatest_force(), 1e-12))
+    parts += _contacts(frame, eye, ARROW / eye.scale / max(frames.greatest_force(), 1e-12))
     parts += _hands(frame, eye)
     return _document(parts, f"{what}, {_time(frame.time)}")
 
@@ -85,7 +133,7 @@ def picture(frames: Frames, index: int, what: str) -> str:
 def animation(frames: Frames) -> str:
     """The whole trial in a few seconds, again and again."""
     scene = frames.scene
-    eye = _Eye(scene)
+    eye = _Eye(frames)
     outlines = [_Outline(shape) for shape in scene.shapes]
     moving = sum(one.points for one, shape in zip(outlines, scene.shapes, strict=True) if scene.moving[shape.body])
     count = int(np.clip(POINTS // max(moving, 1), 5, PICTURES))
@@ -102,17 +150,21 @@ def animation(frames: Frames) -> str:
         if shape.hollow:
             style = f'fill="none" stroke="{EDGE}" stroke-width="1.2"'
         parts.append(_animated(f'<path {style} d="{paths[0]}"', "d", paths))
+    parts += _way(frames, last, eye)
     for hand in range(len(scene.hands)):
         for kind, colour in ("tool", TOOL), ("device", DEVICE):
             poses = [getattr(frame.hands[hand], kind) for frame in shown]
             if any(pose is None for pose in poses):
                 continue
             places = eye(np.array([pose[:3] for pose in poses]))
-            style = f'fill="{colour if kind == "tool" else "none"}" stroke="{colour}" stroke-width="1.4"'
+            style = (
+                f'fill="#ffffff" fill-opacity="{1.0 if kind == "tool" else 0.5}" stroke="{colour}" stroke-width="1.4"'
+            )
             points = [f"M{x - 3:.1f} {y:.1f}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0" for x, y in places]
             parts.append(_animated(f'<path {style} d="{points[0]}"', "d", points))
     speed = (frames.times[-1] - frames.times[0]) / LOOP
-    text = f"the whole trial, {_time(frames.times[-1])}, {'at' if speed == 1 else f'{speed:.2g} times'} its speed"
+    times = f"{speed:.2g}"
+    text = f"the whole trial, {_time(frames.times[-1])}, {'at' if times == '1' else f'{times} times'} its speed"
     return _document(parts, text if speed > 0.0 else "the whole trial")
 
 
@@ -136,14 +188,20 @@ class _Outline:
         self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
         self.points = sum(map(len, self._faces)) or OUTLINE
         turns = np.linspace(0.0, 2.0 * math.pi, OUTLINE, endpoint=False)
-        self._directions = np.stack([np.cos(turns), np.sin(turns)])
+        self._turns = turns
+        middle = shape.vertices.mean(axis=0)
+        axis = np.linalg.svd(shape.vertices - middle, full_matrices=False)[2][0]
+        self._axis = np.stack([middle, middle + axis])
 
     def path(self, pose: np.ndarray, eye: _Eye) -> str:
         """The shape in a pose: its faces, those that are not seen as points; or its outline."""
         placed = at(pose, self._shape.vertices)
         seen = eye(placed)
         if not self._faces:
-            return _closed(seen[np.argmax(seen @ self._directions, axis=0)])
+            # turned with the shape, so that points of two pictures that belong together are about the same of the shape
+            along = np.subtract(*eye(at(pose, self._axis)))
+            turns = self._turns + math.atan2(along[1], along[0])
+            return _closed(seen[np.argmax(seen @ np.stack([np.cos(turns), np.sin(turns)]), axis=0)])
         parts = []
         for face in self._faces:
             polygon = seen[face]
@@ -235,7 +293,7 @@ def _shaded(colour: str, light: float) -> str:
 
 def _way(frames: Frames, index: int, eye: _Eye) -> list[str]:
     """The way of the tools up to a frame."""
-    chosen = np.unique(np.linspace(0, index, min(index + 1, 120)).astype(int))
+    chosen = np.unique(np.linspace(0, index, min(index + 1, WAY)).astype(int))
     parts = []
     for hand in range(len(frames.scene.hands)) if len(chosen) > 1 else ():
         places = eye(np.array([frames.frame(int(i)).hands[hand].tool[:3] for i in chosen]))
@@ -261,7 +319,8 @@ def _hands(frame: Frame, eye: _Eye) -> list[str]:
     for hand in frame.hands:
         if hand.device is not None:
             x, y = eye(hand.device[None, :3])[0]
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" stroke="{DEVICE}" stroke-width="1.6"/>')
+            style = 'fill="#ffffff" fill-opacity="0.5"'
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" {style} stroke="{DEVICE}" stroke-width="1.6"/>')
         x, y = eye(hand.tool[None, :3])[0]
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.4" fill="#ffffff" stroke="{TOOL}" stroke-width="1.2"/>')
     return parts

@@ -182,8 +182,11 @@ class SampledFrames:
             self._states = np.flatnonzero(found)
             self._rows = np.searchsorted(ticks, world.tick[found])
         self.times = samples["time"][self._rows]
-        path = samples.pose("tool")[:, :3]
-        self.scene = build_scene(trial, path[:: max(1, len(path) // 500)])
+        paths = [samples.pose("tool")[:, :3]]
+        if self._world is not None:  # of the bodies that move, so that the floor is as large as their way
+            places = self._world.poses[:, :, :3]
+            paths += list(places[:, np.ptp(places, axis=0).any(axis=1)].swapaxes(0, 1))
+        self.scene = build_scene(trial, np.concatenate([path[:: max(1, len(path) // 500)] for path in paths]))
 
     def frame(self, index: int) -> Frame:
         """One of the frames."""

@@ -167,7 +167,13 @@ class EditedArmStudy(Study):
                 "time [s]",
                 Axis("force [N]", least=0.1),
             ),
-            draw("accelerations", "(d) accelerations of the joints", _bends(motion, found), "time [s]", "[rad/s²]"),
+            draw(
+                "accelerations",
+                "(d) accelerations of the joints",
+                _bends(motion, found),
+                "time [s]",
+                "acceleration [rad/s²]",
+            ),
         ]
         return [Figure("The changed motion", text, panels), *super().figures(trial, samples, analysis)]
 

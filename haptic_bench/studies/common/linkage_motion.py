@@ -11,6 +11,7 @@ are chosen.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from haptic_bench.analysis.figures import (
     BLUE,
     GREEN,
     ORANGE,
+    PURPLE,
     VERMILION,
     Axis,
     Curve,
@@ -54,9 +56,10 @@ HORIZON = 20.0  # [s] of a trial that is compared
 NO_WORK = 1e-9  # of the operator's work, without a device
 LEAK = 0.05  # the same with a device, which leaves the tool a little
 LAW = 1e-6  # of the largest acceleration
-BALANCE = 0.05  # of the energy that is turned over
+BALANCE = 0.05  # of the energy that the tool exchanges
 DRIFT = 2e-3  # [m]
 ACROSS = 5e-4  # [m] of a device across what the linkage allows
+BESIDE = (Style(ORANGE, (5, 1.8)), Style(PURPLE, (1.3, 1.3)), Style(GREEN, (5, 1.6, 1.2, 1.6)))  # of references
 
 CALLED = {"hand": "device", "tool": "tool"}
 METRICS = {
@@ -77,11 +80,11 @@ NO_WORK_IS_DONE = Statement(
     "no_work",
     f"What the linkage blocks does no work on the hand (on a device: less than {100 * LEAK:g} % of the operator's)",
     "J\N{MODIFIER LETTER CAPITAL T} n = 0",
-    Quantity("work without its sign", "mJ", 1e3),
+    Quantity("sum of the absolute work", "mJ", 1e3),
 )
 ENERGY_IS_KEPT = Statement(
     "energy",
-    f"Discrete time adds or takes less than {100 * BALANCE:g} % of the energy that is turned over",
+    f"The discretisation error is less than {100 * BALANCE:g} % of the energy that the tool exchanges",
     "energy balance",
     Quantity("energy", "mJ", 1e3),
 )
@@ -383,9 +386,9 @@ class LinkageStudy(Study):
         done, operator = metrics["constraint_work"], metrics["operator_work"]
         singular = least != most
         tolerated = held.tolerated_work(trial.world.rank_tolerance) if singular else 0.0
-        works = {"of what is blocked": done, "of the operator": operator}
+        works = {"blocked part": done, "operator": operator}
         if singular:
-            works["the tolerance of the rank allows"] = tolerated
+            works["allowed by the tolerance of the rank"] = tolerated
         turned, numerical, drift = _turnover(held.samples), metrics["numerical_energy"], metrics["drift_max"]
         blocked, _, obeyed, *_ = self.CLAIMS
         return [
@@ -398,7 +401,7 @@ class LinkageStudy(Study):
             ),
             obeyed.judged({"error": law.error}, None if law.error is None else bool(law.error <= LAW)),
             ENERGY_IS_KEPT.judged(
-                {"numerical": numerical, "turned over": turned},
+                {"discretisation error": numerical, "exchanged": turned},
                 None if numerical is None or not turned > 0.0 else bool(numerical <= BALANCE * turned),
             ),
             TOGETHER.judged({"drift": drift}, None if drift is None else bool(drift <= DRIFT)),
@@ -407,7 +410,10 @@ class LinkageStudy(Study):
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""
         own = Curve("this run", trial, samples, Style(BLUE))
-        beside = [Curve(name, trial, run, Style(ORANGE, (5, 1.8))) for name, run in analysis.references.items()]
+        beside = [
+            Curve(name, trial, run, style)
+            for (name, run), style in zip(analysis.references.items(), itertools.cycle(BESIDE), strict=False)
+        ]
         made = [
             self.motion(trial, samples, analysis),
             *self.more_figures(trial, samples, analysis),
@@ -422,8 +428,8 @@ class LinkageStudy(Study):
         paths = [("tool", samples.group("tool", "px", "py", "pz"), Style(BLUE))]
         if "hand_px" in samples.names:
             paths.append(("device", samples.group("hand", "px", "py", "pz"), Style(VERMILION, (5, 1.8))))
-        for name, run in analysis.references.items():
-            paths.append((name, run.group("tool", "px", "py", "pz"), Style(GREEN, (1.3, 1.3))))
+        for (name, run), style in zip(analysis.references.items(), itertools.cycle(BESIDE), strict=False):
+            paths.append((name, run.group("tool", "px", "py", "pz"), style))
         panels = []
         for letter, (a, b) in zip("abc", self.PLANES, strict=False):
             lines = [Line(1e3 * p[:, a], 1e3 * p[:, b], name, style) for name, p, style in paths]
@@ -549,6 +555,14 @@ def _across(curves: Sequence[Curve]) -> list[Panel]:
     return [draw("across", "(c) blocked force", lines, "time [s]", Axis("force [N]", least=0.1))]
 
 
+def _with_gaps(x: np.ndarray, y: np.ndarray, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A curve that is interrupted where ticks are missing from the times of which it is a part."""
+    step = np.diff(time)
+    after = time[1:][step > 1.5 * np.median(step)] if step.size else time[:0]
+    places = np.searchsorted(x, after)
+    return np.insert(x, places, np.nan), np.insert(y, places, np.nan)
+
+
 def law_figure(law: Law) -> Figure | None:
     """Accelerations beside the law; None where there are none."""
     if not law.time.size:
@@ -556,11 +570,15 @@ def law_figure(law: Law) -> Figure | None:
     found, expected = (values.reshape(law.time.size, -1) for values in (law.found, law.expected))
     gaps = np.abs(found - expected).max(axis=1)
     by = int(np.abs(expected).max(axis=0).argmax())
+
+    def line(values: np.ndarray, label: str, style: Style) -> Line:
+        return Line(*_with_gaps(*thin(law.time, values), law.time), label, style)
+
     lines = [
-        Line(*thin(law.time, found[:, by]), "simulated", Style(BLUE, width=2.2)),
-        Line(*thin(law.time, expected[:, by]), law.source, Style(ORANGE, (5, 1.8))),
+        line(found[:, by], "simulated", Style(BLUE, width=2.2)),
+        line(expected[:, by], law.source, Style(ORANGE, (5, 1.8))),
     ]
-    error = [Line(*thin(law.time, np.maximum(gaps, 1e-16)), "difference", Style(VERMILION))]
+    error = [line(np.maximum(gaps, 1e-16), "difference", Style(VERMILION))]
     panels = [
         draw("law", "(a) acceleration", lines, "time [s]", Axis(f"acceleration [{law.unit}]", least=1e-3)),
         draw("law_error", "(b) difference", error, "time [s]", Axis(f"difference [{law.unit}]", log=True)),

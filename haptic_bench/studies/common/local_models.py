@@ -37,10 +37,12 @@ class Variant:
     Attributes:
         sections: keys and values, by section.
         direct: whether the device is coupled directly, or by four channels; None: as it is.
+        text: what its short name means, for captions.
     """
 
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     direct: bool | None = None
+    text: str = ""
 
     def of(self, experiment: Experiment) -> Experiment:
         """An experiment with these settings."""
@@ -63,10 +65,16 @@ SYNCHRONOUS: Mapping[str, Mapping[str, Any]] = {
 }
 """Sections of an environment at the servo rate."""
 
+SERVO_RATE = Variant(SYNCHRONOUS, direct=False, text="environment at the servo rate")
+
 COMPARED = {
-    "IR": Variant(local_model(type="intermediate_representation", epsilon=0.0), direct=True),
-    "LM0": Variant(local_model(epsilon=0.0), direct=False),
-    "LM5": Variant(local_model(epsilon=0.005), direct=False),
+    "IR": Variant(
+        local_model(type="intermediate_representation", epsilon=0.0),
+        direct=True,
+        text="intermediate representation, directly coupled",
+    ),
+    "LM0": Variant(local_model(epsilon=0.0), direct=False, text="local model of the active constraints"),
+    "LM5": Variant(local_model(epsilon=0.005), direct=False, text="local model of the constraints within 5 mm"),
 }
 """What THESIS 6.4.2 compares: the intermediate representation, which is coupled directly, and the local model with
 active geometry, and with that within 5 mm."""
@@ -251,7 +259,9 @@ class LocalModelStudy(Study):
                 draw("hand_path", "path of the hand", lines["path"], "x [mm]", Axis("y [mm]", least=1.0), equal=True)
             )
         shown = [panel for panel in panels if not panel.empty]
-        caption = f"Trajectories of the user's hand on the device, beside {self.FIGURE} of THESIS."
+        published = f", beside {self.FIGURE} of THESIS" if self.FIGURE else ""
+        names = "; ".join(f"{name}: {one.text}" for name, one in self.VARIANTS.items() if name in order and one.text)
+        caption = f"Trajectories of the user's hand on the device{published}.{names and f' {names}.'}"
         return [Figure("Trajectories", caption, shown), *trial_figures([Run("this run", trial, samples, Style())])[1:]]
 
 
