@@ -40,6 +40,16 @@ def test_the_claims_hold(runs: Runs) -> None:
     assert verdicts(own, found) == dict.fromkeys(names(STUDY.CLAIMS), True)
 
 
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_run_of_any_guard_is_compared_with_the_same_runs(guard: str) -> None:
+    own = load("delayed_wall", f"guard.type={guard}").in_mode("offline")
+    assert own.experiment.guard.at_device == (guard == "passivity")
+    others = [load("delayed_wall", f"guard.type={other}").in_mode("offline") for other in GUARDS]
+    for name, other in zip(GUARDS, others, strict=True):
+        found = variant(own, name, own.experiment.relay.delay, own.experiment.duration).experiment
+        assert found == other.experiment
+
+
 def test_without_delay_the_hand_feels_wall_and_coupling_in_series(runs: Runs) -> None:
     own, found = runs
     expected = 1.0 / (1.0 / 8000.0 + 1.0 / 1000.0)

@@ -57,7 +57,7 @@ def test_the_tool_is_drawn_where_it_is_and_as_large_as_it_is(peg: tuple[SampledF
 def ways(frames: SampledFrames) -> np.ndarray:
     """Where the corners of all that moves are, and the hands, at many moments, in the drawing [px]."""
     found, eye = [], drawing._Eye(frames)
-    for index in np.linspace(0, len(frames.times) - 1, 25).astype(int):
+    for index in range(len(frames.times)):
         frame = frames.frame(int(index))
         moving = [shape for shape in frames.scene.shapes if frames.scene.moving[shape.body]]
         found += [eye(at(frame.poses[shape.body], shape.vertices)) for shape in moving]

@@ -480,6 +480,14 @@ def test_samples_without_energies_have_no_figure_of_them():
     assert [row[0] for row in figure.table[1:]] == ["a run"]
 
 
+def test_energies_of_a_trial_that_diverged_are_shown_as_powers_of_ten():
+    assert [figures._signed(value) for value in (4.3497559e41, -1234.5678, 1e-4)] == [
+        "4.350·10⁴¹",
+        "\N{MINUS SIGN}1234.568",
+        "0",
+    ]
+
+
 def test_of_a_world_without_any_energy_there_is_no_figure():
     assert figures.energy_figure([curve(energies())]) is None
 

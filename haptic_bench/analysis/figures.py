@@ -663,5 +663,7 @@ def _energy_table(curves: Sequence[Curve]) -> list[list[str]]:
 
 
 def _signed(value: float) -> str:
-    """A number with three decimals; a number that rounds to zero is 0 without a sign."""
+    """A number with three decimals; a number that rounds to zero is 0 without a sign, a huge one has a power of ten."""
+    if abs(value) >= 1e7:
+        return units.text(value, 4)
     return f"{value:.3f}".replace("-", "\N{MINUS SIGN}") if abs(value) >= 5e-4 else "0"

@@ -236,7 +236,11 @@ def result_of(free: Mapping[str, Identified]) -> Result:
             "simulated by semi-implicit Euler is; 0 is taken"
         )
     shown = rounded(delay.estimate)
-    values["delay"], intervals["delay"], units["delay"] = shown if shown >= AT_ONCE else 0.0, [interval(delay.estimate)], "s"
+    values["delay"], intervals["delay"], units["delay"] = (
+        shown if shown >= AT_ONCE else 0.0,
+        [interval(delay.estimate)],
+        "s",
+    )
     return Result(values, intervals, units, notes)
 
 

@@ -439,8 +439,8 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
         if len(runs) > COLUMNS:
             states = [claim.get("holds") for claim in found.values()]
             counts = {
-                "holds": states.count(True),
-                "does not hold": states.count(False),
+                "hold": states.count(True),
+                "do not hold": states.count(False),
                 "undecided": states.count(None),
             }
             verdicts = [f"<td>{', '.join(f'{count} {text}' for text, count in counts.items() if count)}</td>"]

@@ -137,10 +137,10 @@ def series_stiffness(trial: Trial) -> float:
 
 
 def variant(trial: Trial, guard: str, delay: float, duration: float) -> Trial:
-    """The same trial with another guard and another delay [s]."""
+    """The same trial with another delay [s] and another guard, as an offline run of that guard has it."""
     experiment = trial.experiment
     update = {
-        "guard": experiment.guard.model_copy(update={"type": guard}),
+        "guard": experiment.guard.model_copy(update={"type": guard, "at_device": guard == "passivity"}),
         "relay": experiment.relay.model_copy(update={"delay": delay}),
         "duration": duration,
     }

@@ -24,7 +24,7 @@ LIGHT = np.array([0.3, -0.4, 0.86])
 FACES = 12  # of a shape; one with more is drawn by its outline
 OUTLINE = 28  # points
 PICTURES = 60  # of an animation
-SAMPLED = 25  # frames from which is found what is to be shown
+SAMPLED = 60  # frames from which is found where bodies are to be shown
 POINTS = 9000  # of an animation; one with more has fewer pictures
 LOOP = 4.0  # [s] for a repetition of an animation
 ARROW = 70.0  # [px] length of the greatest force
@@ -77,29 +77,44 @@ class _Eye:
         return np.stack([0.5 * WIDTH + right, 0.5 * (HEIGHT + TOP) - up], axis=-1)
 
 
-def _moving_points(frames: Frames) -> np.ndarray:
-    """Points of the hands and of all that can move, at some times of the trial, (times, N, 3)."""
+def _chosen(frames: Frames, most: int) -> list[Frame]:
+    """At most so many frames, evenly over the trial."""
+    last = len(frames.times) - 1
+    return [frames.frame(int(i)) for i in np.unique(np.linspace(0, last, min(last + 1, most)).astype(int))]
+
+
+def _ways_of_hands(frames: Frames) -> np.ndarray:
+    """Points of the hands over the trial, (times, hands, 3): of the tools, and of the devices where there are any."""
+    pairs = [[(hand.tool, hand.device) for hand in frame.hands] for frame in _chosen(frames, WAY)]
+    return np.array([[pose[:3] for pair in pairs_now for pose in pair if pose is not None] for pairs_now in pairs])
+
+
+def _ways_of_bodies(frames: Frames) -> np.ndarray:
+    """Vertices of all that can move over the trial, (times, N, 3)."""
     moving = [shape for shape in frames.scene.shapes if frames.scene.moving[shape.body]]
-    found = []
-    for index in np.unique(np.linspace(0, len(frames.times) - 1, SAMPLED).astype(int)):
-        frame = frames.frame(int(index))
-        poses = [pose for hand in frame.hands for pose in (hand.tool, hand.device) if pose is not None]
-        parts = [pose[None, :3] for pose in poses] + [at(frame.poses[shape.body], shape.vertices) for shape in moving]
-        found.append(np.concatenate(parts))
-    return np.stack(found)
+    chosen = _chosen(frames, SAMPLED) if moving else []
+    return np.array([np.concatenate([at(f.poses[s.body], s.vertices) for s in moving]) for f in chosen]).reshape(
+        len(chosen), -1, 3
+    )
 
 
 def moves(frames: Frames) -> bool:
     """Whether anything moves as far as it can be seen in a drawing."""
     eye = _Eye(frames)
-    places = np.stack([eye(points) for points in _moving_points(frames)])
-    return bool(np.ptp(places, axis=0).max() >= VISIBLE)
+    for ways in (_ways_of_hands(frames), _ways_of_bodies(frames)):
+        places = np.array([eye(points) for points in ways])
+        if places.size and np.ptp(places, axis=0).max() >= VISIBLE:
+            return True
+    return False
 
 
 def _in_sight(frames: Frames) -> np.ndarray:
     """Points (N, 3) that a drawing has to show: hands and what moves, all the time, and what stands near to them."""
-    scene, found = frames.scene, [*_moving_points(frames)]
+    scene = frames.scene
+    found = [_ways_of_hands(frames).reshape(-1, 3), _ways_of_bodies(frames).reshape(-1, 3)]
     moving = np.concatenate(found)
+    moving = moving[np.isfinite(moving).all(axis=1)]
+    found = [moving]
     extent = float(np.ptp(moving, axis=0).max())
     near = moving.min(axis=0) - NEAR * extent, moving.max(axis=0) + NEAR * extent
     for shape in scene.shapes:
@@ -187,7 +202,7 @@ class _Outline:
         self._shape = shape
         self._faces = [] if shape.smooth or not shape.convex else _polygons(shape)
         self.points = sum(map(len, self._faces)) or OUTLINE
-        turns = np.linspace(0.0, 2.0 * math.pi, OUTLINE, endpoint=False)
+        turns = (np.arange(OUTLINE) + 0.5) * 2.0 * math.pi / OUTLINE  # none across a rod, where both its ends would do
         self._turns = turns
         middle = shape.vertices.mean(axis=0)
         axis = np.linalg.svd(shape.vertices - middle, full_matrices=False)[2][0]
