@@ -224,6 +224,19 @@ def test_a_jump_of_an_encoder_is_handed_on_for_the_driver_to_reject(fake: Board,
     np.testing.assert_allclose(newest(hardware).pose, before, atol=1e-7)
 
 
+def test_a_port_that_another_driver_has_is_left_alone(fake: Board, hardware: Haply2diy) -> None:
+    """As when two devices are started, and neither is told its port."""
+    second, told = build_hardware(data(fake.port)), list(fake.told)
+    with pytest.raises(DeviceError, match=f"serial port {fake.port}: is used by another program; give connection.port"):
+        second.open()
+    second.close()
+    assert fake.told == told, "not even zero torques are sent"
+    fake.settle()
+    hardware.close()
+    second.open()
+    second.close()
+
+
 def test_a_port_that_is_not_there_is_named() -> None:
     with pytest.raises(DeviceError, match=r"serial port /dev/nothing: .*No such file"):
         build_hardware(data("/dev/nothing")).open()

@@ -27,6 +27,7 @@ its y towards the user.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import glob
 import math
 import os
@@ -130,11 +131,20 @@ class Haply2diy:
         if not port:
             raise DeviceError("there is no serial port /dev/ttyACM*: plug in the Haply board, or give connection.port")
         try:
-            self._file = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-            tty.setraw(self._file, termios.TCSANOW)
+            file = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                tty.setraw(file, termios.TCSANOW)
+            except BaseException:
+                os.close(file)
+                raise
+        except BlockingIOError as error:
+            text = f"serial port {port}: is used by another program; give connection.port, if this is for another board"
+            raise DeviceError(text) from error
         except (OSError, termios.error) as error:
             remedy = "; add yourself to the group dialout" if isinstance(error, PermissionError) else ""
             raise DeviceError(f"serial port {port}: {error}{remedy}") from error
+        self._file = file
         motors, encoders = connection.directions[:2], connection.directions[2:]
         both = 0b11  # ports 1 and 2: encoder and motor 1 are at port 2
         setup = struct.pack("<10B", SETUP, connection.number, both, *motors, both, *encoders, 0, 0)
