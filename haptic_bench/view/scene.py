@@ -14,8 +14,6 @@ from typing import Any
 import coal
 import numpy as np
 import pinocchio as pin
-import trimesh
-from scipy.spatial import ConvexHull, QhullError
 
 from haptic_bench.experiment import Trial
 from haptic_bench.view.frame import Chart, charts_of
@@ -262,7 +260,7 @@ def _fitted(shape: Shape, pose: np.ndarray, centre: np.ndarray, size: float, pla
         top = foot + (vertices - vertices.mean(axis=0)) * PLANE[planar] * size
         normal = np.cross(vertices[1] - vertices[0], vertices[2] - vertices[0])
         below = top - SLAB * size * normal / np.linalg.norm(normal)
-        slab = _hull(shape.body, np.concatenate([top, below]))
+        slab = _prism(shape.body, top, below)
         vertices, faces = slab.vertices, slab.faces
     if planar:
         vertices[:, 2] = np.clip(vertices[:, 2], -FLAT * size, FLAT * size)
@@ -347,30 +345,64 @@ def _shape_of_coal(body: int, geometry: Any) -> Shape:
         return _capsule(body, geometry.radius, geometry.halfLength)
     if isinstance(geometry, (coal.Halfspace, coal.Plane)):
         return _plane(body, geometry.n, geometry.d)
-    return _hull(body, np.array([geometry.point(i) for i in range(geometry.num_points)]))
+    return _polytope(body, geometry)
 
 
 def _box(body: int, half: np.ndarray) -> Shape:
-    return _of(body, trimesh.creation.box(extents=2.0 * np.asarray(half)))
+    top = np.array([[1.0, 1.0, 1.0], [-1.0, 1.0, 1.0], [-1.0, -1.0, 1.0], [1.0, -1.0, 1.0]]) * half
+    return _prism(body, top, top * (1.0, 1.0, -1.0))
+
+
+def _prism(body: int, top: np.ndarray, below: np.ndarray) -> Shape:
+    """A convex solid between two polygons (N, 3), counter-clockwise as they are seen from the top."""
+    n = len(top)
+    faces = [[0, i, i + 1] for i in range(1, n - 1)] + [[n, n + i + 1, n + i] for i in range(1, n - 1)]
+    for i, k in ((i, (i + 1) % n) for i in range(n)):
+        faces += [[i, n + i, n + k], [i, n + k, k]]
+    return Shape(body, np.concatenate([top, below]), np.array(faces))
 
 
 def _ball(body: int, radii: Any) -> Shape:
-    ball = trimesh.creation.icosphere(subdivisions=3)
-    return Shape(body, ball.vertices * np.asarray(radii), ball.faces, smooth=True)
+    ball = _turned_shape(body, *_arc(0.5 * math.pi, -0.5 * math.pi), smooth=True)
+    return replace(ball, vertices=ball.vertices * np.asarray(radii))
 
 
 def _cylinder(body: int, radius: float, half: float) -> Shape:
-    return _of(body, trimesh.creation.cylinder(radius=radius, height=2.0 * half, sections=32))
+    return _turned_shape(body, np.array([0.0, radius, radius, 0.0]), np.array([half, half, -half, -half]))
 
 
 def _capsule(body: int, radius: float, half: float) -> Shape:
-    capsule = trimesh.creation.capsule(radius=radius, height=2.0 * half, count=[16, 16])
-    capsule.apply_translation(-capsule.bounds.mean(axis=0))
-    return _of(body, capsule, smooth=True)
+    r, z = _arc(0.5 * math.pi, -0.5 * math.pi)
+    z = radius * z + np.where(np.arange(len(z)) < len(z) // 2, half, -half)
+    return _turned_shape(body, radius * r, z, smooth=True)
 
 
-def _of(body: int, mesh: Any, smooth: bool = False) -> Shape:
-    return Shape(body, np.array(mesh.vertices), np.array(mesh.faces), smooth=smooth)
+def _ring(body: int, radius: float, thickness: float) -> Shape:
+    """A circle about z."""
+    r, z = _arc(math.pi, -math.pi, 9)
+    return _turned_shape(body, radius + thickness * r, thickness * z, 96, convex=False, smooth=True, hollow=True)
+
+
+def _arc(first: float, last: float, count: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Distance from the axis and height of points on a unit circle, between two angles from the plane."""
+    angle = np.linspace(first, last, count)
+    return np.cos(angle), np.sin(angle)
+
+
+def _turned_shape(body: int, r: np.ndarray, z: np.ndarray, sections: int = 32, **how: Any) -> Shape:
+    """What a line through points at distances r from the axis z and heights z (N,) encloses when it turns about it.
+
+    The line goes down where it is outside.
+    """
+    angle = np.linspace(0.0, 2.0 * math.pi, sections, endpoint=False)
+    vertices = np.stack([np.outer(r, np.cos(angle)), np.outer(r, np.sin(angle)), np.outer(z, np.ones(sections))], -1)
+    upper = (np.arange(len(r) - 1)[:, None] * sections + np.arange(sections)).ravel()
+    beside = upper - upper % sections + (upper + 1) % sections
+    quads = np.stack([upper, upper + sections, beside + sections, beside], axis=-1)
+    faces, points = np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]), vertices.reshape(-1, 3)
+    sides = points[faces[:, 1:]] - points[faces[:, :1]]
+    areas = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1)
+    return Shape(body, points, faces[areas > 1e-9 * areas.max()], **how)  # none where a side is a point of the axis
 
 
 def _plane(body: int, normal: np.ndarray, offset: float) -> Shape:
@@ -383,16 +415,15 @@ def _plane(body: int, normal: np.ndarray, offset: float) -> Shape:
     return Shape(body, corners + offset * normal, np.array([[0, 1, 2], [0, 2, 3]]), ground=True)
 
 
-def _hull(body: int, points: np.ndarray) -> Shape:
-    """The convex hull of some points."""
-    try:
-        hull = ConvexHull(points)
-    except (QhullError, ValueError):  # flat, or a point
-        return Shape(body, points, np.zeros((0, 3), np.int64))
-    mesh = trimesh.Trimesh(points, hull.simplices, process=False)
-    outward = np.einsum("ij,ij->i", mesh.face_normals, hull.equations[:, :3]) > 0.0
-    faces = np.where(outward[:, None], hull.simplices, hull.simplices[:, ::-1])
-    return Shape(body, points, faces)
+def _polytope(body: int, geometry: coal.Convex) -> Shape:
+    """A convex shape of triangles."""
+    points = np.array([geometry.point(i) for i in range(geometry.num_points)])
+    triangles = map(geometry.polygons, range(geometry.num_polygons))
+    faces = np.array([[int(triangle[i]) for i in range(3)] for triangle in triangles]).reshape(-1, 3)
+    corners = points[faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    outward = np.einsum("ij,ij->i", normals, corners[:, 0] - points.mean(axis=0)) > 0.0
+    return Shape(body, points, np.where(outward[:, None], faces, faces[:, ::-1]))
 
 
 def _sticks(
@@ -598,9 +629,3 @@ def _along(position: np.ndarray, axis: np.ndarray, direction: np.ndarray) -> np.
 def _turned(position: np.ndarray, angle: float) -> np.ndarray:
     """A pose turned about z."""
     return np.array([*position, 0.0, 0.0, math.sin(0.5 * angle), math.cos(0.5 * angle)])
-
-
-def _ring(body: int, radius: float, thickness: float) -> Shape:
-    """A circle about z."""
-    ring = trimesh.creation.torus(major_radius=radius, minor_radius=thickness, major_sections=96, minor_sections=8)
-    return Shape(body, np.array(ring.vertices), np.array(ring.faces), convex=False, smooth=True, hollow=True)
