@@ -175,6 +175,16 @@ def test_a_device_that_is_unplugged_is_a_fault_and_can_be_opened_again(service: 
         push(hardware, unit(0, 1.0), lambda: any(service.told(0)["force"]), "the force again")
 
 
+def test_an_event_that_is_a_fault_ends_the_force_though_the_service_goes_on(service: Service) -> None:
+    with opened(data(service)) as hardware:
+        hardware.enable()
+        push(hardware, unit(0, 1.0), lambda: any(service.told(0)["force"]), "a force")
+        service._event("device-overheated", "critical", service.devices[0])
+        assert told_of_fault(hardware) == "Haply Inverse service: event device-overheated (critical)"
+        wait_until(lambda: not any(service.told(0)["force"]), "zero force")  # a device is idle after 10 s of silence
+        assert service.told(0)["silences"] == 0
+
+
 def test_a_connection_that_breaks_is_a_fault_and_can_be_opened_again(service: Service) -> None:
     with opened(data(service)) as hardware:
         hardware.enable()
