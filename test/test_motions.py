@@ -600,6 +600,46 @@ def test_computed_torque_takes_damping_and_friction_of_the_joints_and_springs_an
 # Bad input
 
 
+def test_drive_gives_no_more_than_its_effort() -> None:
+    """A link that is to turn faster than its drive can: a = effort / (I + m r^2), and it arrives late, but does."""
+    tracking = {"type": "pd", "stiffness": [200.0], "damping": [20.0], "gravity": False}
+    motion = line(1.0, duration=0.01, tracking=tracking, effort=[0.5])
+    one = world(chain(1), motion)
+    for _ in range(100):
+        one.step()
+    inertia = 0.01 + 1.0 * 0.15**2
+    (found,) = one._core._tool.drives.motions
+    assert found.driven.force[0] == 0.5
+    # the trajectory has begun in the second tick
+    assert one._core.state.v[0] == pytest.approx(0.5 / inertia * 0.099, rel=0.02)
+    for _ in range(2000):
+        one.step()
+    assert one.coordinates["link0"] == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("limits, effort, most", [("all", None, 6.0), ("position", None, 1e9), ("all", [2.5], 2.5)])
+def test_drives_of_a_file_have_its_efforts_or_those_of_the_motion(tmp_path, limits, effort, most):
+    """URDF: 6 N m of the first hinge; 0 of the second stands for none given."""
+    hinge = '<joint name="{0}" type="revolute"><parent link="{1}"/><child link="{2}"/><axis xyz="0 1 0"/>' \
+            '<limit lower="-3" upper="3" effort="{3}" velocity="9"/></joint>'  # fmt: skip
+    link = '<link name="{0}"><inertial><origin xyz="0.5 0 0"/><mass value="2"/>' \
+           '<inertia ixx="1e-2" iyy="1e-2" izz="1e-2" ixy="0" ixz="0" iyz="0"/></inertial></link>'  # fmt: skip
+    parts = [*map(link.format, "bcd"), hinge.format("one", "b", "c", 6), hinge.format("two", "c", "d", 0)]
+    (tmp_path / "m.urdf").write_text(f'<robot name="m">{"".join(parts)}</robot>')
+    motion = line(0.0, 0.0, of="m", duration=0.5, **({} if effort is None else {"effort": effort}))
+    files = {"m": {"path": str(tmp_path / "m.urdf"), "limits": limits}}
+    one = world({}, motion, files=files, gravity=[0, 0, -9.81])
+    forces = []
+    for _ in range(300):
+        one.step()
+        forces.append(one._core._tool.drives.force[:2].copy())
+    first, second = np.abs(forces).max(axis=0)
+    held = 9.81 * (2 * 0.5 + 2 * 0.5)  # N m that holds both links
+    assert first == pytest.approx(min(most, held), rel=1e-6 if most < held else 0.05)
+    assert (second > 2.5) == (effort is None)
+    assert (abs(one._core.state.q[0]) < 1e-3) == (most > held)
+
+
 def refused(motion: dict[str, Any], **more: Any) -> str:
     with pytest.raises(ParameterError) as error:
         world(chain(), motion, **more)
@@ -633,6 +673,9 @@ def test_bad_input_is_one_sentence(tmp_path):
     )
     assert "sampled feedback is unstable" in refused(
         line(0, 0, 0, tracking={"type": "pd", "stiffness": [1.0], "damping": [100.0]})
+    )
+    assert refused(line(0, 0, 0, effort=[1.0, 2.0])) == (
+        "scene.motions.way.effort: has 2 values: must have 1, or 3, one for each velocity"
     )
     missing = {"type": "file", "path": str(tmp_path / "none.yaml")}
     assert refused({"of": "link0", "trajectory": missing}).startswith("scene.motions.way.trajectory.path = ")

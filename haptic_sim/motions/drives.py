@@ -9,6 +9,8 @@ Computed torque is tau = D a + B with a = a_d + K_v (v_d - v) + K_p (q_d - q), s
 error obeys e'' + K_v e' + K_p e = 0. Semi-implicit Euler has at t_k the mean velocity of the step before; therefore v_d
 is that of the middle of that step, which makes the tracking error of second order in the period.
 
+No drive gives more than its effort: beyond it tau is cut, joint by joint.
+
 While the tool touches bodies that `keep` (IGMS III-F-1, IV-A), and afterwards, they are driven by inverse dynamics
 alone, without feedback: a is that of the trajectory during the first touch, and from its end on the acceleration that
 they had in the last step of the last touch.
@@ -78,6 +80,7 @@ class MotionArrays(NamedTuple):
     loose: np.ndarray = shared("velocity coordinates of these that have no drives", "loose", dtype=np.int64)
     stiffness: np.ndarray = shared("gain of position", "m")
     damping: np.ndarray = shared("gain of velocity", "m")
+    effort: np.ndarray = shared("least and largest force of each drive", 2, "m", unit="N, N m")
     gravity: np.ndarray = shared("weight of the bodies", "nv", unit="N, N m")
     torque: bool = value("whether by computed torque")
     balanced: bool = value("whether the weight is balanced")
@@ -230,6 +233,7 @@ def _arrays_of(motion: Motion, body: Multibody, driven: DrivenArrays, sizes: dic
         loose=loose,
         stiffness=motion.stiffness,
         damping=motion.damping,
+        effort=motion.effort,
         gravity=body.data.g,
         torque=motion.torque,
         balanced=motion.gravity,
@@ -332,7 +336,9 @@ def drive(packed, time, period):
     if not follows or a.torque:
         _add_gyroscopic(a)
     for i in range(a.columns.shape[0]):
-        body.bias[a.columns[i]] -= force[a.columns[i]]
+        j = a.columns[i]
+        force[j] = min(max(force[j], a.effort[0, i]), a.effort[1, i])
+        body.bias[j] -= force[j]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -128,6 +128,7 @@ class Motion:
         torque: whether by computed torque; else by a spring and a damper at each coordinate, whose weight is balanced
             if `gravity`.
         stiffness: [1/s^2], or [N/m, N m/rad]; damping: [1/s], or [N s/m, N m s/rad]; (m,).
+        effort: least and largest force of each drive [N, N m], (2, m).
         keeps: whether from the first touch on it has the acceleration that the last one left.
     """
 
@@ -139,6 +140,7 @@ class Motion:
     gravity: bool
     stiffness: np.ndarray
     damping: np.ndarray
+    effort: np.ndarray
     keeps: bool
 
 

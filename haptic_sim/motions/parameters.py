@@ -129,6 +129,13 @@ class MotionParameters(Parameters):
     tracking: AnyTrackingParameters = quantity(
         ComputedTorqueParameters(), description="How the forces at the joints follow from the trajectory"
     )
+    effort: JointGains | None = quantity(
+        None,
+        unit="N m, N",
+        description="Largest force of each drive, in the order of the velocities, or one for all; null: those of the "
+        "file's joints, where it has some, else without a bound",
+        min_length=1,
+    )
     after_touch: Literal["return", "keep"] = quantity(
         "return",
         description="What the tool's touch or pull does to the motion. return: it goes on to follow its trajectory; "

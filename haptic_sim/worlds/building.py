@@ -488,6 +488,8 @@ def _add_files(plan: _Plan, parameters: WorldParameters, folder: Path) -> Iterat
         try:
             trees, unread = load_trees(path, file.meshes, free=file.base == "free")
             trees = [replace(tree, laws=_counted(tree.laws, file)) for tree in trees]
+            for tree in trees if file.limits != "all" else ():
+                tree.model.lowerEffortLimit[:], tree.model.upperEffortLimit[:] = -np.inf, np.inf
             states, moved = _file_states(file, trees)
         except ModelFileError as error:
             yield from (f"files.{name}.path = {path}{problem}" for problem in error.problems)

@@ -115,7 +115,7 @@ def _build(name: str, given: MotionParameters, setting: _Setting) -> Motion:
     if isinstance(tracking, ComputedTorqueParameters):
         stiffness, damping = np.full(m, tracking.stiffness), np.full(m, tracking.damping)
     else:
-        stiffness, damping = (_gains(getattr(tracking, key), key, m) for key in ("stiffness", "damping"))
+        stiffness, damping = (_gains(getattr(tracking, key), f".tracking.{key}", m) for key in ("stiffness", "damping"))
     return Motion(
         name=name,
         title=given.of,
@@ -125,16 +125,25 @@ def _build(name: str, given: MotionParameters, setting: _Setting) -> Motion:
         gravity=getattr(tracking, "gravity", True),
         stiffness=stiffness,
         damping=damping,
+        effort=_efforts(given, model, places.columns),
         keeps=given.after_touch == "keep",
     )
 
 
 def _gains(values: tuple[float, ...], key: str, count: int) -> np.ndarray:
     if len(values) not in (1, count):
-        raise ParameterError(
-            [f".tracking.{key}: has {len(values)} values: must have 1, or {count}, one for each velocity"]
-        )
+        raise ParameterError([f"{key}: has {len(values)} values: must have 1, or {count}, one for each velocity"])
     return np.full(count, values[0]) if len(values) == 1 else np.array(values)
+
+
+def _efforts(given: MotionParameters, model: pin.Model, columns: np.ndarray) -> np.ndarray:
+    """Least and largest force of each drive (2, m), of the parameters or of the model's joints."""
+    if given.effort is not None:
+        most = _gains(given.effort, ".effort", columns.size)
+        return np.stack([-most, most])
+    found = np.stack([model.lowerEffortLimit[columns], model.upperEffortLimit[columns]])
+    found[:, ~found.any(axis=0)] = [[-np.inf], [np.inf]]  # 0 stands for none given, as in URDF
+    return found
 
 
 def _joints(given: MotionParameters, setting: _Setting) -> list[int]:

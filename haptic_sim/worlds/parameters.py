@@ -216,7 +216,9 @@ class FileParameters(Placed, Material):
         "whole mesh",
     )
     limits: Literal["all", "position", "none"] = quantity(
-        "all", description="Which limits of the file's joints are used: position and speed, position only, or none"
+        "all",
+        description="Which limits of the file's joints are used: all (position, speed, force of drives), position, or "
+        "none",
     )
     limit_restitution: float = quantity(
         0.0, description="Coefficient of restitution at the position limits of the file's joints", ge=0.0, le=1.0
