@@ -8,6 +8,8 @@ import pinocchio as pin
 import pytest
 from collision_scenes import GENERIC, Scene, at, convex, gem, random_pose, sorted_rows
 
+from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
+
 CUBE = (0.1, 0.1, 0.1)
 GAP = 4e-4
 
@@ -30,6 +32,23 @@ def test_a_stack_touches_at_four_corners(gap: float, upper: coal.ShapeBase) -> N
     np.testing.assert_allclose(found.normal, np.tile(GENERIC.rotation[:, 2], (4, 1)), rtol=0, atol=1e-15)
     corners = [[x, y, 0.05 + gap] for x in (-0.05, 0.05) for y in (-0.05, 0.05)]
     np.testing.assert_allclose(sorted_rows(in_first_body(found.point)), sorted_rows(np.array(corners)), atol=1e-9)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_normal_that_coal_has_turned_round_is_turned_back(monkeypatch: pytest.MonkeyPatch, turned: bool) -> None:
+    """For cubes that overlapped by 1 um coal gave the opposite normal once, by which they were through each other."""
+    measure, overlap = NarrowPhase.measure, 1e-6
+
+    def turn_round(self: NarrowPhase) -> None:
+        measure(self)
+        z = GENERIC.rotation[:, 2]
+        p = GENERIC.translation + 0.05 * z
+        self.witness[0, self.column : self.column + 9] = [*(-z if turned else z), *p, *(p + 0.7 * overlap * z)]
+
+    monkeypatch.setattr(NarrowPhase, "measure", turn_round)
+    found = Scene(coal.Box(*CUBE), coal.Box(*CUBE)).contacts(GENERIC, GENERIC * at(z=0.1 - overlap))
+    np.testing.assert_allclose(found.separation, -overlap, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.normal, np.tile(GENERIC.rotation[:, 2], (4, 1)), rtol=0, atol=1e-12)
 
 
 def test_turned_by_45_degrees_the_common_face_is_an_octagon() -> None:

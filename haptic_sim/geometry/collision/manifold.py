@@ -12,7 +12,8 @@
 Where both shapes have a face along the normal, that of the larger shape is the reference (of equal shapes that with the
 lower number), unless the other face is aligned better by more than about 0.1 degree. This choice does not change from
 step to step, nor with the order of the pair. Where coal gives no normal, as for two spheres about one centre, the
-normal is an axis of the first shape.
+normal is an axis of the first shape. Where it gives the opposite one, by which the shapes would be deep in each other
+and not just touch, it is turned back.
 """
 
 from __future__ import annotations
@@ -137,6 +138,12 @@ def _farthest(placement, shapes, g, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def _apart(placement, shapes, a, b, n):
+    """Separation of shapes a and b along n, from a to b."""
+    return -_farthest(placement, shapes, b, times(-1.0, n)) - _farthest(placement, shapes, a, n)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _nearest(scene, pair, a, b):
     """Normal from a to b and their nearest points, from coal; where it has none, along an axis of a."""
     shapes, placement, witness, at = scene.shapes, scene.placement, scene.witness, scene.column
@@ -204,6 +211,10 @@ def _solids(scene, pair, margin, a, b):
     if not s < margin:
         return
     tolerance = BORDER * min(shapes.size[a, 2], shapes.size[b, 2])
+    slop = GRAZING * tolerance
+    # seen of two boxes that overlapped by 1 um, after some hundred steps
+    if _apart(placement, shapes, a, b, n) < s - slop and _apart(placement, shapes, a, b, times(-1.0, n)) > s - slop:
+        n, s = times(-1.0, n), -s
     query = Query(pair, margin, False, tolerance)
     if shapes.kind[a] == SPHERE or shapes.kind[b] == SPHERE:
         put(scene, query, n, q, s, WITNESS, WITNESS)
@@ -213,7 +224,6 @@ def _solids(scene, pair, margin, a, b):
     larger = shapes.size[a, 2] > shapes.size[b, 2] or (shapes.size[a, 2] == shapes.size[b, 2] and a < b)
     flat = max(cosine_a, cosine_b) > SNAP
     of_a = cosine_a > cosine_b - BETTER if larger else not cosine_b > cosine_a - BETTER
-    slop = GRAZING * tolerance
     if not flat and abs(s) < slop:
         back = times(-1.0, n)
         grazed_a, least_a = _flattest(placement, shapes, a, b, n, face_a, cosine_a)
