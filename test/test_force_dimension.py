@@ -217,6 +217,11 @@ def test_homing_ends_when_that_is_asked_for(vendor: Library, request_: Request) 
         assert tick().reason == (Reason.STOPPED if request_ == Request.STOP else Reason.NOT_HOMED)
         assert link.ask(Request.RESET) == link.ask(Request.HOME) == ""
         wait_until(lambda: tick().reason == Reason.NOT_ENABLED, "that it is homed")
+        vendor.home_for(60.0)
+        assert link.ask(Request.HOME) == ""  # once more
+        wait_until(lambda: (tick(), vendor.moves(0))[1], "a motion")
+        link.ask(request_)
+        wait_until(lambda: not vendor.moves(0), "its end")
 
 
 def test_closing_ends_homing(vendor: Library) -> None:

@@ -561,6 +561,10 @@ def test_a_device_that_can_home_is_homed_while_it_is_disabled() -> None:
             self._called("home")
             self.homed = True
 
+        def disable(self) -> None:
+            if self.on:
+                super().disable()
+
     bench = Bench(kind=Homed)
     bench.link.ask(Request.DISABLE)
     bench.fake.homed = False

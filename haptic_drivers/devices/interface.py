@@ -65,7 +65,7 @@ class Hardware(Protocol):
         """Switch the motors on, at zero force."""
 
     def disable(self) -> None:
-        """Zero force, and switch the motors off, where that can be done; a homing ends."""
+        """Zero force, and switch the motors off, where that can be done."""
 
     def read(self, reading: Reading) -> bool:
         """Fill in the newest reading, and return whether there is one that is newer than that of the last call.
@@ -86,10 +86,13 @@ class Hardware(Protocol):
 
 @runtime_checkable
 class Homing(Protocol):
-    """A device that finds its absolute position when it is asked to, which `Reading.homed` then says."""
+    """A device that finds its absolute position when it is asked to, which `Reading.homed` then says.
+
+    Its `disable` is also called while it is disabled: it may be moving.
+    """
 
     def home(self) -> None:
-        """Begin, while it is disabled; the device moves by itself, or asks its user to. `disable` ends that.
+        """Begin, while it is disabled; the device moves by itself until `disable`, or asks its user to.
 
         Raises:
             DeviceError: it cannot; says what its user has to do.

@@ -100,7 +100,7 @@ class Link:
         self.life = Life(device, homes=isinstance(hardware, Homing))
         self._reading = Reading()
         self._lock = threading.RLock()
-        self._open = self._pushes = self._on = self._starved = self._homing = False
+        self._open = self._pushes = self._on = self._starved = False
         self._written = self._opened = clock()
         self._patience = round(1e9 * device.watchdog)
         self._active = False  # as the driver is
@@ -158,7 +158,6 @@ class Link:
             if not refused and request == Request.HOME:
                 try:
                     self._hardware.home()  # type: ignore[attr-defined]
-                    self._homing = True
                 except DeviceError as error:
                     refused = f"home: {error}"
             elif not refused and request in (Request.STOP, Request.DISABLE):
@@ -219,7 +218,6 @@ class Link:
         told = self._reading
         if self._hardware.read(told):
             self._has_told, self.life.homed = True, told.homed
-            self._homing &= not told.homed
             if told.fault:
                 self._fail(told.fault)
 
@@ -231,8 +229,8 @@ class Link:
             self._fail(str(error) or type(error).__name__)
 
     def _stop_homing(self) -> None:
-        if self._homing:
-            self._homing = False
+        """An enabled device is not being homed, and one that is being opened neither."""
+        if self._open and not self._on and isinstance(self._hardware, Homing):
             self._call(self._hardware.disable)
 
     def _fail(self, fault: str) -> None:
