@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haptic_bench.experiment.devices import read_device
+from haptic_drivers.devices import haply_2diy
 from haptic_drivers.devices.haply_2diy import Haply2diy, Pantograph
 from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.life import Request
@@ -192,7 +193,10 @@ def test_what_goes_wrong_is_a_fault_and_the_device_can_be_opened_again(how: str,
         link.close()
 
 
-def test_a_late_answer_ends_the_force_until_it_comes_and_answers_stay_in_their_order(fake: Board) -> None:
+def test_a_late_answer_ends_the_force_until_it_comes_and_answers_stay_in_their_order(
+    fake: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(haply_2diy, "SILENCE", 5.0)  # a machine that stalls is not what is tested
     device = data(fake.port).model_copy(update={"reading_watchdog": 0.02})
     hardware = build_hardware(device)
     hardware.open()
