@@ -38,11 +38,15 @@ def port_of(parameters: ControllerParameters, inertias: CoupledInertias, rate: f
     stiffness, damping = inertias.contact or (0.0, 0.0)
     contact = forces * stiffness, forces * damping
     worlds: tuple[World, ...] = ("free", "contact", "rigid") if inertias.contact else ("free", "rigid")
+    sensed = inertias.force_sensor
     if getattr(parameters, "operator_wrench", "measured") == "observed":  # which at low frequencies is as measured
+        sensed = True
         parameters = parameters.model_copy(update={"operator_wrench": "measured"})
     for world in worlds:
         controller = build_controller(parameters, rate)  # type: ignore[arg-type]  # those of the union
         connection = connection_of(controller, axes, world, inertias.tool)
+        if not sensed:
+            connection.tool[2], connection.device[2] = 0.0, 0.0
         W, T = inertias.of_tool(), 1.0 / rate
         port = analyse_port(connection, world, W, device, contact, T, inertias.integrator)
         if not port.passive:

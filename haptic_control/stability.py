@@ -85,6 +85,9 @@ class CoupledInertias(Parameters):
     contact: tuple[float, float] | None = quantity(
         None, unit="N/m, N s/m", description="Stiffness and damping of penalty contacts; null: contacts are rigid"
     )
+    force_sensor: bool = quantity(
+        True, description="Whether the device measures the operator's wrench; else it tells zero, as hardware does"
+    )
     integrator: int = quantity(
         2,
         description="Integrator of the tool's position, the method of BROWN Table 1: the velocity before, that after, "

@@ -198,6 +198,19 @@ def test_directions_without_a_motor_need_no_damping(force_scale: float) -> None:
 
 
 @pytest.mark.long
+def test_without_a_force_sensor_no_wrench_of_the_hand_is_passed_on() -> None:
+    """As with force_scale = 0; an observer tells the wrench all the same."""
+    parameters, of = FourChannelParameters(), inertias(1.0, 3.0)
+    without = of.model_copy(update={"force_sensor": False})
+    found, expected = (
+        port_of(given, one, RATE)
+        for given, one in ((parameters, without), (parameters.model_copy(update={"force_scale": 0.0}), of))
+    )
+    assert found == expected and found is not None and found[1].passive
+    observed = parameters.model_copy(update={"operator_wrench": "observed", "device_mass": 1.0, "device_inertia": 5e-3})
+    assert passivity_problem(parameters, of, RATE) and passivity_problem(observed, without, RATE)
+
+
 def test_where_no_gains_help_the_line_says_so() -> None:
     problem = passivity_problem(DirectParameters(), inertias(2.0, 3.0), RATE)
     assert problem.startswith("controller.type = direct: ") and "no gains that were tried are passive" in problem

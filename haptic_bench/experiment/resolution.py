@@ -273,6 +273,7 @@ def coupled_inertias(experiment: Experiment, start: Start) -> CoupledInertias:
             device=(device.mass or inputs.LARGEST, device.inertia or inputs.LARGEST),
             driven=tuple(driven.ravel().tolist()),
             damping=device.damping,
+            force_sensor=isinstance(device, InertialParameters),
             integrator=experiment.environment.integrator,
             difference=device.difference_part(experiment.rate) if isinstance(device, InertialParameters) else None,
             contact=(contact.stiffness, contact.damping) if soft else None,
