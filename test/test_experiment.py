@@ -253,6 +253,16 @@ def test_a_file_of_ones_own_runs_by_its_path(tmp_path: Path) -> None:
     assert (trial.experiment.name, trial.experiment.namespace) == ("my-peg", "my_peg")
 
 
+@pytest.mark.parametrize(
+    ("file", "name"), [("mein versuch ü", "mein_versuch_"), ("2 links", "experiment_2_links"), ("own-1.b", "own-1.b")]
+)
+def test_any_name_of_a_file_will_do(tmp_path: Path, file: str, name: str) -> None:
+    path = tmp_path / f"{file}.yaml"
+    path.write_text(experiment.find("corner_peg").read_text())
+    (trial,) = experiment.load(str(path))
+    assert trial.experiment.name == name
+
+
 def test_a_new_type_drops_the_keys_that_it_does_not_have() -> None:
     (trial,) = experiment.load(
         "corner_peg",

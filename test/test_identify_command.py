@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 from conftest import answer
 
-from haptic_bench.analysis.identification import Motion, combine, identify_motion, interval, result_of, rounded
+from haptic_bench.analysis.identification import (
+    Motion,
+    combine,
+    identify_motion,
+    interval,
+    motion_of,
+    result_of,
+    rounded,
+)
 from haptic_bench.commands import identify as command
 from haptic_bench.experiment.identified import read_identified, write_identified
+from haptic_bench.recording.samples import Samples
+from haptic_bench.trials.recorded import load_trial
 from haptic_control.excitation import ExcitationParameters
 from haptic_control.identification.fit import Estimate, Identified
 from haptic_sim.parameters import ParameterError
@@ -123,6 +133,7 @@ def test_what_is_refused(trials: tuple[Path, dict[str, Any]], tmp_path: Path) ->
         (("identify", own, "--free", held), f"{held}: x: an operator acts with "),
         (("identify", own, "--held", held), "--held: the trial without a hand is needed, too"),
         (("identify", own, "--free", free, "--set", "rate=500"), "leave them out with --free"),
+        (("identify", own, "--free", free, "--held", free), f"--held {free}: is the trial of --free"),
         (("identify", "nothing"), "device nothing: is no device, experiment or .yaml file"),
         (("identify", "haply_2diy"), "device haply_2diy: is hardware: record two trials"),
         (("identify", "rolling_disk", "--trials", str(tmp_path / "a"), *QUICK[:4]), ""),
@@ -178,6 +189,36 @@ def test_a_device_at_its_limit() -> None:
         identify_motion(motion(rendered=np.zeros((5000, 6))), held=False)
     with pytest.raises(ParameterError, match="x: the device did not move"):
         identify_motion(motion(), held=False)
+
+
+def test_the_noise_of_a_force_sensor_is_no_hand() -> None:
+    noise = 0.2 * np.random.default_rng(0).normal(size=(5000, 6))
+    with pytest.raises(ParameterError, match="x: the device did not move"):
+        identify_motion(motion(operator=noise), held=False)
+    slow = np.cumsum(noise, axis=0)
+    slow *= 0.2 / slow.std(axis=0)
+    with pytest.raises(ParameterError, match="x: an operator acts with"):
+        identify_motion(motion(operator=slow), held=False)
+
+
+@pytest.mark.long
+def test_ticks_that_were_not_recorded(trials: tuple[Path, dict[str, Any]]) -> None:
+    folder, whole = trials
+    samples = load_trial(folder / "trials" / "free").samples
+    kept = np.sort(np.random.default_rng(0).permutation(np.arange(1, len(samples)))[len(samples) // 100 :])
+    some = Samples({name: samples[name][kept] for name in samples.names})
+    found = identify_motion(motion_of(some, 500.0, np.full(6, 15.0)), held=False)["x"]
+    for key in ("mass", "damping", "noise"):
+        value, limits = getattr(found, key), whole["directions"]["x"][key]
+        assert abs(value.value - limits["value"]) < 3.0 * (limits["high"] - limits["value"]), key
+
+
+def test_a_device_that_no_force_moves(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("type: admittance\n")
+    for name in (str(path), "admittance", "none"):
+        done = answer("identify", name)
+        assert done.status == 2 and "which no force moves" in done.err, done.err
 
 
 def test_directions_that_differ() -> None:

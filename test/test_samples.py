@@ -226,3 +226,16 @@ def test_a_store_keeps_messages_by_topic() -> None:
         store(topic, tick, data)
     assert store.messages == {"a": [b"1", b"3"], "b": [b"2"]}
     assert len(of_trial(trial, {})) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1: has no names of columns"),
+        ("tick,time\n0,0.0\n1\n", "line 3: has 1 values for 2 columns"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "samples.csv").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        Samples.read_csv(tmp_path / "samples.csv")

@@ -28,7 +28,9 @@ DISAGREE = 2.0  # standard deviations of the scatter of directions, over those o
 
 
 class Motion(NamedTuple):
-    """A recorded motion, a row for each tick from 0 on; what was not recorded is NaN in `position`.
+    """A recorded motion, a row for each tick from 0 on.
+
+    A tick that was not recorded is NaN in `position`, and between its neighbours in the wrenches.
 
     Attributes:
         position: displacement from the start and sum of rotations (n, 6) [m, rad].
@@ -54,13 +56,17 @@ def motion_of(samples: Samples, rate: float, limit: np.ndarray) -> Motion:
     count = int(ticks[-1]) + 1 if len(ticks) else 0
     if not count or len(ticks) < (1.0 - MISSED) * count:
         raise ParameterError([f"{count - len(ticks)} of {count} ticks were not recorded, at most {MISSED:.0%} may be"])
-    rows = np.maximum(np.searchsorted(ticks, np.arange(count), side="right") - 1, 0)  # what is missing is held
     pose = samples.pose("hand")
     position = np.full((count, 6), math.nan)
     position[ticks, :3] = pose[:, :3] - pose[0, :3]
     position[ticks, 3:] = _turned(pose[:, 3:])
-    rendered, operator = (samples.wrench(name)[rows] for name in ("rendered", "operator"))
+    rendered, operator = (_filled(ticks, samples.wrench(name)) for name in ("rendered", "operator"))
     return Motion(position, rendered, operator, limit, rate)
+
+
+def _filled(ticks: np.ndarray, wrench: np.ndarray) -> np.ndarray:
+    """The wrench of every tick; one that is missing lies between its neighbours, as a force of up to 40 Hz does."""
+    return np.stack([np.interp(np.arange(ticks[-1] + 1), ticks, column) for column in wrench.T], axis=1)
 
 
 def _turned(quats: np.ndarray) -> np.ndarray:
@@ -115,7 +121,8 @@ def _check(motion: Motion, i: int, window: tuple[int, int], held: bool) -> None:
                 f"{limited:.0%} of the ticks, at most {SATURATED:.0%} may be: lower controller.force"
             ]
         )
-    touch = float(np.sqrt(np.mean(operator**2)))
+    # the noise of a force sensor has no share in the product of neighbouring ticks
+    touch = math.sqrt(max(float(np.mean(operator[1:] * operator[:-1])), 0.0))
     if not held and touch > TOUCHED * float(np.sqrt(np.mean(rendered**2))):
         raise ParameterError(
             [

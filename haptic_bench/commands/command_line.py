@@ -183,7 +183,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """
     parser = _Parser(
         prog="haptics",
-        description="Bench experiments of haptic rendering on ROS 2, without hardware.",
+        description="Bench experiments of haptic rendering on ROS 2.",
         epilog=EXAMPLES,
     )
     parser.set_defaults(experiment=None, directory=None)

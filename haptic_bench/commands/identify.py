@@ -73,6 +73,8 @@ def identify(options: argparse.Namespace) -> int:
         directories = {"free": Path(options.free)}
         if options.held is not None:
             directories["held"] = Path(options.held)
+            if directories["held"].resolve() == directories["free"].resolve():
+                raise ParameterError([f"--held {options.held}: is the trial of --free; must be one with a hand"])
     loaded = {name: load_trial(path) for name, path in directories.items()}
     found = {name: _identify(one, directories[name], held=name == "held") for name, one in loaded.items()}
     free, held = found["free"], found.get("held", {})
@@ -146,7 +148,7 @@ def _simulated(name: str) -> dict[str, Any]:
     if name in known_devices():
         raise ParameterError(_to_record(name))
     if name in DEVICES:
-        return {"type": name}
+        return _forced(name, {"type": name})
     if name in catalogue():
         found = experiments.read_document(experiments.find(name)).get("device", {})
     elif is_file(name):
@@ -158,7 +160,16 @@ def _simulated(name: str) -> dict[str, Any]:
         )
     if "module" in found:
         raise ParameterError(_to_record(name))
-    return dict(found)
+    return _forced(name, dict(found))
+
+
+def _forced(name: str, device: dict[str, Any]) -> dict[str, Any]:
+    """A simulated device, if a force moves it."""
+    if device.get("type") in ("admittance", "none"):
+        raise ParameterError(
+            [f"device {name}: has the type {device['type']}, which no force moves: it has no such data"]
+        )
+    return device
 
 
 def _to_record(name: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +54,13 @@ def read_document(path: Path) -> dict[str, Any]:
         raise ParameterError([f"{inputs.shown(str(path))}: {error}"]) from error
     if not isinstance(document, dict):
         raise ParameterError([f"{path}: must be a mapping of keys to values"])
-    return {"name": path.stem} | document
+    return {"name": name_of(path)} | document
+
+
+def name_of(path: Path) -> str:
+    """Name of the experiment in a file: that of the file, with _ for what topics cannot have."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem)
+    return name if name[0].isalpha() else f"experiment_{name}"
 
 
 def load(

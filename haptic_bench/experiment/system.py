@@ -14,7 +14,7 @@ from typing import Any, get_args
 from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
 from haptic_bench.experiment import studies
 from haptic_bench.experiment.devices import known_devices
-from haptic_bench.experiment.loading import find, load_document, read_document
+from haptic_bench.experiment.loading import find, load_document, name_of, read_document
 from haptic_bench.experiment.resolution import Trial
 from haptic_drivers.driver import AnyDeviceParameters
 from haptic_sim import inputs
@@ -116,7 +116,7 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     """An experiment with a world file as its scene."""
     held = next((text.partition("=")[2] for text in settings if text.startswith("scene.tool=")), "")
     document: dict[str, Any] = {
-        "name": path.stem,
+        "name": name_of(path),
         "duration": 1.0,
         "rate": 1000.0,
         "operator": {"type": "constant", "wrench": [0.0] * 6},

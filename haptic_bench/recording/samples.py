@@ -115,10 +115,21 @@ class Samples:
 
     @classmethod
     def read_csv(cls, path: Path) -> Samples:
-        """The samples of a file written by `write_csv`."""
+        """The samples of a file written by `write_csv`.
+
+        Raises:
+            OSError: there is none.
+            ValueError: it is no table of numbers; names the line.
+        """
         with path.open(encoding="ascii") as file:
             names = file.readline().strip().split(",")
-            values = np.array([line.split(",") for line in file], np.float64).reshape(-1, len(names))
+            rows = [line.split(",") for line in file]
+        if names == [""]:
+            raise ValueError("line 1: has no names of columns")
+        for number, row in enumerate(rows, 2):
+            if len(row) != len(names):
+                raise ValueError(f"line {number}: has {len(row)} values for {len(names)} columns")
+        values = np.array(rows, np.float64).reshape(-1, len(names))
         integers = {
             "tick",
             "contacts",
