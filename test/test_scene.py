@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import coal
 import numpy as np
 import pytest
 import trimesh
+import yaml
 from conftest import ROOT
 
+from haptic_bench import experiment
 from haptic_bench.view import scene
 from haptic_sim.geometry.meshes import convex_shape
 
@@ -46,3 +49,56 @@ def test_view_starts_without_what_takes_long_to_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+URDF = """<robot name="r"><link name="base"/><link name="arm">
+  <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+  <visual><origin xyz="0.1 0.2 0.3" rpy="0 0 0.7"/><geometry><mesh filename="{mesh}" scale="2 2 2"/></geometry></visual>
+  <visual><origin xyz="0 0 1"/><geometry><sphere radius="0.1"/></geometry></visual>
+  <collision><geometry><box size="0.2 0.2 0.2"/></geometry></collision></link>
+  <link name="tip"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
+  <joint name="a" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint>
+  <joint name="b" type="continuous"><parent link="arm"/><child link="tip"/><axis xyz="0 0 1"/></joint></robot>"""
+
+
+@pytest.mark.parametrize("mesh", ["v.obj", "v.stl", "package://nowhere/v.stl"])
+def test_links_of_a_urdf_file_look_as_it_says_and_collide_as_before(tmp_path: Path, mesh: str) -> None:
+    """In the link's axes; what cannot be read is said once, and the link is drawn as it collides."""
+    shape = trimesh.creation.cylinder(radius=0.3, height=1.0, sections=7)
+    for name in ("v.obj", "v.stl"):
+        shape.export(tmp_path / name)
+    (tmp_path / "r.urdf").write_text(URDF.format(mesh=mesh))
+    document = {
+        "duration": 0.1,
+        "rate": 500,
+        "device": {"type": "none"},
+        "operator": {"type": "constant", "wrench": [0.0] * 6},
+        "scene": {"type": "world", "files": {"r": {"path": "r.urdf"}}, "tool": "r/tip", "ignore": [["r", "r"]]},
+    }
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    [trial] = experiment.load(str(tmp_path / "own.yaml"))
+
+    def drawn(visual: bool) -> tuple[dict[str, list[np.ndarray]], tuple[str, ...]]:
+        made = scene.build_scene(trial, visual=visual)
+        found: dict[str, list[np.ndarray]] = {}
+        for one in made.shapes:
+            found.setdefault(made.bodies[one.body], []).append(one.vertices)
+        return found, made.notes
+
+    plain, notes = drawn(False)
+    assert len(plain["r/arm"]) == 1 and not notes
+    shown, notes = drawn(True)
+    np.testing.assert_array_equal(shown["r/tip"][0], plain["r/tip"][0])
+    if mesh.startswith("package"):
+        np.testing.assert_array_equal(shown["r/arm"][0], plain["r/arm"][0])
+        (note,) = notes
+        assert note.startswith("scene.files.r: its visual meshes are not shown: Mesh package://nowhere/v.stl")
+        return
+    assert not notes
+    body, ball = shown["r/arm"]
+    c, s = np.cos(0.7), np.sin(0.7)
+    expected = 2.0 * shape.vertices @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]).T + (0.1, 0.2, 0.3)
+    for point in expected:
+        assert np.linalg.norm(body - point, axis=1).min() < 1e-5
+    np.testing.assert_allclose(np.linalg.norm(ball - (0, 0, 1), axis=1), 0.1, atol=1e-12)

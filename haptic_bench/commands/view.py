@@ -117,6 +117,8 @@ def _view_recorded(options: argparse.Namespace) -> int:
     viewing = place(options)
     with Interruption() as interruption:
         trial, frames = read_frames(directory)
+        for note in frames.scene.notes:
+            print(f"haptics: {note}", file=sys.stderr)
         page = Page(frames.scene, viewing.host, viewing.port, max(frames.greatest_force(), 1e-6))
         print(f"{address(viewing.host, viewing.port)}  {trial.experiment.name}, recorded; Ctrl-C ends it", flush=True)
         Player(page, frames).run(interruption.event)

@@ -61,7 +61,9 @@ class ViewerNode(Node):
 
     def __init__(self, trial: Trial, host: str, port: int, *, controlled: bool, paused: bool):
         super().__init__("viewer")
-        scene = build_scene(trial)
+        scene = build_scene(trial, visual=True)
+        for note in scene.notes:
+            _tell(f"say {note}")
         self._leader = "environment" if trial.experiment.alone else "driver"
         self._frames = LiveFrames(trial, scene)
         self._changes: dict[tuple[tuple[str, ...], str], Any] = {}  # values that wait for the answer to the last one

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -63,6 +64,8 @@ class Viewer:
             self._ready.set()
         elif line == "reset" or line.startswith("record "):
             self._heard(line)
+        elif line.startswith("say "):
+            print(f"haptics: {line[4:]}", file=sys.stderr)
         else:
             return False
         return True

@@ -74,7 +74,7 @@ class RecordedFrames:
             raise ParameterError(["nothing was recorded: there is nothing to see"])
         self.times = self.ticks / self._rate
         first = self._tools[""].rows["pose"][:, :3]
-        self.scene = build_scene(trial, first[:: max(1, len(first) // 500)])
+        self.scene = build_scene(trial, first[:: max(1, len(first) // 500)], visual=True)
         if self._devices:
             device = self._devices[""].rows
             if np.all(device["tick"] - device["command_tick"] == 1):

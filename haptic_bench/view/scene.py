@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import coal
@@ -17,6 +18,7 @@ import pinocchio as pin
 
 from haptic_bench.experiment import Trial
 from haptic_bench.view.frame import Chart, charts_of
+from haptic_bench.view.visuals import VisualError, load_visuals
 from haptic_sim.constraints.drawing import Drawing
 from haptic_sim.constraints.scenes import (
     ConstrainedSetup,
@@ -31,7 +33,7 @@ from haptic_sim.rotations import matrices
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds import mujoco_files
 from haptic_sim.worlds.building import World
-from haptic_sim.worlds.parameters import MujocoParameters
+from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
 SLENDER = 0.06  # radius of a link that has no shape, per its length
 PLANE = {False: 2.0, True: 1.2}  # half the side of a plane that is drawn, in space and in the plane, per size
@@ -103,6 +105,7 @@ class Scene:
         named: names of the bodies in a world state.
         place: see `Place`.
         from_configuration: the same from the configuration alone, for a trial without world states.
+        notes: what is not drawn, and why.
     """
 
     title: str
@@ -119,6 +122,7 @@ class Scene:
     named: tuple[str, ...]
     place: Place
     from_configuration: Callable[[np.ndarray], np.ndarray]
+    notes: tuple[str, ...] = ()
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -126,12 +130,13 @@ class Scene:
         return tuple(hand.body for hand in self.hands)
 
 
-def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE) -> Scene:
+def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool = False) -> Scene:
     """The scene of a trial.
 
     Args:
         trial: resolved.
         travelled: where its hands have been [m], (N, 3), which the scene then shows; it is unknown before the trial.
+        visual: whether links have their visual meshes, where a file says some, instead of the shapes that collide.
 
     Raises:
         ParameterError: a file of its world is no longer there.
@@ -151,6 +156,11 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE) -> Scene:
         poses = np.array(poses)
         for i, body in theirs.items():
             poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
+    notes: tuple[str, ...] = ()
+    if visual and isinstance(trial.experiment.scene, WorldParameters):
+        seen, notes = _visuals(trial.experiment.scene, names)
+        shown = {shape.body for shape in seen}
+        shapes = [shape for shape in shapes if shape.body not in shown] + seen
     shapes += _sticks(start, names, joints, X_JB, {shape.body for shape in shapes})
     moving = tuple(joint > 0 or name in start.elsewhere for name, joint in zip(names, joints, strict=True))
     hands = [
@@ -175,7 +185,22 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE) -> Scene:
         from_configuration,
         travelled,
         planar=start.planar,
+        notes=notes,
     )
+
+
+def _visuals(parameters: WorldParameters, names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
+    """What links of files look like, and a line for each file of which that cannot be shown."""
+    shapes: list[Shape] = []
+    notes = []
+    for name, file in parameters.files.items():
+        try:
+            for link, X, geometry in load_visuals(Path(file.path)):
+                if f"{name}/{link}" in names:
+                    shapes.append(_moved(_shape_of_coal(names.index(f"{name}/{link}"), geometry), X))
+        except VisualError as error:
+            notes.append(f"scene.files.{name}: its visual meshes are not shown: {error}")
+    return shapes, tuple(notes)
 
 
 def _scene(
@@ -191,6 +216,7 @@ def _scene(
     *,
     planar: bool,
     named: tuple[str, ...] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Scene:
     """A scene, its planes cut to its size and its planar shapes made flat."""
     points = _points(shapes, poses, moving, travelled, hands[0].body)
@@ -215,6 +241,7 @@ def _scene(
         names if named is None else named,
         place,
         from_configuration,
+        notes,
     )
 
 
@@ -345,6 +372,9 @@ def _shape_of_coal(body: int, geometry: Any) -> Shape:
         return _capsule(body, geometry.radius, geometry.halfLength)
     if isinstance(geometry, (coal.Halfspace, coal.Plane)):
         return _plane(body, geometry.n, geometry.d)
+    if isinstance(geometry, coal.BVHModelBase):
+        faces = np.array([[geometry.tri_indices(i)[k] for k in range(3)] for i in range(geometry.num_tris)], int)
+        return Shape(body, np.array(geometry.vertices()), faces, convex=False)
     return _polytope(body, geometry)
 
 
