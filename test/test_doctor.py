@@ -189,6 +189,7 @@ def test_services_and_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "libdhd.so.3").touch()
     found = {one.name: one for one in peripherals.check_libraries({"LD_LIBRARY_PATH": str(tmp_path)})}
     assert found["libdhd.so"].found == str(tmp_path / "libdhd.so.3")
+    assert found["libdrd.so"].found == "not there"
     found = {one.name: one for one in peripherals.check_libraries({"OH_SDK_BASE": str(tmp_path)})}
     assert found["libHD.so"].state == "warn" and str(tmp_path) in found["libHD.so"].found
     (tmp_path / "lib").mkdir()

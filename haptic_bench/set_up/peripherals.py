@@ -39,6 +39,7 @@ class Library(NamedTuple):
 
 
 LIBRARIES = (
+    Library("libdrd.so", "Force Dimension", "the Force Dimension SDK (forcedimension.com)", "FORCEDIM_SDK"),
     Library("libdhd.so", "Force Dimension", "the Force Dimension SDK (forcedimension.com)", "FORCEDIM_SDK"),
     Library("libHD.so", "3D Systems", "OpenHaptics and the Touch device driver (3dsystems.com)", "OH_SDK_BASE"),
 )
