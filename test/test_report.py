@@ -565,6 +565,25 @@ def test_a_legend_stays_within_its_panel():
     assert all(f">{f'{i}' * 48}<" in svg for i in range(9))
 
 
+@pytest.mark.parametrize(("largest", "shown"), [(2e9, "2·10⁹"), (2e-5, "2·10⁻⁵"), (2000.0, "2000"), (2e-3, "0.00200")])
+def test_numbers_of_an_axis_stand_alone(largest: float, shown: str) -> None:
+    line = figures.Line(np.array([0.0, 1.0]), np.array([0.0, largest]), "a", figures.Style())
+    svg = figures.draw("a", "A", [line], "x", figures.Axis("y")).svg
+    found = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert shown in found
+    assert not any(re.match(r"\d+e", text) for text in found)
+
+
+def test_labels_have_room_within_a_panel() -> None:
+    line = figures.Line(np.array([0.0, 80000.0]), np.array([-1.25e-4, 1.25e-4]), "a", figures.Style())
+    narrow, usual = (
+        figures.draw("a", "A", [one], figures.Axis("x", span=(0.0, float(one.x[-1]))), figures.Axis("y")).svg
+        for one in (line, figures.Line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "a", figures.Style()))
+    )
+    left = [float(re.findall(r"<path d=\"M ([0-9.]+)", svg.split('id="a.patch_2"')[1])[0]) for svg in (narrow, usual)]
+    assert left[0] > left[1]
+
+
 def test_many_runs_have_a_row_each_and_some_are_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "DRAWN", 3)
     monkeypatch.setattr(pages, "COLUMNS", 3)

@@ -228,6 +228,8 @@ def draw(
             _at_least(axes, y.least)
         if corner is not None:
             _shade(axes, *corner)
+        for axis in (axes.xaxis, axes.yaxis):
+            _plain(axis)
         axes.set_xlabel(x.label)
         axes.set_ylabel(y.label)
         inside = _make_room(axes, width)
@@ -409,6 +411,15 @@ def _log(axes: Any, name: str) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: units.typeset(f"{value:g}")))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(axis: Any) -> None:
+    """Powers of ten beside each number of a linear axis that needs them, not once above the axis."""
+    from matplotlib.ticker import FuncFormatter
+
+    largest = float(np.abs(axis.get_view_interval()).max())
+    if axis.get_scale() == "linear" and largest > 0.0 and not 1e-4 <= largest < 1e6:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: units.typeset(f"{value:g}")))
 
 
 def _count(axes: Any) -> None:

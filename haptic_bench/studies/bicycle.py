@@ -324,11 +324,10 @@ def _fell_at(time: np.ndarray, roll: np.ndarray) -> float | None:
     return float(time[np.argmax(fallen)]) if fallen.any() else None
 
 
-def _until_fallen(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
-    """Time [s] and roll [deg], for a drawing."""
-    roll = motion.q("phi")
-    stands = np.cumsum(np.abs(roll) > FALLEN) <= 1
-    return thin(motion.time[stands], 180.0 / math.pi * roll[stands])
+def _until_fallen(motion: Motion) -> Motion:
+    """The motion up to the fall, after which the formulas say nothing."""
+    fell = _fell_at(motion.time, motion.q("phi"))
+    return motion if fell is None else Motion(motion.trial, motion.samples.until(fell))
 
 
 def _stability(motion: Motion) -> Figure:
@@ -368,11 +367,13 @@ def _stability(motion: Motion) -> Figure:
 
 def _motion(motion: Motion, analysis: Analysis) -> Figure:
     degrees = 180.0 / math.pi
+    falls = _fell_at(motion.time, motion.q("phi")) is not None
+    motion = _until_fallen(motion)
     speed, _, _ = _forward(motion)
-    rolls = [Line(*_until_fallen(motion), "this run", Style(BLUE))]
+    rolls = [Line(*thin(motion.time, degrees * motion.q("phi")), "this run", Style(BLUE))]
     if BELOW in analysis.references:
-        slow = Motion(motion.trial, analysis.references[BELOW])
-        rolls.append(Line(*_until_fallen(slow), BELOW, Style(VERMILION, (5, 1.8))))
+        slow = _until_fallen(Motion(motion.trial, analysis.references[BELOW]))
+        rolls.append(Line(*thin(slow.time, degrees * slow.q("phi")), BELOW, Style(VERMILION, (5, 1.8))))
     x, y = motion.q("x", "y").T
     panels = [
         draw("roll", "Roll, until the bicycle has fallen", rolls, "time [s]", Axis("angle [deg]", least=1.0)),
@@ -396,8 +397,11 @@ def _motion(motion: Motion, analysis: Analysis) -> Figure:
     ]
     caption = (
         "The bicycle rolls straight ahead, nobody steers, and it is struck from the side. It steers into the fall, "
-        "swings back to upright, and goes on in another direction, a little faster. The slower one falls."
     )
+    if falls:
+        caption += "but falls; all panels end there."
+    else:
+        caption += "swings back to upright, and goes on in another direction, a little faster. The slower one falls."
     return Figure("Motion", caption, panels)
 
 
