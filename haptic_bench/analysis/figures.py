@@ -228,8 +228,8 @@ def draw(
             _at_least(axes, y.least)
         if corner is not None:
             _shade(axes, *corner)
-        for axis in (axes.xaxis, axes.yaxis):
-            _plain(axis)
+        _plain(axes.xaxis)
+        _plain(axes.yaxis)
         axes.set_xlabel(x.label)
         axes.set_ylabel(y.label)
         inside = _make_room(axes, width)
