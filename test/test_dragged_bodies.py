@@ -26,7 +26,7 @@ from haptic_drivers.operators import PointerParameters
 from haptic_drivers.pointing import Sender
 from haptic_drivers.tool_operator import ToolOperator
 from haptic_sim.dynamics.energy import INJECTED, NUMERICAL
-from haptic_sim.messages import GRAB, HAND, MOVE, RELEASE, MessageError, OperatorEvent
+from haptic_sim.messages import GRAB, HAND, MOVE, RELEASE, MessageError, OperatorEvent, ToolCommand
 from haptic_sim.parameters import ParameterError
 
 T = 1e-3  # [s]
@@ -379,6 +379,19 @@ def test_with_a_device_only_the_hand_is_dragged(tmp_path: Path) -> None:
     (tmp_path / "events.csv").write_text(EVENTS)
     with pytest.raises(ParameterError, match=r"line 2: body = 1: is not there; -1 is the hand"):
         experiment.load("corner_peg", [f"operator={{type: pointer, events: {tmp_path / 'events.csv'}}}"])
+
+
+def test_controller_that_commands_another_body_is_refused() -> None:
+    pytest.importorskip("rclpy", reason="needs ROS 2")
+    pytest.importorskip("haptics.msg", reason="needs the built messages")
+    from haptic_sim.nodes.tool import check_command
+
+    command = ToolCommand()
+    command.tick = 5
+    check_command("tool_command", command)
+    command.body = 3
+    with pytest.raises(MessageError, match="tool_command 5: body = 3: must be -1, the virtual tool"):
+        check_command("tool_command", command)
 
 
 def test_page_drags_any_body_that_moves_and_shows_the_force_at_it(tmp_path: Path) -> None:

@@ -640,6 +640,17 @@ def test_drives_of_a_file_have_its_efforts_or_those_of_the_motion(tmp_path, limi
     assert (abs(one._core.state.q[0]) < 1e-3) == (most > held)
 
 
+@pytest.mark.parametrize("limited, most", [("", 7.0), ('actuatorfrclimited="false"', np.inf)])
+def test_drives_of_an_mjcf_file_have_its_ranges_where_they_count(tmp_path, limited, most):
+    joint = f'<joint name="one" type="hinge" axis="0 1 0" actuatorfrcrange="-5 7" {limited}/>'
+    body = f'<body name="a">{joint}<geom type="sphere" size=".1" pos=".3 0 0"/></body>'
+    (tmp_path / "m.xml").write_text(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    files = {"m": {"path": str(tmp_path / "m.xml")}}
+    one = world({}, line(0.0, of="m"), files=files)
+    (motion,) = one.start.motions
+    assert motion.effort[:, 0].tolist() == [-5.0 if most < np.inf else -np.inf, most]
+
+
 def refused(motion: dict[str, Any], **more: Any) -> str:
     with pytest.raises(ParameterError) as error:
         world(chain(), motion, **more)

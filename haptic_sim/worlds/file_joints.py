@@ -175,7 +175,7 @@ def _joints(root: ElementTree.Element) -> Iterator[tuple[str, list[dict[str, str
 
 
 def mjcf_laws(root: ElementTree.Element, model: pin.Model) -> tuple[JointLaw, ...]:
-    """The laws of an MJCF document's joints; gives `model` their armature too.
+    """The laws of an MJCF document's joints; gives `model` their armature too, and takes efforts that do not count.
 
     Raises:
         ModelFileError: a lower limit above the upper one, or a negative coefficient.
@@ -202,6 +202,9 @@ def mjcf_laws(root: ElementTree.Element, model: pin.Model) -> tuple[JointLaw, ..
                 _value(name, joint, key) for key in ("stiffness", "springref", "damping", "frictionloss", "armature")
             )
             model.armature[v : v + size] = armature
+            limited = joint.get("actuatorfrclimited", "auto")
+            if limited == "false" or (limited == "auto" and not automatic):  # which Pinocchio does not look at
+                model.lowerEffortLimit[v : v + size], model.upperEffortLimit[v : v + size] = -math.inf, math.inf
             for i in range(size):
                 laws.append(
                     JointLaw(
