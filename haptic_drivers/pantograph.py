@@ -283,10 +283,11 @@ class Pantograph:
         a, problem = self._arrays, int(self._arrays.problem[0])
         if not problem:
             return ""
-        x, y, angle = a.x
+        x, y = a.x[:2]
+        angle = math.degrees(math.remainder(a.x[2], math.tau))
         return (
             f"device: {explain_problem(problem)}: the handle is at [{1e3 * x:.1f}, {1e3 * y:.1f}] mm from the middle "
-            f"of the device, at {math.degrees(angle):.1f} degrees; move less, or choose device.mount"
+            f"of the device, at {angle:.1f} degrees; move less, or choose device.mount"
         )
 
     @property

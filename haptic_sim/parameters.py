@@ -202,7 +202,8 @@ def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
     if kind == "union_tag_not_found":
         return f"{key}: missing the key {context['discriminator']}"
     if kind in _NEEDS:
-        return f"{shown}: must be {_NEEDS[kind]}"
+        meaning = f" ({field.description})" if kind in ("tuple_type", "list_type") and field is not None else ""
+        return f"{shown}: must be {_NEEDS[kind]}{meaning}"
     if kind == "string_pattern_mismatch":
         return f"{shown}: must match {context['pattern']}"
     if kind == "string_too_long":

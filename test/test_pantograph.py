@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -254,6 +255,20 @@ def test_the_edge_of_the_workspace_is_a_fault_that_names_it_and_renders_nothing(
     one.sense(tick + 1, state)
     assert state.state == FAULT and state.reason == Reason.FAILED
     np.testing.assert_array_equal(state.pose, where)
+
+
+def test_a_fault_says_the_angle_within_half_a_turn() -> None:
+    one = driver(ConstantParameters(wrench=(0.1, 0.0, 0.0, 0.0, 0.0, 0.02)), friction_compensation=1.0)
+    state, tick = DeviceState(), 0
+    turned = before = 0.0
+    while not one.fault and tick < 2000:
+        render(one, tick, NONE)
+        one.sense(tick, state)
+        angle = 2.0 * np.arctan2(state.pose[5], state.pose[6])
+        turned, before = turned + np.remainder(angle - before + np.pi, 2.0 * np.pi) - np.pi, angle
+        tick += 1
+    (said,) = re.findall(r"at (-?[\d.]+) degrees", one.fault)
+    assert turned > 1.1 * np.pi and abs(float(said)) <= 180.0
 
 
 def test_offline_a_fault_ends_the_trial_with_its_text() -> None:

@@ -239,6 +239,8 @@ def test_a_device_replaces_that_of_the_world(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("device: {type: inertial, mass: 0.7, inertia: 0.001}\n")
     assert system.load_system("corner_peg", str(file)).experiment.device.mass == 0.7
+    file.write_text("type: inertial\nmass: 0.8\ninertia: 0.001\n")  # as `haptics identify` takes it
+    assert system.load_system("corner_peg", str(file)).experiment.device.mass == 0.8
     admittance = system.load_system("corner_peg", "admittance").experiment
     assert (admittance.device.type, admittance.controller.type) == ("admittance", "admittance")
     for world, controller in (("corner_peg", "four_channel"), ("coupling_wall", "virtual_coupling")):

@@ -156,8 +156,15 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
         if "module" in given:
             return rest | {"device": {"type": "hardware", "name": str(Path(device).resolve())}}
         given.pop("name")
+        if "type" in given:
+            given = {"device": given}
         if unknown := set(given) - set(SECTIONS):
-            raise ParameterError([f"device {device}: {min(unknown)}: must have the sections {', '.join(SECTIONS)}"])
+            raise ParameterError(
+                [
+                    f"device {device}: {min(unknown)}: must have the sections {', '.join(SECTIONS)}, or the keys of a "
+                    "device, type among them"
+                ]
+            )
         return document | given
     if device not in DEVICES:
         known = ", ".join((*DEVICES, *known_devices()))
