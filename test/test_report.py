@@ -574,6 +574,21 @@ def test_numbers_of_an_axis_stand_alone(largest: float, shown: str) -> None:
     assert not any(re.match(r"\d+e", text) for text in found)
 
 
+def test_the_area_of_a_trial_that_diverged_ends_where_its_numbers_do() -> None:
+    drawn = []
+
+    class Axes:
+        def fill(self, x, y, **how):
+            drawn.extend([x.tolist(), y.tolist()])
+
+        def plot(self, *curve, **how):
+            pass
+
+    line = figures.Line(np.arange(4.0), np.array([1.0, 2.0, np.nan, np.inf]), "a", figures.Style(), area=True)
+    figures._fill(Axes(), line.x, line.y, line, 1.0)
+    assert drawn == [[0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 2.0, 0.0]]
+
+
 def test_labels_have_room_within_a_panel() -> None:
     line = figures.Line(np.array([0.0, 80000.0]), np.array([-1.25e-4, 1.25e-4]), "a", figures.Style())
     narrow, usual = (

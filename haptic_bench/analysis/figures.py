@@ -313,6 +313,8 @@ def _plot(axes: Any, line: Line, x_range: tuple[float, float] | None, order: flo
 def _fill(axes: Any, x: np.ndarray, y: np.ndarray, line: Line, order: float) -> None:
     from matplotlib.colors import to_rgb
 
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
     tint = tuple(0.45 + 0.55 * part for part in to_rgb(line.style.colour))
     outline = np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], y, [0.0]])
     axes.fill(*outline, color=tint, linewidth=0.0, zorder=order, label=line.label)

@@ -213,7 +213,7 @@ def run(name: str | None, file: str | None, out: Path | None = None) -> int:
                 continue
             verdict = "met" if result["met"] else "MISSED"
             aim = f"target {result['target']:8} {verdict}" if result["target"] else ""
-            print(f"{result['name']:40} {result['value']:10.4g} {result['unit']:8} {aim}".rstrip(), flush=True)
+            print(f"{result['name']:54} {result['value']:10.4g} {result['unit']:8} {aim}".rstrip(), flush=True)
     document = {"machine": trial.machine(), "versions": trial.versions(), "results": results}
     text = json.dumps(document, indent=2)
     if file is None:
