@@ -480,6 +480,11 @@ def test_samples_without_energies_have_no_figure_of_them():
     assert [row[0] for row in figure.table[1:]] == ["a run"]
 
 
+def test_the_head_names_operator_and_device(done):
+    text = " ".join(read(done[1]).text)
+    assert "operator: constant" in text and "device: inertial" in text
+
+
 def test_energies_of_a_trial_that_diverged_are_shown_as_powers_of_ten():
     assert [figures._signed(value) for value in (4.3497559e41, -1234.5678, 1e-4)] == [
         "4.350·10⁴¹",

@@ -189,6 +189,7 @@ def _trial_page(
     passivity = passivity_fact(experiment.controller, run.trial.coupled_inertias, experiment.rate)
     facts = [
         _method(experiment),
+        f"operator: {experiment.operator.type}",
         *_rendering(experiment),
         *_scale(experiment),
         *filter(None, [passivity]),
