@@ -221,27 +221,30 @@ def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
 def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
     """Dotted key of a pydantic location, the field declared there, and the model that owns the last name.
 
-    Pydantic puts the tag of a variant into the location; a tag names no key and is left out.
+    Pydantic puts the tag of a variant into the location; a tag names no key and is left out. A key of the variant may
+    have the same name.
     """
     key = ""
     field: Any = None
     owner: Any = model
     named = False  # whether the name of an entry comes next, the field being a mapping
+    tagged = False  # whether the tag of the variant has come
     for part in loc:
         if isinstance(part, int):
             key += f"[{part}]"
+            tagged = False
             continue
         if named:
             key += f".{part}"
-            named = False
+            named = tagged = False
             continue
         variants: dict[str, Any] = _variants(field) if field is not None else {}
-        if part in variants:
-            owner = variants[part]
+        if part in variants and not tagged:
+            owner, tagged = variants[part], True
             continue
         if field is not None and not variants:
             owner = _entry(field)[0]
-        field = getattr(owner, "model_fields", {}).get(part)
+        field, tagged = getattr(owner, "model_fields", {}).get(part), False
         named = field is not None and get_origin(field.annotation) is dict
         key += f".{part}" if key else str(part)
     return key, field, owner

@@ -103,6 +103,11 @@ INNER = "(known: stiffness, damping, count, enabled, per)"
         ({"gains": [1, NAN, 1]}, "gains[1] = nan N/m: must be finite"),
         ({"wrench": [0, 0, 0, 0, 0, INF]}, "wrench[5] = inf N, N m: must be finite"),
         ({"shape": {"type": "square", "size": [NAN, 1]}}, "shape.size[0] = nan m: must be finite"),
+        # of the name of a variant
+        (
+            {"shape": {"type": "round", "radius": 1, "round": 1}},
+            "shape.round: unknown key (known: type, radius)",
+        ),
         # of another kind
         ({"inner": {"stiffness": "soft"}}, "inner.stiffness = soft: must be a number"),
         ({"inner": {"stiffness": None}}, "inner.stiffness = null: must be a number"),

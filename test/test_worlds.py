@@ -771,7 +771,11 @@ def one(content: str) -> str:
         ),
         (URDF.replace("0 0.6 0.8", "0 0 0"), ": joint slide: axis = 0 0 0: must not be zero"),
         (URDF.replace('lower="-2"', 'lower="x"'), ": joint shoulder: lower = x: must be a number"),
-        (URDF.replace("wedge.obj", "none.obj"), ": Mesh package://data/none.obj could not be found."),
+        (
+            URDF.replace("wedge.obj", "none.obj"),
+            ": Mesh package://data/none.obj could not be found. It was looked for beside "
+            "the file, and in the folders above.",
+        ),
     ],
 )
 def test_bad_urdf_files(tmp_path: Path, text: str, said: str) -> None:

@@ -214,7 +214,10 @@ def _first_line(error: Exception, path: Path) -> str:
     """The sentence of an exception of Pinocchio or coal, which may stand below lines about their sources."""
     text = str(error).rpartition("message:")[2]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0].replace(f"The file {path} does not", "does not") if lines else repr(error)
+    if not lines:
+        return repr(error)
+    looked = " It was looked for beside the file, and in the folders above." if "could not be found" in lines[0] else ""
+    return lines[0].replace(f"The file {path} does not", "does not") + looked
 
 
 def _number_problems(root: ElementTree.Element) -> Iterator[str]:
