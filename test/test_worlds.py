@@ -220,8 +220,11 @@ def test_a_urdf_has_the_dynamics_that_pinocchio_gives_it() -> None:
         w = world(files={"arm": {"path": "arm.urdf", "q": list(q), "v": list(v), "limits": "none"}}, tool="arm/lower")
         np.testing.assert_array_equal([*w.q, *w.v], [*q, *v])
         same_dynamics(w, alone, w.q, w.v)
-    for name in ("lowerPositionLimit", "upperPositionLimit", "upperEffortLimit", "upperVelocityLimit", "damping"):
+    for name in ("lowerPositionLimit", "upperPositionLimit", "upperVelocityLimit", "damping"):
         np.testing.assert_array_equal(getattr(w.model, name), getattr(alone, name))
+    assert np.isinf(w.model.upperEffortLimit).all()  # as no limit is used
+    limited = world(files={"arm": {"path": "arm.urdf"}}, tool="arm/lower")
+    np.testing.assert_array_equal(limited.model.upperEffortLimit, alone.upperEffortLimit)
     np.testing.assert_array_equal(w.model.upperDryFrictionLimit, alone.upperDryFrictionLimit)
     assert w.body_names == ("world", "arm/upper", "arm/lower")
     kinds = [type(item.geometry) for item in w.geometry.geometryObjects]
