@@ -213,6 +213,12 @@ def test_ticks_that_were_not_recorded(trials: tuple[Path, dict[str, Any]]) -> No
         assert abs(value.value - limits["value"]) < 3.0 * (limits["high"] - limits["value"]), key
 
 
+def test_columns_that_are_missing_are_named() -> None:
+    table = {name: np.zeros(3) for name in ("tick", "time", "hand_px")}
+    with pytest.raises(ParameterError, match=r"has no columns hand_py, hand_pz, .*rendered_fx.*operator_tz"):
+        motion_of(Samples(table), 500.0, np.full(6, 15.0))
+
+
 def test_a_device_that_no_force_moves(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("type: admittance\n")

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haptic_bench.recording.samples import Samples
+from haptic_bench.recording.samples import POSE, WRENCH, Samples
 from haptic_control.identification.fit import CONFIDENT, Estimate, Identified, identify
 from haptic_sim.parameters import ParameterError
 
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
+FORCES = ("rendered", "operator")
 ACTIVE = 0.05
 SATURATED = 0.05  # part of the ticks in which the device may be at its limit
 MISSED = 0.02  # part of the ticks that may be missing
@@ -50,8 +51,11 @@ def motion_of(samples: Samples, rate: float, limit: np.ndarray) -> Motion:
     """The motion of the hand in the samples of a trial at `rate` [Hz]; `limit` of what is rendered (6,) [N, N m].
 
     Raises:
-        ParameterError: too many ticks are missing.
+        ParameterError: too many ticks are missing, or columns.
     """
+    needed = ["tick", *(f"hand_{one}" for one in POSE), *(f"{w}_{one}" for w in FORCES for one in WRENCH)]
+    if missing := [name for name in needed if name not in samples.names]:
+        raise ParameterError([f"samples.csv: has no columns {', '.join(missing)}"])
     ticks = samples["tick"].astype(np.int64)
     count = int(ticks[-1]) + 1 if len(ticks) else 0
     if not count or len(ticks) < (1.0 - MISSED) * count:
@@ -60,7 +64,7 @@ def motion_of(samples: Samples, rate: float, limit: np.ndarray) -> Motion:
     position = np.full((count, 6), math.nan)
     position[ticks, :3] = pose[:, :3] - pose[0, :3]
     position[ticks, 3:] = _turned(pose[:, 3:])
-    rendered, operator = (_filled(ticks, samples.wrench(name)) for name in ("rendered", "operator"))
+    rendered, operator = (_filled(ticks, samples.wrench(name)) for name in FORCES)
     return Motion(position, rendered, operator, limit, rate)
 
 

@@ -94,7 +94,8 @@ class DriverNode(LeaderNode):
         try:
             link.open()
         except DeviceError as error:
-            raise ParameterError([f"device.name = {device.name}: {error}"]) from error
+            problem = str(error).removeprefix(f"{device.name}: ")
+            raise ParameterError([f"device.name = {device.name}: {problem}"]) from error
         self._requests = DeviceRequests(self, link.ask)
         return link
 
