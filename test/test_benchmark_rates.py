@@ -73,7 +73,7 @@ def test_the_page_has_all_cells(cells: dict[tuple[str, int], Cell], tmp_path: Pa
     page = rates.write(list(cells.values()), tmp_path / "new")
     assert page == tmp_path / "new" / "report.html"
     text = page.read_text()
-    assert text.count("<svg") == 4 and "passed" in text and "\N{GREATER-THAN OR EQUAL TO}1e+05" in text
+    assert text.count("<svg") == 4 and "passed" in text and "\N{GREATER-THAN OR EQUAL TO}10⁵" in text
     with (tmp_path / "new" / "rates.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["contender"], int(row["rate"])) for row in rows] == [

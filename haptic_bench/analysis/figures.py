@@ -316,7 +316,7 @@ def _fill(axes: Any, x: np.ndarray, y: np.ndarray, line: Line, order: float) -> 
     known = np.isfinite(x) & np.isfinite(y)
     x, y = x[known], y[known]
     tint = tuple(0.45 + 0.55 * part for part in to_rgb(line.style.colour))
-    outline = np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], y, [0.0]])
+    outline = np.concatenate([x[:1], x, x[-1:]]), np.concatenate([0.0 * y[:1], y, 0.0 * y[-1:]])
     axes.fill(*outline, color=tint, linewidth=0.0, zorder=order, label=line.label)
     axes.plot(x, y, color=line.style.colour, linewidth=0.6, zorder=order)
 
