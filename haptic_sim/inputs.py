@@ -318,6 +318,21 @@ def read_yaml(text: str) -> Any:
     return reader.document
 
 
+def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The keys and values of a YAML file.
+
+    Raises:
+        ParameterError: unreadable, not YAML (names the line), or not a mapping.
+    """
+    try:
+        document = read_yaml(read_text(path))
+    except InputError as error:
+        raise ParameterError([f"{shown(os.fspath(path))}: {error}"]) from error
+    if not isinstance(document, dict):
+        raise ParameterError([f"{path}: must be a mapping of keys to values"])
+    return document
+
+
 class _YamlReader:
     """Builds the values from the parser's events, without recursion."""
 

@@ -122,12 +122,7 @@ class World:
         Raises:
             ParameterError: as above, or it cannot be read.
         """
-        try:
-            document = inputs.read_yaml(inputs.read_text(path))
-        except inputs.InputError as error:
-            raise ParameterError([f"{inputs.shown(os.fspath(path))}: {error}"]) from error
-        if not isinstance(document, dict):
-            raise ParameterError([f"{path}: must be a mapping of keys to values"])
+        document = inputs.read_mapping(path)
         world = cls.__new__(cls)
         world._build({key: value for key, value in document.items() if key not in ELSEWHERE}, Path(path).parent)
         return world

@@ -94,6 +94,22 @@ def unit(direction: int, size: float) -> np.ndarray:
     return wrench
 
 
+def check_enabling(vendor: Library, device: HardwareParameters) -> None:
+    """No force before a device is enabled, none after it is disabled or when commands end; it is closed in the end."""
+    with opened(device) as hardware:
+        before = vendor.told(0).count
+        push(hardware, unit(0, 1.0), lambda: vendor.told(0).count > before + 20, "turns")
+        assert vendor.told(0).changed == 0.0 and not vendor.told(0).enabled
+        hardware.enable()
+        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
+        hardware.disable()
+        wait_until(lambda: not vendor.told(0).wrench.any() and not vendor.told(0).enabled, "zero force")
+        hardware.enable()
+        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
+        wait_until(lambda: not vendor.told(0).wrench.any(), "zero force without commands")
+    assert not vendor.told(0).open
+
+
 def check_loss(vendor: Library, device: HardwareParameters, fault: Fault, text: str, refusal: str) -> None:
     """A device that is lost gets no force, says `text`, cannot be opened while it is gone, and comes back."""
     with opened(device) as hardware:

@@ -10,7 +10,19 @@ from pathlib import Path
 import driver_checks
 import numpy as np
 import pytest
-from driver_checks import LOOK, YAW, check_loss, library, next_reading, opened, push, told_of_fault, unit, wait_until
+from driver_checks import (
+    LOOK,
+    YAW,
+    check_enabling,
+    check_loss,
+    library,
+    next_reading,
+    opened,
+    push,
+    told_of_fault,
+    unit,
+    wait_until,
+)
 
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.life import Request
@@ -90,18 +102,7 @@ def test_buttons_are_bits(vendor: Library) -> None:
 
 
 def test_force_needs_enable_and_ends_with_disable_and_with_silence(vendor: Library) -> None:
-    with opened(data(vendor)) as hardware:
-        before = vendor.told(0).count
-        push(hardware, unit(0, 1.0), lambda: vendor.told(0).count > before + 20, "turns")
-        assert vendor.told(0).changed == 0.0 and not vendor.told(0).enabled
-        hardware.enable()
-        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
-        hardware.disable()
-        wait_until(lambda: not vendor.told(0).wrench.any() and not vendor.told(0).enabled, "zero force")
-        hardware.enable()
-        push(hardware, unit(0, 1.0), lambda: vendor.told(0).wrench.any(), "a force")
-        wait_until(lambda: not vendor.told(0).wrench.any(), "zero force without commands")
-    assert not vendor.told(0).open
+    check_enabling(vendor, data(vendor))
 
 
 def test_the_watchdog_of_the_device_is_set_and_what_it_does_is_a_fault(path: Path) -> None:

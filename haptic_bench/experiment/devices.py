@@ -40,18 +40,13 @@ def find_device(name: str, folder: Path | None = None) -> Path:
     )
 
 
-def read_keys(path: Path) -> dict[str, Any]:
-    """The keys in the file of a device.
+def _read_hardware(path: Path) -> dict[str, Any]:
+    """The keys in the file of a hardware device.
 
     Raises:
-        ParameterError: unreadable, not YAML, or not a mapping.
+        ParameterError: unreadable, not YAML, not a mapping, or of a device of another type.
     """
-    try:
-        document = inputs.read_yaml(inputs.read_text(path))
-    except inputs.InputError as error:
-        raise ParameterError([f"{inputs.shown(str(path))}: {error}"]) from error
-    if not isinstance(document, dict):
-        raise ParameterError([f"{path}: must be a mapping of keys to values"])
+    document = inputs.read_mapping(path)
     if document.pop("type", "hardware") != "hardware":
         raise ParameterError([f"{path}: type: must be hardware, or left out"])
     return document
@@ -65,7 +60,7 @@ def read_device(name: str) -> HardwareParameters:
     """
     path = find_device(name)
     try:
-        return HardwareParameters.model_validate({"name": path.stem, **read_keys(path)})
+        return HardwareParameters.model_validate({"name": path.stem, **_read_hardware(path)})
     except ValidationError as error:
         raise ParameterError(f"{path}: {problem}" for problem in explain(error, HardwareParameters)) from error
 
@@ -84,7 +79,7 @@ def with_device_data(document: dict[str, Any], folder: Path) -> dict[str, Any]:
         return document
     if "module" in own:
         return document
-    return {**document, "device": _merged(read_keys(find_device(own["name"], folder)), own)}
+    return {**document, "device": _merged(_read_hardware(find_device(own["name"], folder)), own)}
 
 
 def _merged(data: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import yaml
 from pydantic import ValidationError
 
 from haptic_bench.experiment.devices import find_device
-from haptic_bench.experiment.loading import read_document
 from haptic_drivers.devices.parameters import IdentifiedParameters
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, explain
@@ -29,7 +28,7 @@ def read_keys(path: Path) -> dict[str, Any]:
     Raises:
         ParameterError: unreadable, not YAML, or not a mapping.
     """
-    found = read_document(path)
+    found = inputs.read_mapping(path)
     found.pop("name", None)
     section = found.get("device", found)
     if not isinstance(section, dict):

@@ -48,13 +48,7 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises:
         ParameterError: unreadable, not YAML (names the line), or not a mapping.
     """
-    try:
-        document = inputs.read_yaml(inputs.read_text(path))
-    except inputs.InputError as error:
-        raise ParameterError([f"{inputs.shown(str(path))}: {error}"]) from error
-    if not isinstance(document, dict):
-        raise ParameterError([f"{path}: must be a mapping of keys to values"])
-    return {"name": name_of(path)} | document
+    return {"name": name_of(path)} | inputs.read_mapping(path)
 
 
 def name_of(path: Path) -> str:

@@ -43,14 +43,14 @@ class DraggedBodies:
         self._body, self._frames = body, frames
         self._known: dict[int, tuple[Multibody, Seen]] = {}
         self._command = ToolCommand()  # what is left for the hand
-        self._wrench, self._before = np.zeros(6), np.zeros(body.nu)
+        self._wrench, self._before, self._along = np.zeros(6), np.zeros(body.nu), np.zeros(6)
         self._pulled = body
         self.tree = -1
 
     def look(self, number: int) -> Seen:
         """A body that moves, by its number in world states."""
         body, seen = self._refreshed(number)
-        find_mobility(body.packed, seen.mobility)
+        find_constrained_mobility(body.packed, self._along, seen.mobility)
         return seen
 
     def _refreshed(self, number: int) -> tuple[Multibody, Seen]:
@@ -81,8 +81,11 @@ class DraggedBodies:
 
 
 @numba.njit(cache=True, nogil=True)
-def find_mobility(packed, out):
-    """Fill the mobility (6, 6) at the hand of packed `BodyArrays`, less what exact constraints take of it."""
+def find_constrained_mobility(packed, along, out):
+    """Fill the mobility (6, 6) at the hand of packed `BodyArrays`, less what exact constraints take of it.
+
+    `along` (6,) is overwritten: the motion of the hand along one constraint at a time.
+    """
     a = packed.arrays
     first = a.start[a.hand_tree]
     end = first + a.size[a.hand_tree]
@@ -92,11 +95,9 @@ def find_mobility(packed, out):
     for r in range(a.rank[1]):
         part = a.part[r] * (2.0 - a.part[r])  # of a row that is taken in part from both sides
         for i in range(6):
-            s = 0.0
+            along[i] = 0.0
             for j in range(first, end):
-                s += a.W_H[i, j] * a.Q[r, j]
+                along[i] += a.W_H[i, j] * a.Q[r, j]
+        for i in range(6):
             for k in range(6):
-                t = 0.0
-                for j in range(first, end):
-                    t += a.W_H[k, j] * a.Q[r, j]
-                out[i, k] -= part * s * t
+                out[i, k] -= part * along[i] * along[k]
