@@ -42,17 +42,24 @@ def quat_from_matrix(R, quat_xyzw):
 
 
 @numba.njit(cache=True, nogil=True)
+def quat_product(first, then):
+    """x, y, z, w of the rotation `then` in the axes of `first`, both indexable as x y z w."""
+    x, y, z, w = first[0], first[1], first[2], first[3]
+    return (
+        w * then[0] + x * then[3] + y * then[2] - z * then[1],
+        w * then[1] - x * then[2] + y * then[3] + z * then[0],
+        w * then[2] + x * then[1] - y * then[0] + z * then[3],
+        w * then[3] - x * then[0] - y * then[1] - z * then[2],
+    )
+
+
+@numba.njit(cache=True, nogil=True)
 def rotation_difference(quat_WB, quat_WA, rotvec_W):
     """Fill `rotvec_W` (3,) [rad] with the rotation that takes A to B, in world axes: log(R_WB R_WA^T).
 
     The shorter way round, so the angle is at most pi; without singularity at zero.
     """
-    bx, by, bz, bw = quat_WB[0], quat_WB[1], quat_WB[2], quat_WB[3]
-    ax, ay, az, aw = -quat_WA[0], -quat_WA[1], -quat_WA[2], quat_WA[3]
-    x = bw * ax + bx * aw + by * az - bz * ay
-    y = bw * ay - bx * az + by * aw + bz * ax
-    z = bw * az + bx * ay - by * ax + bz * aw
-    w = bw * aw - bx * ax - by * ay - bz * az
+    x, y, z, w = quat_product(quat_WB, (-quat_WA[0], -quat_WA[1], -quat_WA[2], quat_WA[3]))
     if w < 0.0:
         x, y, z, w = -x, -y, -z, -w
     sine = math.sqrt(x * x + y * y + z * z)
@@ -75,12 +82,7 @@ def advance_pose(twist, period, pose):
     half = math.sqrt(x * x + y * y + z * z)
     w = math.cos(half)
     scale = math.sin(half) / half if half > 0.0 else 1.0
-    x, y, z = scale * x, scale * y, scale * z
-    a, b, c, d = pose[3], pose[4], pose[5], pose[6]
-    pose[3] = w * a + x * d + y * c - z * b
-    pose[4] = w * b - x * c + y * d + z * a
-    pose[5] = w * c + x * b - y * a + z * d
-    pose[6] = w * d - x * a - y * b - z * c
+    pose[3], pose[4], pose[5], pose[6] = quat_product((scale * x, scale * y, scale * z, w), pose[3:])
     length = math.sqrt(pose[3] ** 2 + pose[4] ** 2 + pose[5] ** 2 + pose[6] ** 2)
     for i in range(3, 7):
         pose[i] /= length  # rounding only

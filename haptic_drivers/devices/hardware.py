@@ -44,6 +44,7 @@ from haptic_sim.messages import DISABLED, ENABLED, FAULT, FORCE, DeviceCommand, 
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import six
 from haptic_sim.records import allocate, array, record, shared, value
+from haptic_sim.spatial import quat_product
 
 GRAVITY = 9.81  # [m/s^2], along -z of the world
 
@@ -247,9 +248,9 @@ def _locate(packed, scale, force_scale):
             a.twist[3 + i] += turns * a.R_WB[i, j] * a.told_twist[3 + j]
     for i in range(3):
         pose[i] = a.shown[i] + a.scale[0] * (read[i] - a.here[i])
-    _compose(a.quat_WB, told[3:], read[3:])
+    read[3], read[4], read[5], read[6] = quat_product(a.quat_WB, told[3:])
     if a.scale[0] > 0.0:
-        _compose(read[3:], a.offset, pose[3:])
+        pose[3], pose[4], pose[5], pose[6] = quat_product(read[3:], a.offset)
     else:
         for i in range(3, 7):
             pose[i] = a.shown[i] + 0.0 * read[i]  # what is not finite is not hidden
@@ -263,8 +264,8 @@ def _change_scale(packed, scale):
     if scale == a.scale[0]:
         return
     if a.scale[0] == 0.0:
-        x, y, z, w = a.read[3:]
-        _compose(np.array([-x, -y, -z, w]), a.pose[3:], a.offset)
+        back, offset = (-a.read[3], -a.read[4], -a.read[5], a.read[6]), a.offset
+        offset[0], offset[1], offset[2], offset[3] = quat_product(back, a.pose[3:])
         length = math.sqrt(a.offset[0] ** 2 + a.offset[1] ** 2 + a.offset[2] ** 2 + a.offset[3] ** 2)
         if not length > 0.0:
             return  # what was read is no orientation
@@ -273,16 +274,6 @@ def _change_scale(packed, scale):
     a.here[:] = a.read[:3]
     a.shown[:] = a.pose
     a.scale[0] = scale
-
-
-@numba.njit(cache=True, nogil=True)
-def _compose(first, then, product):
-    """Fill in the product of two quaternions x y z w: the rotation `then` in the axes of `first`."""
-    x, y, z, w = first[0], first[1], first[2], first[3]
-    product[0] = w * then[0] + x * then[3] + y * then[2] - z * then[1]
-    product[1] = w * then[1] - x * then[2] + y * then[3] + z * then[0]
-    product[2] = w * then[2] + x * then[1] - y * then[0] + z * then[3]
-    product[3] = w * then[3] - x * then[0] - y * then[1] - z * then[2]
 
 
 @numba.njit(cache=True, nogil=True)
