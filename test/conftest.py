@@ -81,12 +81,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Leave drawings blank where nobody looks at them: they take more time than most trials.
 
-    A test that is marked `drawn` has them. All but the last step of a drawing, its SVG, is made in any case.
+    A test that is marked `drawn` has them. Elsewhere commands leave the pictures of their pages out, and where a test
+    itself asks for figures all but the last step of a drawing is made, its SVG.
     """
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("drawn") is None:
             patch.setattr(Figure, "savefig", starting.save_blank)
         yield
+
+
+def _are_blank() -> bool:
+    """Whether drawings are, in the test that runs."""
+    return Figure.savefig is starting.save_blank
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -138,7 +144,9 @@ class Answer(NamedTuple):
 def answer(*arguments: str) -> Answer:
     """Of `haptics ARGUMENTS` in this process, which spares the start of another."""
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        if _are_blank():
+            starting.leave_pages_blank(patch)
         try:
             status = command_line.main(arguments)
         except SystemExit as exit_:  # argparse
@@ -164,10 +172,9 @@ class Python:
             patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
             forkserver.ensure_running()  # which imports loaded_kernels.py
         pipes = [FORKS.Pipe(duplex=False) for _ in range(2)]
-        blank = Figure.savefig is starting.save_blank
         self.process = FORKS.Process(
             target=starting.become,
-            args=(arguments, str(cwd), variables, *(writing for _, writing in pipes), blank, before),
+            args=(arguments, str(cwd), variables, *(writing for _, writing in pipes), _are_blank(), before),
         )
         self.process.start()
         for _, writing in pipes:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import IO, Any
 
+import pytest
+
 MODULES = (
     "haptic_bench.commands.cli",
     "haptic_bench.nodes.composed",
@@ -23,9 +25,20 @@ MODULES = (
 """What most commands import, and the kernels that most trials call (loaded_kernels.py)."""
 
 
+BLANK = '<svg xmlns="http://www.w3.org/2000/svg"></svg>\n'
+PAGES = "haptic_bench.analysis.figures._svg", "haptic_bench.view.drawing.picture", "haptic_bench.view.drawing.animation"
+"""What draws the pictures of a page; most of the time of a command goes there."""
+
+
 def save_blank(figure: Any, file: IO[str], **_: Any) -> None:
     """Takes the place of savefig of matplotlib's Figure in tests that do not look at drawings: see conftest.py."""
-    file.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>\n')
+    file.write(BLANK)
+
+
+def leave_pages_blank(patch: pytest.MonkeyPatch) -> None:
+    """Let commands leave the pictures of their pages blank."""
+    for name in PAGES:
+        patch.setattr(name, lambda *_: BLANK)
 
 
 def move_to(host: str, peer: str) -> None:
@@ -52,10 +65,9 @@ def become(
         folder: the working directory.
         variables: of the environment.
         out, err: of the process's output and error output.
-        blank: whether drawings are left blank.
+        blank: whether the pictures of its pages are left blank.
         before: called first.
     """
-    from matplotlib.figure import Figure
     from setproctitle import setproctitle
 
     setproctitle(" ".join([sys.executable, *arguments]))
@@ -68,7 +80,7 @@ def become(
     err.close()
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     if blank:
-        Figure.savefig = save_blank  # type: ignore[method-assign]
+        leave_pages_blank(pytest.MonkeyPatch())
     if before is not None:
         before()
     first, *rest = arguments

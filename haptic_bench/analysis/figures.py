@@ -187,13 +187,29 @@ def draw(
         marks: points to mark; None or empty: none.
         tall: draw it twice as high.
     """
+    x, y = (Axis(axis) if isinstance(axis, str) else axis for axis in (x, y))
+    if marks is not None and not marks.x.size:
+        marks = None
+    empty = marks is None and not any(_shows(line, equal, y.least) for line in lines)
+    return Panel(name, title, _svg(name, title, lines, (x, y), equal, corner, marks, tall), tall, empty)
+
+
+def _svg(
+    name: str,
+    title: str,
+    lines: Sequence[Line],
+    axes_of: tuple[Axis, Axis],
+    equal: bool,
+    corner: tuple[float, float] | None,
+    marks: Line | None,
+    tall: bool,
+) -> str:
+    """The document of a panel, as SVG; arguments as of `draw`."""
     import matplotlib
     from matplotlib.figure import Figure as Drawing
 
-    x, y = (Axis(axis) if isinstance(axis, str) else axis for axis in (x, y))
+    x, y = axes_of
     width, height = _SIZE[tall]
-    if marks is not None and not marks.x.size:
-        marks = None
     named = [line for line in (*lines, *([] if marks is None else [marks])) if not line.label.startswith("_")]
     longest = max((len(line.label) for line in named), default=0)
     columns = 2 if len(named) > 1 and 2 * (longest * _LETTER + _HANDLE) <= width - 50 else 1
@@ -249,8 +265,7 @@ def draw(
         )
         buffer = io.StringIO()
         drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    empty = marks is None and not any(_shows(line, equal, y.least) for line in lines)
-    return Panel(name, title, _tidy(buffer.getvalue(), name, title), tall, empty)
+    return _tidy(buffer.getvalue(), name, title)
 
 
 def _make_room(axes: Any, width: float) -> float:

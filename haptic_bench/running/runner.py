@@ -12,6 +12,7 @@ that a node needs.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import multiprocessing
 import multiprocessing.connection
@@ -148,9 +149,11 @@ class Process:
         )
         # What is sent before the child handles signals itself waits: its inherited handlers would swallow it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        gc.freeze()  # what a child inherits is nothing that its collector need look at
         try:
             self._process.start()
         finally:
+            gc.unfreeze()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(writing)
         self._output = output
