@@ -381,10 +381,13 @@ def thin(x: np.ndarray, y: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarr
     """A curve with at most `2 buckets + 2` points that keeps its ends and the extremes of each of its parts."""
     if x.size <= 2 * buckets + 2:
         return x, y
-    kept = [0, x.size - 1]
-    for part in np.array_split(np.arange(x.size), buckets):
-        kept += [part[y[part].argmin()], part[y[part].argmax()]]
-    chosen = np.unique(kept)
+    least, longer = divmod(x.size, buckets)  # as many parts are longer by a point, the first ones
+    between = longer * (least + 1)
+    kept = [np.array([0, x.size - 1])]
+    for parts, first in ((y[:between].reshape(-1, least + 1), 0), (y[between:].reshape(-1, least), between)):
+        starts = first + parts.shape[1] * np.arange(len(parts))
+        kept += [starts + parts.argmin(axis=1), starts + parts.argmax(axis=1)]
+    chosen = np.unique(np.concatenate(kept))
     return x[chosen], y[chosen]
 
 
