@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from offline_runs import run_unrecorded
+from offline_runs import run_unrecorded, simulated_once
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
@@ -37,6 +37,12 @@ CLAIMS = [
     "spread_forces_lower",
     "impacts_passive",
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_trial_once():
+    with simulated_once((corner_peg, "rigid")):
+        yield
 
 
 def trial(*settings):

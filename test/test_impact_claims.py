@@ -6,12 +6,13 @@ it; one that does not hold as published shall hold of what would be as published
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from claim_checks import changed, names, scaled
+from offline_runs import simulated_once
 
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
@@ -31,20 +32,18 @@ FAIL = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def each_trial_once() -> Iterator[None]:
+    with simulated_once((corner_peg, "rigid")):
+        yield
+
+
 class Compared:
-    """A study whose runs are simulated once, and altered each time that it is asked."""
+    """A study whose runs are altered each time that it is asked."""
 
     def __init__(self, name: str):
         (self.trial,) = experiment.load(name, ())
         self.study = study_of(self.trial.experiment)
-        self._runs: dict[str, Samples] = {}
-
-    def run(self, trial: Trial) -> Samples:
-        """The samples of a trial or of one of its variants."""
-        key = trial.experiment.model_dump_json()
-        if key not in self._runs:
-            self._runs[key] = self.study.run_unrecorded(trial)
-        return self._runs[key]
 
     def holds(self, mutation: Mutation) -> dict[str, bool | None]:
         """What is said of claims, by name."""
@@ -52,7 +51,7 @@ class Compared:
 
         class Altered(type(self.study)):  # type: ignore[misc]
             def run_unrecorded(self, trial: Trial) -> Samples:
-                return mutation(trial, compared.run(trial))
+                return mutation(trial, compared.study.run_unrecorded(trial))
 
         study: Study = Altered()
         analysis = study.analyse(self.trial, study.run_unrecorded(self.trial))
