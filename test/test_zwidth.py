@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,21 +28,25 @@ def measured(**keys: Any) -> ZWidth:
     return zwidth.measure(given(**keys))
 
 
-def gain(K: float, B: float, b: float, thetas: np.ndarray, **keys: Any) -> float:
-    """What an adversarial hand gains by the best of some bursts, of what the damping takes."""
+@cache
+def bursts() -> list[np.ndarray]:
+    """Of all frequencies, with the amplitude by default."""
+    shape = zwidth.envelope(given().amplitude, zwidth.BURST)
+    return [zwidth.burst(theta, shape) for theta in np.linspace(0.01, np.pi, 200)]
+
+
+def gains(K: float, B: float, b: float, **keys: Any) -> bool:
+    """Whether an adversarial hand gains by one of some bursts."""
     loop = Loop.of(given(device_damping=b, **keys))
-    return max(zwidth.burst(loop, K, B, theta, zwidth.BURST)[0] for theta in thetas)
-
-
-THETAS = np.linspace(0.01, np.pi, 200)
+    return any(zwidth.gain(loop, K, B, path)[0] > 0.0 for path in bursts())
 
 
 @pytest.mark.long
 def test_the_boundary_of_a_wall_is_that_of_the_closed_form() -> None:
     """b = K T/2 + B (BROWN 10), found by a hand that looks for energy; to 1e-4 of b."""
-    found = measured(hand="adversarial", stiffness=(0, 7000, 15), damping=(0, 3.5, 15))
+    found = measured(hand="adversarial", stiffness=(0, 7000, 8), damping=(0, 3.5, 8))
     K, B = found.boundary.T
-    assert len(K) == 12  # those rows whose boundary is not beyond the grid, or below it
+    assert len(K) == 6  # those rows whose boundary is not beyond the grid, or below it
     np.testing.assert_allclose(B, 3.0 - 0.5 * T * K, rtol=0, atol=3e-4)
     active = found.verdict == UNSTABLE
     beside = np.abs(found.required - 3.0) > 1e-9  # one is on it
@@ -53,7 +58,7 @@ def test_the_boundary_of_a_wall_is_that_of_the_closed_form() -> None:
 @pytest.mark.parametrize("integrator", [1, 2, 3])
 def test_of_a_mass_it_is_that_of_the_analysis(integrator: int) -> None:
     """But for cells within 2 % of the boundary: a resonance may be narrower than a burst."""
-    grid = {"stiffness": (100, 4000, 9), "damping": (0.1, 3.5, 9)}
+    grid = {"stiffness": (100, 4000, 7), "damping": (0.1, 3.5, 7)}
     found = measured(hand="adversarial", mass=0.01, integrator=integrator, **grid)
     beside = np.abs(found.required / 3.0 - 1.0) > 0.02
     active = found.verdict == UNSTABLE
@@ -63,7 +68,7 @@ def test_of_a_mass_it_is_that_of_the_analysis(integrator: int) -> None:
 
 @pytest.mark.long
 def test_with_a_delay_it_is_that_of_the_analysis() -> None:
-    found = measured(hand="adversarial", delay=3, stiffness=(0, 3000, 12), damping=(0.1, 3.0, 12))
+    found = measured(hand="adversarial", delay=3, stiffness=(0, 3000, 8), damping=(0.1, 3.0, 8))
     active = found.verdict == UNSTABLE
     np.testing.assert_array_equal(active, found.required > 3.0)
     assert 0.1 < active.mean() < 0.95
@@ -73,7 +78,7 @@ def test_with_a_delay_it_is_that_of_the_analysis() -> None:
 @pytest.mark.parametrize("keys", [{}, {"delay": 2}, {"mass": 0.03, "integrator": 1}, {"mass": 0.03, "integrator": 2},
                                   {"mass": 0.03, "integrator": 3, "delay": 1}])  # fmt: skip
 def test_with_a_passive_hand_it_is_where_a_pole_leaves_the_unit_circle(hand: str, keys: dict[str, Any]) -> None:
-    stiffness, damping = ((0.0, one[-1], 25) for one in given(hand=hand, **keys).grid())
+    stiffness, damping = ((0.0, one[-1], 16) for one in given(hand=hand, **keys).grid())
     found = measured(hand=hand, stiffness=stiffness, damping=damping, **keys)
     if "mass" in keys or "delay" in keys:
         assert 0.0 < (found.verdict == UNSTABLE).mean() < 1.0
@@ -88,7 +93,7 @@ def test_with_a_passive_hand_it_is_where_a_pole_leaves_the_unit_circle(hand: str
 @pytest.mark.long
 def test_what_is_passive_is_stable_with_every_passive_hand() -> None:
     for keys in ({}, {"delay": 1}, {"mass": 0.02, "integrator": 3}, {"mass": 0.02, "integrator": 1}):
-        found = measured(hand="passive", stiffness=(0, 7000, 20), damping=(0, 3.5, 20), **keys)
+        found = measured(hand="passive", stiffness=(0, 7000, 14), damping=(0, 3.5, 14), **keys)
         passive = found.required < 3.0
         assert passive.any()
         assert (found.verdict[passive] == SETTLES).all()
@@ -176,7 +181,7 @@ def test_the_worst_input_gives_no_energy_inside_and_some_outside(K: float, B: fl
     for part, active in ((1.02, False), (0.98, True)):
         loop = Loop.of(given(device_damping=part * required, **keys))
         assert (worst_work(loop, K, B, 700) > 1e-9) is active
-        assert (gain(K, B, part * required, THETAS, **keys) > 0.0) is active
+        assert gains(K, B, part * required, **keys) is active
 
 
 def largest_alpha(beta: float, integrator: int) -> float:
@@ -186,7 +191,7 @@ def largest_alpha(beta: float, integrator: int) -> float:
     b = 1.002 * wall_damping(K, B, T)
 
     def passive(alpha: float) -> bool:
-        return gain(K, B, b, THETAS, mass=K * T**2 / alpha, integrator=integrator) <= 0.0
+        return not gains(K, B, b, mass=K * T**2 / alpha, integrator=integrator)
 
     alphas = np.linspace(0.02, 1.2, 60)
     first = next((i for i, alpha in enumerate(alphas) if not passive(alpha)), len(alphas))
@@ -216,7 +221,7 @@ def test_methods_1_and_2_are_as_brown_states() -> None:
         K, alpha = 1000.0, 0.2
         B = beta * K * T
         wall = wall_damping(K, B, T)
-        needs = [p for p in (1.0, 1.2, 1.6) if gain(K, B, p * wall, THETAS, mass=K * T**2 / alpha, integrator=2) > 0.0]
+        needs = [p for p in (1.0, 1.2, 1.6) if gains(K, B, p * wall, mass=K * T**2 / alpha, integrator=2)]
         ratio = 4.0 / (4.0 - alpha * (1.0 + 2.0 * beta))  # at half of the rate
         assert 1.0 in needs and max(needs) < max(1.2001, ratio * 1.05)
     assert largest_alpha(0.45, 3) == 0.0 and largest_alpha(0.7, 3) > 0.1

@@ -222,11 +222,13 @@ def measure(given: ZWidthParameters, threads: int = 1, progress: Callable[[int],
     )
     verdict, results = np.empty((K.size, B.size), np.int64), np.empty((2, K.size, B.size))
     crossings = np.full((K.size, 8), np.nan)
+    short, long = (envelope(loop.amplitude, ticks) for ticks in (BURST, LONGER * BURST))
+    bursts = np.array([burst(one, short) for one in theta])
 
     def row(i: int) -> None:
         results[:, i] = 0.0
         if adversarial:
-            _row_of_bursts(loop, theta, K[i], B, verdict[i], results[1, i], crossings[i])
+            _row_of_bursts(loop, theta, bursts, long, K[i], B, verdict[i], results[1, i], crossings[i])
         else:
             _row_of_hands(loop, A, F, K[i], B, verdict[i], results[0, i], crossings[i])
 
@@ -410,16 +412,16 @@ def simulate(loop, A, F, K, B, ticks):
 
 
 @numba.njit(cache=True, nogil=True)
-def _row_of_bursts(loop, theta, K, damping, verdict, power, crossings):
+def _row_of_bursts(loop, theta, bursts, long, K, damping, verdict, power, crossings):
     """Fill the results of a stiffness with the adversarial hand."""
     found = 0
     for j in range(damping.shape[0]):
-        verdict[j], power[j] = _worst_burst(loop, theta, K, damping[j], False)
+        verdict[j], power[j] = _worst_burst(loop, theta, bursts, long, K, damping[j], False)
         if j > 0 and verdict[j] != verdict[j - 1] and found < crossings.shape[0]:
             low, high = damping[j - 1], damping[j]
             for _ in range(BISECTIONS):
                 middle = 0.5 * (low + high)
-                if _worst_burst(loop, theta, K, middle, True)[0] == verdict[j - 1]:
+                if _worst_burst(loop, theta, bursts, long, K, middle, True)[0] == verdict[j - 1]:
                     low = middle
                 else:
                     high = middle
@@ -428,24 +430,27 @@ def _row_of_bursts(loop, theta, K, damping, verdict, power, crossings):
 
 
 @numba.njit(cache=True, nogil=True)
-def _worst_burst(loop, theta, K, B, at_once):
-    """Verdict and largest power; `at_once`: of the first burst that gains."""
+def _worst_burst(loop, theta, bursts, long, K, B, at_once):
+    """Verdict and largest power; `at_once`: of the first burst that gains.
+
+    `bursts` (n, BURST) are those at the frequencies theta (n,), `long` the envelope of a longer one.
+    """
     if K == 0.0 and B == 0.0:
         return SETTLES, -np.inf
     most, largest, best = -np.inf, -np.inf, 0.0
     for i in range(theta.shape[0]):
-        gain, power = burst(loop, K, B, theta[i], BURST)
+        gained, power = gain(loop, K, B, bursts[i])
         largest = max(largest, power)
-        if gain > most:
-            most, best = gain, theta[i]
+        if gained > most:
+            most, best = gained, theta[i]
         if at_once and most > 0.0:
             return UNSTABLE, largest
     # the neighbours of the best in the sorted frequencies are at most so far from it
-    found = _search(loop, K, B, best / 1.1, best * 1.1, BURST)
+    found = _search(loop, K, B, best / 1.1, best * 1.1, envelope(loop.amplitude, BURST))
     most, largest = max(most, found[0]), max(largest, found[1])
     if _UNDECIDED < most <= 0.0:  # a resonance may be narrower than the burst
         width = 2.0 * math.pi / BURST
-        found = _search(loop, K, B, found[2] - width, found[2] + width, LONGER * BURST)
+        found = _search(loop, K, B, found[2] - width, found[2] + width, long)
         most, largest = max(most, found[0]), max(largest, found[1])
     if loop.resolution > 0.0 and not at_once:
         largest = max(largest, dither(loop, K, B))
@@ -453,32 +458,56 @@ def _worst_burst(loop, theta, K, B, at_once):
 
 
 @numba.njit(cache=True, nogil=True)
-def _search(loop, K, B, low, high, ticks):
+def _search(loop, K, B, low, high, shape):
     """Largest gain, largest power and best frequency of bursts between two frequencies, by golden section search."""
     low, high = max(low, 1e-3), min(high, math.pi)
     golden = 0.5 * (math.sqrt(5.0) - 1.0)
     inner, outer = high - golden * (high - low), low + golden * (high - low)
-    at_inner, at_outer = burst(loop, K, B, inner, ticks), burst(loop, K, B, outer, ticks)
+    at_inner, at_outer = gain(loop, K, B, burst(inner, shape)), gain(loop, K, B, burst(outer, shape))
     most, largest = -np.inf, -np.inf
     for _ in range(_SEARCH):
         most, largest = max(most, at_inner[0], at_outer[0]), max(largest, at_inner[1], at_outer[1])
         if at_inner[0] > at_outer[0]:
             high, outer, at_outer = outer, inner, at_inner
             inner = high - golden * (high - low)
-            at_inner = burst(loop, K, B, inner, ticks)
+            at_inner = gain(loop, K, B, burst(inner, shape))
         else:
             low, inner, at_inner = inner, outer, at_outer
             outer = low + golden * (high - low)
-            at_outer = burst(loop, K, B, outer, ticks)
+            at_outer = gain(loop, K, B, burst(outer, shape))
     return most, largest, 0.5 * (low + high)
 
 
 @numba.njit(cache=True, nogil=True)
-def burst(loop, K, B, theta, ticks):
-    """What the hand gains by a burst at the frequency theta [rad]: of what the damping took, and as mean power [W].
+def envelope(amplitude, ticks):
+    """The largest displacement in each tick of a burst, A w(k) (ticks,) [m]: a window that begins and ends at rest."""
+    shape = np.empty(ticks)
+    for k in range(ticks):
+        shape[k] = amplitude * math.sin(math.pi * (k + 1) / ticks) ** 2
+    return shape
+
+
+@numba.njit(cache=True, nogil=True)
+def burst(theta, shape):
+    """Positions of the hand (ticks,) [m] in a burst at the frequency theta [rad] with an envelope (ticks,) [m]."""
+    ticks = shape.shape[0]
+    middle = ticks // 2 - 1
+    path = np.empty(ticks)
+    for k in range(middle, ticks):
+        wave = math.cos(theta * (k - middle))
+        path[k] = shape[k] * wave
+        if 2 * middle - k >= 0:
+            path[2 * middle - k] = shape[2 * middle - k] * wave
+    return path
+
+
+@numba.njit(cache=True, nogil=True)
+def gain(loop, K, B, path):
+    """What the hand gains along positions (ticks,) [m]: of what the damping takes, and as mean power [W].
 
     Infinite where the coupling's force grows while the device is held at rest afterwards.
     """
+    ticks = path.shape[0]
     mass, on_the_way = np.zeros(3), np.zeros(loop.delay + 1)
     T, gained, lost = loop.period, 0.0, 0.0
     here, f, before, after = 0.0, 0.0, 0.0, 0.0
@@ -490,12 +519,10 @@ def burst(loop, K, B, theta, ticks):
         if abs(f) > _BEYOND * scale:
             return np.inf, np.inf
         if k < ticks:
-            window = math.sin(math.pi * (k + 1) / ticks) ** 2
-            there = loop.amplitude * window * math.cos(theta * (k + 1 - ticks // 2))
-            step = there - here
+            step = path[k] - here
             gained -= f * step  # the device pushes with -f
             lost += loop.device_damping * step * step / T
-            here = there
+            here = path[k]
         elif k < ticks + rest // 2:
             before = max(before, abs(f))
         else:

@@ -47,8 +47,8 @@ def growth(description: Description, parameters: dict[str, float], points: list[
     if timed:
         A = [[*row, -entry] for row, entry in zip(A, b, strict=True)]
         coordinates.append(s.t)
-    values = dict(zip(s.p, (parameters[name] for name in description.parameters), strict=True))
-    levels = [[entry.subs(values) for row in A for entry in row]]
+    values = dict(zip(s.p, (sympy.Float(parameters[name]) for name in description.parameters), strict=True))
+    levels = [[entry.xreplace(values) for row in A for entry in row]]
     tensors: list[list[np.ndarray]] = [[] for _ in points]
     found: list[int] = []
     for order in range(MOST_ORDERS + 1):
@@ -226,9 +226,9 @@ def state_space(
     A, b = s.velocity_rows()
     gamma = sympy.Symbol("gamma_")
     wanted = [entry - gamma * s.c[i] if i < s.k else entry for i, entry in enumerate(b)]
-    values = dict(zip(s.p, (parameters[name] for name in description.parameters), strict=True))
-    values |= dict(zip(s.q, points[0], strict=True)) | {s.t: 0.0}
-    numbers = np.array([[float(entry.subs(values)) for entry in row] for row in A]).reshape(len(A), description.n)
+    values = dict(zip(s.p, (sympy.Float(parameters[name]) for name in description.parameters), strict=True))
+    values |= dict(zip(s.q, map(sympy.Float, points[0]), strict=True)) | {s.t: sympy.Float(0.0)}
+    numbers = np.array([[float(entry.xreplace(values)) for entry in row] for row in A]).reshape(len(A), description.n)
     rows, pivots = _regular_part(numbers)
     free = [j for j in range(description.n) if j not in pivots]
     eta = [sympy.Symbol(f"eta{i + 1}_") for i in range(len(free))]

@@ -118,8 +118,8 @@ class Symbols:
         A = [[c.diff(q) for q in self.q] for c in self.c]
         b = [-c.diff(self.t) for c in self.c]
         for row in self.rows:
-            A.append([row.diff(v).subs(self.still) for v in self.v])
-            b.append(-row.subs(self.still))
+            A.append([row.diff(v).xreplace(self.still) for v in self.v])
+            b.append(-row.xreplace(self.still))
         return A, b
 
     def angular_velocity(self) -> list[list[Any]]:
@@ -139,7 +139,7 @@ class Symbols:
     def inertia(self) -> list[list[Any]]:
         """M (n, n)."""
         p = [self.T.diff(v) for v in self.v]
-        return [[p[i].diff(v).subs(self.still) for v in self.v] for i in range(len(self.v))]
+        return [[p[i].diff(v).xreplace(self.still) for v in self.v] for i in range(len(self.v))]
 
     def bias(self) -> list[Any]:
         """Coriolis and centrifugal forces."""

@@ -113,8 +113,11 @@ def _ask(program: str, document: str, *arguments: str) -> tuple[str, str]:
     command = [sys.executable, "-m", f"haptic_sim.constraints.{program}", *arguments]
     root = str(Path(__file__).resolve().parents[2])
     found = os.environ.get("PYTHONPATH")
-    # the order of what SymPy puts in sets is that of hashes
-    environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": f"{root}:{found}" if found else root}
+    environment = os.environ | {
+        "PYTHONHASHSEED": "0",  # the order of what SymPy puts in sets is that of hashes
+        "PYTHONPATH": f"{root}:{found}" if found else root,
+        "SYMPY_CACHE_SIZE": "100000",  # its 1000 results are less than what the derivatives of one system share
+    }
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as process:
