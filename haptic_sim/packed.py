@@ -22,7 +22,8 @@ kernels (0.5 us for each access to a tuple of a hundred arrays). A kernel must n
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
@@ -42,6 +43,7 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
+from numba.np.numpy_support import as_dtype
 
 
 def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
@@ -61,18 +63,17 @@ class Packed(int):
     """
 
     _numba_type_: _PackedType
-    _memory: np.ndarray
+    _memory: bytes
     _lent: Any
 
     def __new__(cls, arrays: Any) -> Packed:
         shape = _shape(arrays)
         if shape not in _known:
             kind = numba.typeof(arrays)
-            _pack(arrays)
-            _known[shape] = _PackedType(kind), _pack.get_overload((kind,))
-        kind, pack = _known[shape]
-        memory = pack(arrays)
-        self = super().__new__(cls, memory.ctypes.data)
+            _known[shape] = _PackedType(kind), struct.Struct(_layout(kind))
+        kind, layout = _known[shape]
+        memory = layout.pack(*_content(arrays))
+        self = super().__new__(cls, np.frombuffer(memory, np.uint8).ctypes.data)
         self._numba_type_, self._memory = kind, memory
         self._lent = arrays  # lives as long as this does
         return self
@@ -89,9 +90,33 @@ def _shape(value: Any) -> Any:
     return type(value)
 
 
-# Kind and compiled `_pack` by shape: Numba's own way to them takes 10 us an array, in the middle of a trial when a
-# parameter is changed.
-_known: dict[Any, tuple[_PackedType, Any]] = {}
+# Kind and layout by shape: Numba's own way to a kind takes 10 us an array, in the middle of a trial when a parameter is
+# changed.
+_known: dict[Any, tuple[_PackedType, struct.Struct]] = {}
+
+
+def _layout(kind: Any) -> str:
+    """How compiled code has a value of a kind in memory, as a format of `struct`: as C has structures."""
+    if isinstance(kind, types.BaseTuple):
+        members = "".join(map(_layout, kind.types))
+        widest = max(members.replace("0", ""), key=struct.calcsize)
+        return f"0{widest}{members}0{widest}"  # aligned as its widest member is, also what follows it
+    if isinstance(kind, types.Array):
+        return "q" * (5 + 2 * kind.ndim)  # see `_content`
+    if isinstance(kind, (types.NoneType, _PackedType)):
+        return "q"
+    return str(as_dtype(kind).char)
+
+
+def _content(value: Any) -> Iterator[Any]:
+    """The numbers that a value is in memory; an array is not counted by compiled code, and has no owner there."""
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _content(one)
+    elif isinstance(value, np.ndarray):
+        yield from (0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+    else:
+        yield 0 if value is None else value
 
 
 class _PackedType(types.Type):
@@ -115,36 +140,6 @@ register_model(_Borrowed)(models.OpaqueModel)
 
 
 # How Python hands one over
-
-
-@intrinsic
-def _size(typing, arrays):
-    """Bytes that a tuple takes."""
-
-    def build(context, builder, signature, arguments):
-        size = context.get_abi_sizeof(context.get_value_type(signature.args[0]))
-        return context.get_constant(types.intp, size)
-
-    return types.intp(arrays), build
-
-
-@intrinsic
-def _store(typing, arrays, memory):
-    """Write a tuple, with the addresses of its arrays, into memory."""
-
-    def build(context, builder, signature, arguments):
-        memory = context.make_array(signature.args[1])(context, builder, arguments[1])
-        builder.store(arguments[0], builder.bitcast(memory.data, arguments[0].type.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(arrays, memory), build
-
-
-@numba.njit(cache=True)
-def _pack(arrays):
-    memory = np.empty(_size(arrays), np.uint8)  # type: ignore[call-arg]  # its first is of the compiler
-    _store(arrays, memory)
-    return memory
 
 
 @typeof_impl.register(Packed)

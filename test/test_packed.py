@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from haptic_sim.packed import Packed, _pack
+from haptic_sim.packed import Packed
 
 
 class Inner(NamedTuple):
@@ -64,14 +64,32 @@ def test_kernels_read_what_was_packed_whatever_was_packed_before(case: Any, befo
     assert summed(packed(*case)) == pytest.approx(expected(*case), abs=1e-12)
 
 
-def test_how_to_pack_plain_tuples_is_kept_for_other_processes() -> None:
-    """Else every process compiles it again, for seconds, before its first step."""
-    arrays = (np.zeros(2), (1, 2.0), (np.zeros(1), np.zeros(1)))
-    Packed(arrays)
-    kind = numba.typeof(arrays)
-    pack: Any = _pack
-    path = pack._cache._path((kind,), pack.overloads[(kind,)].library.codegen)
-    assert path is not None and path.is_file()
+class Narrow(NamedTuple):
+    flag: Any
+    number: Any
+    last: Any
+
+
+class Pairs(NamedTuple):
+    first: bool
+    several: tuple[Narrow, ...]
+    end: float
+
+
+@numba.njit
+def weighted(packed):
+    a = packed.arrays
+    total = 100.0 * a.end + (1000.0 if a.first else 0.0)
+    for i in range(2):
+        total += (i + 1) * (a.several[i].number + (0.5 if a.several[i].flag else 0.0) + 0.25 * a.several[i].last)
+    return total
+
+
+@pytest.mark.parametrize("number", [2.0, np.float32(2.0), np.int8(2)])
+def test_members_of_several_widths_are_where_compiled_code_expects_them(number: Any) -> None:
+    several = (Narrow(True, number, False), Narrow(False, number, True))
+    assert weighted(Packed(Pairs(True, several, 7.0))) == 1700.0 + 2.5 + 2.0 * 2.25
+    assert weighted(Packed(Pairs(False, several[::-1], 7.0))) == 700.0 + 2.25 + 2.0 * 2.5
 
 
 def test_memory_is_shared_and_kept_alive() -> None:
