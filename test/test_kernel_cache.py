@@ -246,7 +246,7 @@ def test_a_kernel_that_needs_the_seed_of_hashes_is_not_kept(tmp_path: Path) -> N
     package.change("top", "return x - 1.0", 'return x - 2.0 + 0.0 * hash("a")')
     program = PROGRAM.replace("top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), ", "")
     for _ in range(2):
-        assert package.run(program, compiler=False) == ([1.0], ["alone"])
+        assert package.run(program) == ([1.0], ["alone"])
 
 
 def test_kernels_behind_an_overload_are_linked_too(tmp_path: Path) -> None:
