@@ -18,6 +18,9 @@ have only its symbol, as objects of a C program do. A kept kernel names those th
 are loaded before it. This does not change the results of kernels in any bit, because the compiler may not reorder
 arithmetic.
 
+A kernel has one version for a number, also where another kernel calls it with a constant: Numba would compile one for
+each constant, and one more for variables. The compiler puts the constant into a copied kernel in any case.
+
 A kernel that another process is compiling is waited for. Loading takes a few milliseconds a kernel.
 
 So one folder serves all checkouts and installations of a user: `kernels` in HAPTICS_CACHE_DIR, which is `haptics` in
@@ -61,6 +64,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
+from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
 
@@ -145,6 +149,7 @@ class Unknown(Exception):
 def _register() -> None:
     """Let the kernels of our packages be kept by this module."""
     numbas_own, numbas_compile = Dispatcher.enable_caching, Dispatcher.compile
+    numbas_template = Dispatcher.get_call_template
 
     def enable_caching(self: Any) -> None:
         if _is_ours(self.py_func.__module__):
@@ -169,10 +174,48 @@ def _register() -> None:
                 self.add_overload(result)
                 return result.entry_point
             with self._cache.alone(signature, self.targetctx):
+                _hasten_compiler()
                 return numbas_compile(self, signature)
+
+    def get_call_template(self: Any, arguments: Any, keywords: Any) -> Any:
+        if isinstance(self._cache, KernelCache):
+            arguments = tuple(map(numba_types.unliteral, arguments))
+            keywords = {name: numba_types.unliteral(kind) for name, kind in keywords.items()}
+        return numbas_template(self, arguments, keywords)
 
     Dispatcher.enable_caching = enable_caching  # type: ignore[method-assign]  # Numba has no other place for it
     Dispatcher.compile = compile_or_load  # type: ignore[method-assign, assignment]
+    Dispatcher.get_call_template = get_call_template  # type: ignore[method-assign, assignment]
+
+
+@cache
+def _hasten_compiler() -> None:
+    """Spare the compiler what takes more than half of its time, and changes nothing of the arithmetic.
+
+    Numba tells the sizes in the error of an assignment to a slice of another size: making a text of numbers takes the
+    compiler 2 s, and is then in the code of each kernel. And for each place where two numbers are added, it searches
+    all that it knows of an addition, NumPy's first: here once for an operation and its types.
+    """
+    from numba.np import arrayobj  # as the compiler does; what only loads kernels is spared it
+
+    for function, kind in builtin_registry.globals:
+        if function is arrayobj.raise_with_shape_context:
+            for template in kind.templates:
+                template._overload_func = staticmethod(arrayobj.ol_raise_with_shape_context_generic)
+
+    numbas = BaseFunction.get_call_type
+    found: dict[Any, Any] = {}
+    numbers = (numba_types.Number, numba_types.Boolean)
+
+    def get_call_type(self: Any, context: Any, arguments: Any, keywords: Any) -> Any:
+        if keywords or not all(isinstance(one, numbers) for one in arguments):
+            return numbas(self, context, arguments, keywords)
+        key = self, tuple(arguments)
+        if key not in found:
+            found[key] = numbas(self, context, arguments, keywords)
+        return found[key]
+
+    BaseFunction.get_call_type = get_call_type  # type: ignore[method-assign, assignment]  # as above
 
 
 def folder() -> Path:

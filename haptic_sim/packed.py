@@ -98,7 +98,7 @@ _known: dict[Any, tuple[_PackedType, struct.Struct]] = {}
 def _layout(kind: Any) -> str:
     """How compiled code has a value of a kind in memory, as a format of `struct`: as C has structures."""
     if isinstance(kind, types.BaseTuple):
-        members = "".join(map(_layout, kind.types))
+        members = "".join(map(_layout, kind.types))  # type: ignore[attr-defined]
         widest = max(members.replace("0", ""), key=struct.calcsize)
         return f"0{widest}{members}0{widest}"  # aligned as its widest member is, also what follows it
     if isinstance(kind, types.Array):

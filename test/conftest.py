@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import multiprocessing
 import os
@@ -50,6 +51,7 @@ def _ros_domain() -> int:
     return random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(range(40, 100), 60)[int(worker) % 60]
 
 
+gc.set_threshold(100_000, 20, 20)  # as the command line: see haptic_bench/__main__.py
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles all our sources
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba.extending import register_jitable
 
 from haptic_sim.constraints.equations import Equations
 from haptic_sim.constraints.errors import ConstraintError, vector
@@ -57,7 +56,7 @@ class Refusal(NamedTuple):
     v: np.ndarray = array("velocity", "coordinates")
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def refuse(refused, kind, t, q, v):
     """Keep the first state of a step that is refused, and return the rank that says so, -1."""
     if refused.kind[0] == NOTHING:
@@ -99,7 +98,7 @@ class _Memory(NamedTuple):
     z_gram: np.ndarray = array("Gram matrix of the derivatives", "parameters", "parameters")
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def finite(x):
     """Whether all entries are."""
     for i in range(len(x)):  # noqa: SIM110 (no generators in kernels)
@@ -108,7 +107,7 @@ def finite(x):
     return True
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _largest_residual(w, rows):
     worst = 0.0
     for i in range(rows):
@@ -117,7 +116,7 @@ def _largest_residual(w, rows):
     return worst
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _accelerate(s, t, q, v):
     """Fill w.a and the parts of w that `multipliers` needs; returns the rank, -1 where there is no acceleration."""
     model, w = s.model, s.workspace
@@ -138,7 +137,7 @@ def _accelerate(s, t, q, v):
     return rank if finite(w.a) else refuse(s.refused, VALUE, t, q, v)
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _project_velocity(s):
     """v to A v = b with the least kinetic energy of the change; w evaluated at q. Returns the rank."""
     model, v, w = s.model, s.v, s.workspace
@@ -159,7 +158,7 @@ def _project_velocity(s):
     return rank
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _return_to_manifold(s, t):
     """q to c(q) = 0 by Newton steps of least kinetic energy, then v to A v = b; returns (rank, largest residual)."""
     model, q, w = s.model, s.q, s.workspace
@@ -186,7 +185,7 @@ def _return_to_manifold(s, t):
     return rank if rank >= 0 else refuse(s.refused, INERTIA, t, q, s.v), worst
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _rk4_part(s, t, h, first):
     """One Runge-Kutta step of (q, v) from t in place; w.a is the acceleration of the first stage, of rank `first`."""
     w, n, q, v = s.workspace, s.model.n, s.q_stage, s.v_stage
@@ -209,7 +208,7 @@ def _rk4_part(s, t, h, first):
     return True
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _start(s):
     """Fill acceleration and multipliers at the beginning of a step; returns the rank."""
     model, w = s.model, s.workspace
@@ -224,7 +223,7 @@ def _start(s):
     return rank
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _finish(s, t):
     """Return to the manifold, or hold the state before the step if that fails. Returns (status, rank, residual)."""
     rank, residual = -1, math.inf
@@ -235,7 +234,7 @@ def _finish(s, t):
     return _hold(s)
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _hold(s):
     """Restore the state that `_remember` has kept; returns as `_finish`."""
     for j in range(s.model.n):
@@ -244,7 +243,7 @@ def _hold(s):
     return HELD, _project_velocity(s), _largest_residual(s.workspace, s.model.k)
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _fastest(model, v):
     """Largest rate of an angle [rad/s]."""
     fastest = 0.0
@@ -253,7 +252,7 @@ def _fastest(model, v):
     return fastest
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _parts(s, h, rank):
     """How many parts the rest h needs: from the rates of angles, and from how fast its velocity bends the path."""
     model, v, w = s.model, s.v, s.workspace
@@ -279,14 +278,14 @@ def _parts(s, h, rank):
     return int(min(max(math.ceil(needed), 1.0), MAX_PARTS))
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _remember(s):
     s.refused.kind[0] = NOTHING
     for j in range(s.model.n):
         s.q_before[j], s.v_before[j] = s.q[j], s.v[j]
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _step_rk4(s, h):
     """Advance (q, v) in place by h; fills acceleration and multipliers of its beginning."""
     model, q, v = s.model, s.q, s.v
@@ -316,7 +315,7 @@ def _step_rk4(s, h):
     return _finish(s, s.time[0] + h) if rank >= 0 else _hold(s)
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _step_explicit(s, h):
     """FAULRING algorithm 1, lines 8-14 as corrected, in all coordinates: Euler's step, then the return."""
     q, v, a = s.q, s.v, s.a
@@ -329,7 +328,7 @@ def _step_explicit(s, h):
     return _finish(s, s.time[0] + h)
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _step_parametrised(s, h):
     """The same in the independent coordinates z: x = psi(z), xd = dpsi/dz zd, without a Newton step.
 
@@ -375,13 +374,13 @@ def _step_parametrised(s, h):
     return _hold(s)
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _place(s):
     """Fill psi for z and its rate."""
     call_place(s.model.place, s.z, s.z_rate, s.model.parameters, s.psi)  # type: ignore[call-arg]  # of the compiler
 
 
-@register_jitable
+@numba.njit(cache=True, nogil=True)
 def _least_squares(s, derivative, wanted, x):
     """Fill x with what comes nearest to derivative x = wanted; False where that is not unique."""
     n, r, gram = s.model.n, s.model.z, s.z_gram
