@@ -116,21 +116,23 @@ def connection_of(controller: Coupler, axes: np.ndarray, world: World, mobility:
         mobility: inverse inertia of the tool at the hand (36,).
     """
     n = axes.size
+    device, tool = DeviceState(), ToolSizes(6, 6, 0).tool_state()
+    device.pose[6] = tool.pose[6] = 1.0
+    tool.inverse_inertia[:] = mobility
+    tool.contact_state = FREE if world == "free" else RESTING
+    states = (device.pose, device.twist, device.operator_wrench, tool.pose, tool.twist, tool.wrench)
+    tool_command, device_command = ToolCommand(), DeviceCommand()
 
     def wrenches(which: int, axis: int, size: float) -> tuple[np.ndarray, np.ndarray]:
-        device, tool = DeviceState(), ToolSizes(6, 6, 0).tool_state()
-        device.pose[6] = tool.pose[6] = 1.0
-        tool.inverse_inertia[:] = mobility
-        tool.contact_state = FREE if world == "free" else RESTING
-        tool_command, device_command = ToolCommand(), DeviceCommand()
-        state = device if which < 3 else tool
-        if which in (0, 3):
-            state.pose[axis] = size if axis < 3 else math.sin(0.5 * size)
-            state.pose[6] = 1.0 if axis < 3 else math.cos(0.5 * size)
-        else:
-            {1: device.twist, 2: device.operator_wrench, 4: tool.twist, 5: tool.wrench}[which][axis] = size
+        state = states[which]
+        at_rest = state.copy()
+        turned = which in (0, 3) and axis >= 3
+        state[axis] = math.sin(0.5 * size) if turned else size
+        if turned:
+            state[6] = math.cos(0.5 * size)
         controller.coordinate(device, tool, tool_command)
         controller.command(tool, device_command)
+        state[:] = at_rest
         return tool_command.wrench[axes].copy(), device_command.wrench[axes].copy()
 
     found = np.zeros((2, 6, n, n))
