@@ -23,7 +23,7 @@ RATE = 1000.0  # [Hz]
 MASS, INERTIA = 0.3, 2e-4  # of the device [kg, kg m^2]
 ORIGIN = np.array([0.0, 0, 0, 0, 0, 0, 1])
 INERTIAS = CoupledInertias(planar=False, device=(MASS, INERTIA))
-RUNS, TICKS = 1000, 250
+RUNS, TICKS = 500, 250
 GUARDED = ("passivity", "wave", "tank")
 
 
@@ -36,8 +36,9 @@ def arrivals(parameters: RelayParameters, direction: str, ticks: int = TICKS, re
     channel = Channel(parameters, RATE, direction, realtime)
     newest, found = -1, []
     for tick in range(ticks):
-        channel.put(tick, tick_time(tick, RATE), tick.to_bytes(4, "little"))
-        data = channel.take(tick, tick_time(tick, RATE))
+        time = tick_time(tick, RATE)
+        channel.put(tick, time, tick.to_bytes(4, "little"))
+        data = channel.take(tick, time)
         newest = newest if data is None else int.from_bytes(data, "little")
         found.append(newest)
     return found
@@ -156,8 +157,10 @@ def _play(device, world, forward, backward, operator, response, inertia, worst, 
     last[:] = pose
 
 
-def least_energies(guard: str, seed: int) -> np.ndarray:
-    """The least energies of a run with a delay, a jitter and a loss of its own, under random wrenches (3, 2) [J]."""
+def least_energies(guards: tuple[str, ...], seed: int) -> np.ndarray:
+    """The least energies with each guard (n, 3, 2) [J], of a run with a delay, a jitter and a loss of its own, under
+    random wrenches.
+    """
     rng = np.random.default_rng([20260, seed])
     parameters = relay(
         rng.uniform(0.0, 0.06),
@@ -165,27 +168,29 @@ def least_energies(guard: str, seed: int) -> np.ndarray:
         loss=rng.choice([0.0, rng.uniform(0.0, 0.9)]),
         seed=seed,
     )
-    device, world = (Packed(build_port(parameters, guard, 1.0 / RATE, INERTIAS)) for _ in range(2))
     scale = np.repeat([5.0, 0.02], 3)
-    wrenches = [np.cumsum(rng.normal(size=(TICKS, 6)), axis=0) * 0.1 + rng.normal(size=(TICKS, 6)) for _ in range(2)]
+    wrenches = [
+        scale * (np.cumsum(rng.normal(size=(TICKS, 6)), axis=0) * 0.1 + rng.normal(size=(TICKS, 6))) for _ in range(2)
+    ]
     both = [np.array(arrivals(parameters, direction)) for direction in ("forward", "backward")]
-    worst, last = np.zeros((3, 2)), np.zeros(7)
+    worst, last = np.zeros((len(guards), 3, 2)), np.zeros(7)
     inertia = np.repeat([MASS, INERTIA], 3)
-    _play(device, world, *both, scale * wrenches[0], scale * wrenches[1], inertia, worst, last)
-    assert np.isfinite(last).all()
+    for guard, least in zip(guards, worst, strict=True):
+        device, world = (Packed(build_port(parameters, guard, 1.0 / RATE, INERTIAS)) for _ in range(2))
+        _play(device, world, *both, *wrenches, inertia, least, last)
+        assert np.isfinite(last).all()
     return worst
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("guard", GUARDED)
-def test_no_port_gives_energy_that_it_does_not_have(guard: str) -> None:
-    """Over a thousand delays, jitters and losses, and worlds that are active on purpose."""
-    worst = np.min([least_energies(guard, seed) for seed in range(RUNS)], axis=0)
-    assert worst.min() >= -1e-9, worst
+def test_no_port_gives_energy_that_it_does_not_have() -> None:
+    """Over five hundred delays, jitters and losses, and worlds that are active on purpose."""
+    worst = np.min([least_energies(GUARDED, seed) for seed in range(RUNS)], axis=0)
+    assert worst.min() >= -1e-9, dict(zip(GUARDED, worst, strict=True))
 
 
 def test_without_a_guard_ports_give_energy() -> None:
-    worst = np.min([least_energies("none", seed) for seed in range(20)], axis=0)
+    (worst,) = np.min([least_energies(("none",), seed) for seed in range(20)], axis=0)
     assert worst[0].max() < -1e-3, worst
 
 
@@ -267,7 +272,7 @@ def test_a_wall_behind_waves_has_the_compliance_of_the_line_too(delay: float, cu
     b, stiffness, force = 50.0, 800.0, 2.0
     wave = {"impedance": (b, 0.1), "cutoff": cutoff, "correction": 0.0}
     room = Room("wave", relay(delay, wave=wave), stiffness, 5.0)
-    for _ in range(12000):
+    for _ in range(round(2000 + 2e5 * delay)):  # until it rests: the longer the line, the softer it is
         room.step(force - 4.0 * room.state.twist[0])  # a hand that damps a little
     played = -math.expm1(-2.0 * math.pi * cutoff / RATE)
     time = delay + ((1.0 - played) / played + 0.5) / RATE

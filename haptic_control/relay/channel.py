@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+
 import numpy as np
 
 from haptic_control.relay.parameters import RelayParameters
@@ -32,7 +34,7 @@ class Channel:
         self._held = held
         self._realtime = realtime
         self._early = round(0.5e9 / rate) if realtime else 0  # the clock's jitter shall not decide between two ticks
-        self._under_way: list[tuple[int, int, bytes]] = []  # when they arrive, their ticks and contents
+        self._under_way: list[tuple[int, int, bytes]] = []  # when they arrive, their ticks and contents: a heap
         self._newest = -1  # tick of the newest that has arrived
 
     def put(self, tick: int, time: int, data: bytes) -> None:
@@ -43,16 +45,15 @@ class Channel:
         if self._jitter > 0.0:
             delay += self._jitter * uniform(self._seed, 2 * tick + 1)
         delay = max(delay, self._held)
-        self._under_way.append(((time if self._realtime else tick) + round(delay * self._unit), tick, data))
+        due = (time if self._realtime else tick) + round(delay * self._unit)
+        heapq.heappush(self._under_way, (due, tick, data))
 
     def take(self, tick: int, time: int) -> bytes | None:
         """The newest message that has arrived by a tick, stamped with `time` [ns]; None: none since the last call."""
         now = time + self._early if self._realtime else tick
-        newest, data = self._newest, None
-        for due, sent, content in self._under_way:
-            if due <= now and sent > newest:
-                newest, data = sent, content
-        if data is not None:
-            self._newest = newest
-            self._under_way = [message for message in self._under_way if message[1] > newest]
-        return data
+        newest = None
+        while self._under_way and self._under_way[0][0] <= now:
+            _, sent, data = heapq.heappop(self._under_way)
+            if sent > self._newest:
+                self._newest, newest = sent, data
+        return newest
