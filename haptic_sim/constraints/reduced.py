@@ -126,10 +126,7 @@ def two_link_circle(
     params = np.array([radius, mass, length, damping, *(np.subtract(centre, base)), elbow])
     states = _follow(CIRCLE, params, np.asarray(start, float), np.ascontiguousarray(wrenches), period, PARTS)
     poses = np.zeros((len(states), 7))
-    for pose, (z, _) in zip(poses, states, strict=True):
-        pose[0], pose[1] = centre[0] + radius * math.cos(z), centre[1] + radius * math.sin(z)
-        _, angle = _link_angles(params, z)
-        pose[5], pose[6] = math.sin(0.5 * angle), math.cos(0.5 * angle)
+    _fill_circle_poses(params, centre[0], centre[1], states[:, 0], poses)
     return poses
 
 
@@ -223,6 +220,16 @@ def _link_angles(params, z):
     half = params[6] * math.acos(0.5 * math.hypot(x, y) / length)
     middle = math.atan2(y, x)
     return middle - half, middle + half
+
+
+@numba.njit(cache=True)
+def _fill_circle_poses(params, centre_x, centre_y, angles, poses):
+    """Fill the poses (n, 7) of the distal link's end at angles z (n,) on the circle."""
+    for i in range(angles.size):
+        z = angles[i]
+        poses[i, 0], poses[i, 1] = centre_x + params[0] * math.cos(z), centre_y + params[0] * math.sin(z)
+        _, angle = _link_angles(params, z)
+        poses[i, 5], poses[i, 6] = math.sin(0.5 * angle), math.cos(0.5 * angle)
 
 
 @numba.njit(cache=True, error_model="numpy")  # a straight linkage has no rates: not a number

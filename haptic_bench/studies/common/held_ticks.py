@@ -32,6 +32,8 @@ def ticks_held(trial: Trial, samples: Samples) -> int:
     if wrenches is None or not isinstance(trial.experiment.scene, CONSTRAINED):
         return held
     rests = np.flatnonzero(stayed & ~v[:-1].any(axis=1) & ~v[1:].any(axis=1))
+    if not rests.size:
+        return held
     return held + int(np.count_nonzero(_gained(trial, q[rests], wrenches[rests]) > MOVING))
 
 
