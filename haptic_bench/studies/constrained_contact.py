@@ -209,10 +209,11 @@ def _ratios(a: Mapping[bool, float | None], b: Mapping[bool, float | None]) -> d
     }
 
 
-def _claims(trial: Trial, world: World, samples: Samples, references: Mapping[str, Samples]) -> list[Claim]:
+def _claims(
+    trial: Trial, samples: Samples, metrics: Mapping[str, float | None], references: Mapping[str, Samples]
+) -> list[Claim]:
     experiment = trial.experiment
-    metrics = _metrics(trial, world, samples)
-    steepest = {"": slopes(experiment, world, samples)}
+    steepest = {"": {True: metrics["force_slope"], False: metrics["torque_slope"]}}
     for name, of in references.items():
         other = variant(trial, name)
         steepest[name] = slopes(other.experiment, other.world, of)
@@ -279,13 +280,13 @@ class ConstrainedContact(Study):
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; the references are the trial at higher rates, and with constraints switched at once."""
-        world = trial.world
         references: dict[str, Samples] = {}
         if compare:
             lasted = float(samples["time"][-1]) + 1.0 / trial.experiment.rate
             short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": lasted}))
             references = {name: self.run_unrecorded(variant(short, name)) for name in (FINE, FINER, ABRUPT)}
-        return Analysis(_metrics(trial, world, samples), _claims(trial, world, samples, references), references)
+        metrics = _metrics(trial, trial.world, samples)
+        return Analysis(metrics, _claims(trial, samples, metrics, references), references)
 
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """See Study."""
