@@ -41,8 +41,16 @@ def leave_pages_blank(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(name, lambda *_: BLANK)
 
 
-def move_to(host: str, peer: str) -> None:
-    """Move this process to a network namespace, from which another address may be discovered."""
+def move_to(host: str, peer: str, errors: str = "") -> None:
+    """Move this process to a network namespace, from which another address may be discovered.
+
+    Args:
+        host: name of the namespace.
+        peer: the address.
+        errors: file that takes the error output, where it is read before the process ends.
+    """
+    if errors:
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT, 0o600), 2)
     with open(f"/run/netns/{host}") as namespace:
         if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
             raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {host}")

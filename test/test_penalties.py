@@ -131,7 +131,7 @@ class Case:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(cases)
 def test_a_step_adds_no_more_than_the_elastic_energy_of_its_motion(case: dict[str, Any]) -> None:
     """At most 1/2 h^2 sum k v'^2, whatever the masses, gains, rate and contacts; nothing pulls, nothing is NaN.
@@ -152,7 +152,7 @@ def test_a_step_adds_no_more_than_the_elastic_energy_of_its_motion(case: dict[st
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(cases)
 def test_without_springs_to_speak_of_no_step_adds_anything(case: dict[str, Any]) -> None:
     """Dampers alone only take, from light bodies and heavy ones together."""
@@ -164,7 +164,7 @@ def test_without_springs_to_speak_of_no_step_adds_anything(case: dict[str, Any])
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(cases, st.booleans())
 def test_stable_steps_are_explicit_and_the_others_the_only_minimum(case: dict[str, Any], push: bool) -> None:
     """Group by group; beyond the limit against a non-negative least squares problem."""

@@ -71,8 +71,12 @@ def test_a_field_may_have_the_name_of_an_argument():
 def test_kernels_take_a_record():
     @numba.njit
     def total(outer):
-        outer.p[:] += outer.period
-        return outer.p.sum() + outer.inner.x.size
+        sum_of_p = 0.0
+        for i in range(outer.p.shape[0]):
+            for j in range(outer.p.shape[1]):
+                outer.p[i, j] += outer.period
+                sum_of_p += outer.p[i, j]
+        return sum_of_p + outer.inner.x.size
 
     assert total(allocate(Outer, SIZES, u=U, period=0.5)) == 4 * 3 * 0.5 + 2
 

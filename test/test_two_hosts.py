@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import starting
 from claim_checks import load, names
-from conftest import DEADLINE, PACKAGES
+from conftest import Haptics, wait_until
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
@@ -122,31 +120,18 @@ def test_two_network_namespaces_are_one_system(
     tmp_path: Path,
 ) -> None:
     """It runs when the nodes of both have found each other, and each side ends when it is told to."""
-    sides = {}
+    sides, said = {}, tmp_path / "haptics.txt"
     for host, side, peer in (("world", "dynamics", "device"), ("device", "haptics", "world")):
-        environment = os.environ | {
-            "PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-            "ROS_STATIC_PEERS": ADDRESSES[peer],
-        }
-        arguments = ["start", "two_hosts", "--side", side, "--out", str(tmp_path / side)]
-        sides[side] = subprocess.Popen(
-            ["ip", "netns", "exec", hosts[host], sys.executable, "-m", "haptic_bench", *arguments],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        before = partial(starting.move_to, hosts[host], ADDRESSES[peer], str(tmp_path / f"{side}.txt"))
+        arguments = ("start", "two_hosts", "--side", side, "--out", str(tmp_path / side))
+        sides[side] = Haptics(*arguments, cwd=tmp_path, before=before)
     try:
-        said = ""
-        while "is running" not in said:
-            line = sides["haptics"].stderr.readline()
-            assert line, said
-            said += line
-        for process in sides.values():
-            process.send_signal(signal.SIGINT)
-            _, rest = process.communicate(timeout=DEADLINE)
-            assert process.returncode == 0, said + rest
+        alive = sides["haptics"].process.is_alive
+        wait_until(lambda: not alive() or (said.exists() and "is running" in said.read_text()), "both sides")
+        assert "is running" in said.read_text()
+        for side, process in sides.items():
+            process.interrupt()
+            assert process.wait() == 0, (tmp_path / f"{side}.txt").read_text()
     finally:
         for process in sides.values():
-            process.kill()
+            process.process.kill()
