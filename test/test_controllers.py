@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ CONTROLLERS = {
 FX, FY, WALL = 0.32, -0.4, 4000.0  # [N, N, N/m] of corner_peg; two corners touch a wall
 
 
+@cache
 def corner(name: str, *settings: str) -> Samples:
     chosen = [f"controller={CONTROLLERS[name]}", "analysis=trial", *settings]
     return run_unrecorded(experiment.load("corner_peg", chosen)[0])
@@ -135,7 +137,7 @@ def test_a_coupling_of_matrices_is_analysed_with_the_damping_of_its_device() -> 
 @pytest.mark.parametrize("name", CONTROLLERS)
 def test_every_controller_runs_with_a_device_that_states_its_damping(name: str) -> None:
     """At rest in the corner as without damping; what the analysis finds active is allowed here."""
-    samples = corner(name, "duration=8", "device.damping=[2, 0.01]", "controller.allow_active=true")
+    samples = corner(name, "duration=6", "device.damping=[2, 0.01]", "controller.allow_active=true")
     assert np.abs(samples.twist("tool")[-1, :2]).max() < 1e-3
     assert np.linalg.norm(samples.pose("tool")[-1, :2] - [0.03, -0.06]) < 3e-4
 

@@ -313,7 +313,7 @@ def balances(motion: IdealMotion, wrench: Wrench, v0: np.ndarray, inertia: np.nd
 
 
 @settings(
-    max_examples=100,
+    max_examples=50,
     derandomize=True,
     database=None,
     deadline=None,

@@ -396,7 +396,7 @@ def sweep(fade: float, steps: int) -> np.ndarray:
     hand = Hand(body, planar=True, tolerance=1e-3, fade=fade)
     device, tool, one = DeviceState(), ToolSizes(3, 3).tool_state(), controller()
     torque, du = np.array([0.03, 0.05, -0.02]), np.zeros(3)  # of a contact on some link [N m]
-    commands = []
+    planned, command, commands = ToolCommand(), DeviceCommand(), []
     for angle in np.linspace(-0.2, 0.2, steps):
         body.q[1] = angle
         body.refresh()
@@ -409,7 +409,9 @@ def sweep(fade: float, steps: int) -> np.ndarray:
         tool.constraint_directions[: 6 * hand.listed] = hand.directions[: hand.listed].ravel()
         device.pose[:] = tool.pose
         device.pose[:2] += 0.005, 0.003
-        commands.append([*commanded(one, device, tool), *tool.wrench])
+        one.coordinate(device, tool, planned)
+        one.command(tool, command)
+        commands.append([*command.wrench, *tool.wrench])
     return np.array(commands)
 
 
@@ -417,7 +419,7 @@ def sweep(fade: float, steps: int) -> np.ndarray:
 def test_there_is_no_force_jump_in_a_singularity_with_fading() -> None:
     """Where the rendered wrench is continuous its largest step halves with that of the sweep; a jump would stay."""
     largest = {
-        fade: [np.abs(np.diff(sweep(fade, steps), axis=0)).max(axis=0) for steps in (4000, 8000, 16000)]
+        fade: [np.abs(np.diff(sweep(fade, steps), axis=0)).max(axis=0) for steps in (2000, 4000, 8000)]
         for fade in (0.0, 1.0)
     }
     felt = [0, 1, 5]
@@ -425,7 +427,7 @@ def test_there_is_no_force_jump_in_a_singularity_with_fading() -> None:
     np.testing.assert_allclose(smooth[1:] / smooth[:-1], 0.5, atol=0.05)
     assert abrupt[-1].max() > 0.9 * abrupt[0].max()
     assert abrupt[-1].max() > 10.0 * smooth[-1].max()
-    assert np.isfinite(sweep(1.0, 4001)).all()  # which has the singular configuration itself
+    assert np.isfinite(sweep(1.0, 2001)).all()  # which has the singular configuration itself
 
 
 # In experiments
