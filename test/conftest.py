@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import io
 import multiprocessing
 import os
@@ -57,6 +59,18 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Let the workers of a run share the rewriting of assertions: each begins with another file, and finds the rest."""
+    share = getattr(session.config, "workerinput", None)
+    if share is None:
+        return
+    files = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py"))
+    begin = int(share["workerid"].removeprefix("gw")) * len(files) // share["workercount"]
+    for name in files[begin:] + files[:begin]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collection will tell
+            importlib.import_module(name)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that --fast leaves out: `graph` starts processes of the graph or of the command line, `long` other
     programs, or analyses trials of a study, here by the imports of a file. Single tests that take half a second of a
@@ -95,6 +109,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def _are_blank() -> bool:
     """Whether drawings are, in the test that runs."""
     return Figure.savefig is starting.save_blank
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector of garbage what stays until the end."""
+    gc.freeze()
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -146,9 +165,7 @@ class Answer(NamedTuple):
 def answer(*arguments: str) -> Answer:
     """Of `haptics ARGUMENTS` in this process, which spares the start of another."""
     out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        if _are_blank():
-            starting.leave_pages_blank(patch)
+    with starting.blank_pages(_are_blank()), redirect_stdout(out), redirect_stderr(err):
         try:
             status = command_line.main(arguments)
         except SystemExit as exit_:  # argparse

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib
 import os
 import runpy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import IO, Any
-
-import pytest
 
 MODULES = (
     "haptic_bench.commands.cli",
@@ -35,10 +35,19 @@ def save_blank(figure: Any, file: IO[str], **_: Any) -> None:
     file.write(BLANK)
 
 
-def leave_pages_blank(patch: pytest.MonkeyPatch) -> None:
+@contextlib.contextmanager
+def blank_pages(blank: bool = True) -> Iterator[None]:
     """Let commands leave the pictures of their pages blank."""
-    for name in PAGES:
-        patch.setattr(name, lambda *_: BLANK)
+    kept = {}
+    for name in PAGES if blank else ():
+        module = importlib.import_module(name.rpartition(".")[0])
+        kept[name] = module, getattr(module, name.rpartition(".")[2])
+        setattr(module, name.rpartition(".")[2], lambda *_: BLANK)
+    try:
+        yield
+    finally:
+        for name, (module, function) in kept.items():
+            setattr(module, name.rpartition(".")[2], function)
 
 
 def move_to(host: str, peer: str, errors: str = "") -> None:
@@ -87,13 +96,16 @@ def become(
     out.close()
     err.close()
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
-    if blank:
-        leave_pages_blank(pytest.MonkeyPatch())
     if before is not None:
         before()
-    first, *rest = arguments
+    with blank_pages(blank):
+        _run(*arguments)
+
+
+def _run(first: str, *rest: str) -> None:
+    """Be `python FIRST REST`."""
     if first == "-m":
-        sys.argv = rest
+        sys.argv = [*rest]
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     elif first == "-c":
         sys.argv = ["-c", *rest[1:]]
