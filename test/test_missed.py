@@ -71,8 +71,8 @@ def test_a_trial_whose_controller_stood_still_has_failed(haptics: Callable[..., 
 
 
 @contextmanager
-def flooding(node: Any, namespace: str, **kinds: Any) -> Iterator[None]:
-    """A foreign publisher on some topics of a trial, 500 times a second."""
+def flooding(node: Any, namespace: str, rate: float = 500.0, **kinds: Any) -> Iterator[None]:
+    """A foreign publisher on some topics of a trial, `rate` times a second."""
     publishers = []
     for topic, kind in kinds.items():
         message = kind()
@@ -84,7 +84,7 @@ def flooding(node: Any, namespace: str, **kinds: Any) -> Iterator[None]:
         for publisher, message in publishers:
             publisher.publish(message)
 
-    timer = node.create_timer(0.002, publish)
+    timer = node.create_timer(1.0 / rate, publish)
     try:
         yield
     finally:
@@ -133,7 +133,7 @@ def test_a_foreign_publisher_before_the_start_is_said_and_waited_for(
         "--namespace",
         "taken",
     )
-    with flooding(observer, "/taken", device_command=msg.DeviceCommand):
+    with flooding(observer, "/taken", 50.0, device_command=msg.DeviceCommand):
         run = haptics("run", "corner_peg", *arguments, "--out", str(out))
         assert run.wait() == 1, run.out
     assert "haptics: device_command has a foreign publisher (/observer)" in run.err
@@ -158,7 +158,7 @@ def test_a_foreign_publisher_in_the_course_of_a_trial_is_said_at_once(
     run = haptics("run", "corner_peg", *arguments, "--out", str(out))
     wait_until(started(out), "the first chunk")
     said = "device_command has a foreign publisher (/observer): while it is there, messages of this topic are refused"
-    with flooding(observer, "/late", device_command=msg.DeviceCommand):
+    with flooding(observer, "/late", 50.0, device_command=msg.DeviceCommand):
         wait_until(lambda: said in (out / "log" / "driver.log").read_text(), "that it is said")
         assert run.process.is_alive()
         run.interrupt()
