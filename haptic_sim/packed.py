@@ -78,6 +78,26 @@ class Packed(int):
         self._lent = arrays  # lives as long as this does
         return self
 
+    @property
+    def arrays(self) -> Any:
+        """The tuple as kernels have it, for a kernel that others call with theirs: another type would be compiled."""
+        return _Reference(self)
+
+
+class _Reference(int):
+    """The tuple of a Packed: for kernels its address, for Python its fields."""
+
+    _numba_type_: _Borrowed
+    _packed: Packed
+
+    def __new__(cls, packed: Packed) -> _Reference:
+        self = super().__new__(cls, packed)
+        self._numba_type_, self._packed = _Borrowed(packed._numba_type_.kind), packed
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._packed._lent, name)
+
 
 def _shape(value: Any) -> Any:
     """What decides the kind of a value, hashable."""
@@ -142,11 +162,13 @@ register_model(_Borrowed)(models.OpaqueModel)
 # How Python hands one over
 
 
+@typeof_impl.register(_Reference)
 @typeof_impl.register(Packed)
 def _typeof(value: Any, context: Any) -> Any:
     return value._numba_type_  # and not that of an integer
 
 
+@unbox(_Borrowed)
 @unbox(_PackedType)
 def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
     return NativeValue(c.pyapi.long_as_voidptr(value))

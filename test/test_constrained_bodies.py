@@ -17,6 +17,7 @@ from haptic_sim.constraints.in_worlds import ROWS, build_rows, evaluate
 from haptic_sim.constraints.switching import ENGAGING, OFF, RELEASING, RIGID, lightness
 from haptic_sim.dynamics.energy import DAMPING, INJECTED
 from haptic_sim.dynamics.multibody import Trees
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.worlds.parameters import WorldParameters
 
@@ -107,7 +108,7 @@ def test_rows_are_the_rates_of_residuals_and_gamma_theirs(kind):
             rows.placement[j, :9] = data.oMi[j].rotation.ravel()
             rows.placement[j, 9:] = data.oMi[j].translation
             rows.acceleration[j] = data.a[j].vector
-        evaluate(rows, data.J, support, v, rates)
+        evaluate(Packed(rows).arrays, data.J, support, v, rates)
         return rows.c.copy(), rows.A @ v, rows.gamma.copy()
 
     step = 1e-5

@@ -44,6 +44,7 @@ from haptic_sim.contact.friction import (
     tangential_norms,
 )
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import Parameters, explain
 from haptic_sim.records import allocate
 
@@ -177,6 +178,7 @@ def move_block(
     contacts = ScaledContacts.allocate(CONTACTS, np.array([0]), np.array([1]))
     contacts.tree[:, 1] = 0
     contacts.W[:, 1, 1, 0] = 1 / math.sqrt(mass)
+    packed = Packed(contacts).arrays
     damping, blocks = np.zeros((CONTACTS, 2)), np.zeros((CONTACTS, 3))
     u, mu, slack, rubbing = np.zeros(1), np.tile(rows.mu, (CONTACTS, 1)), np.zeros(CONTACTS), rows.rubbing
     rubbing.normal_force[:], rubbing.mobility[:] = rows.normal_force, rows.mobility
@@ -189,7 +191,7 @@ def move_block(
         friction_forces(rows.law, CONTACTS, rows.normal, mu, 1 / rate, rows.bonds, rubbing)
         f = float((rubbing.force[0] + rubbing.force[1]) @ along)
         u[0] = math.sqrt(mass) * (v + (load(t) + f) / mass / rate)
-        damp(contacts, CONTACTS, rows.viscosity, rows.viscous_limit, 1 / rate, u, damping, blocks)
+        damp(packed, CONTACTS, rows.viscosity, rows.viscous_limit, 1 / rate, u, damping, blocks)
         v = u[0] / math.sqrt(mass)
         x += v / rate
         f += damping[0, 0] + damping[1, 0]
@@ -764,8 +766,9 @@ def tangential_jacobian(contacts: ScaledContacts, n: int) -> np.ndarray:
 def find_mobility(contacts: ScaledContacts, normal_force: np.ndarray, trees: int) -> np.ndarray:
     n = len(normal_force)
     norms, sums, mobility = np.full((n, 2), np.nan), np.full(trees, np.nan), np.full(n, np.nan)
-    tangential_norms(contacts, n, norms)
-    tangential_mobility(contacts, n, normal_force, norms, sums, mobility)
+    packed = Packed(contacts).arrays
+    tangential_norms(packed, n, norms)
+    tangential_mobility(packed, n, normal_force, norms, sums, mobility)
     return mobility
 
 
@@ -797,7 +800,8 @@ def test_implicit_damping_is_the_solution_of_the_linear_system() -> None:
         u = rng.normal(size=W.shape[1])
         expected = np.linalg.solve(np.eye(len(u)) + h * W.T @ (np.repeat(beta, 2)[:, None] * W), u)
         after, force = u.copy(), np.full((n, 2), np.nan)
-        assert damp(contacts, n, beta, np.full(n, 1e9), h, after, force, np.zeros((n, 3))) < friction.DAMPING_SWEEPS
+        blocks, limit = np.zeros((n, 3)), np.full(n, 1e9)
+        assert damp(Packed(contacts).arrays, n, beta, limit, h, after, force, blocks) < friction.DAMPING_SWEEPS
         np.testing.assert_allclose(after, expected, rtol=0, atol=1e-5)
         np.testing.assert_allclose(
             force.ravel(), -np.repeat(beta, 2) * (W @ expected), rtol=0, atol=1e-4 * np.abs(force).max()
@@ -815,7 +819,7 @@ def test_implicit_damping_takes_energy_and_keeps_its_limit(seed: int, infinite: 
     limit = 10.0 ** rng.uniform(-3, 3, n)
     u, force = rng.normal(size=W.shape[2]), np.zeros((n, 2))
     after = u.copy()
-    damp(contacts, n, beta, limit, h, after, force, np.zeros((n, 3)))
+    damp(Packed(contacts).arrays, n, beta, limit, h, after, force, np.zeros((n, 3)))
     assert after @ after <= u @ u * (1 + 1e-12)
     assert (np.linalg.norm(force, axis=1) <= limit * (1 + 1e-12)).all()
     np.testing.assert_allclose(
@@ -861,12 +865,12 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         u = np.linalg.pinv(flat) @ (flat @ (0.02 * rng.normal(size=W.shape[2])))
         begin, most = 0.5 * float(u @ u), 0.0
         blocks, viscous = np.zeros((n, 3)), np.zeros((n, 2))
-        law = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)
+        law, packed = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping), Packed(contacts).arrays
         for _ in range(3000):
             rubbing.slip[:, :2] = (flat @ u).reshape(n, 2)
             friction_forces(law, n, rows.normal, mu, h, rows.bonds, rubbing)
             u += h * (rubbing.force[:, :2].ravel() @ flat)
-            damp(contacts, n, rubbing.viscosity, rubbing.viscous_limit, h, u, viscous, blocks)
+            damp(packed, n, rubbing.viscosity, rubbing.viscous_limit, h, u, viscous, blocks)
             most = max(most, 0.5 * float(u @ u))
         return most / begin, 0.5 * float(u @ u) / begin, bonds / begin
 

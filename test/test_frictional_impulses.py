@@ -31,6 +31,7 @@ from haptic_sim.contact.solvers.frictional_impulses import (
 from haptic_sim.contact.solvers.mirtich import collide
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 
 TURN = Rotation.from_rotvec(0.7 * np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])).as_matrix()
@@ -83,10 +84,11 @@ class Impact:
 def resolve(world: World, steps: int = STEPS, sweeps: int | None = None) -> Impact:
     n = len(world.W)
     contacts, u = world.contacts, world.u.copy()
-    work = allocate(FrictionalMemory, contacts.sizes)
+    memory = Packed(allocate(FrictionalMemory, contacts.sizes)).arrays
     p, state = np.full((n + 1, 3), 7.0), np.full(n + 1, 77, np.int8)
     e, mu = np.append(world.e, np.nan), np.append(world.mu, np.nan)
-    code = resolve_frictional_impacts(n, contacts, u, e, mu, steps, sweeps or 25 * steps, work, p, state)
+    sweeps = sweeps or 25 * steps
+    code = resolve_frictional_impacts(n, Packed(contacts).arrays, u, e, mu, steps, sweeps, memory, p, state)
     assert (p[n] == 7.0).all()  # behind the contacts in use
     assert state[n] == 77
     return Impact(int(code), p[:n], u, state[:n].tolist())

@@ -20,6 +20,7 @@ from haptic_sim.contact.solvers import gauss_seidel as module
 from haptic_sim.contact.solvers.gauss_seidel import GaussSeidelMemory, gauss_seidel
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 
 GRAVITY = 9.81  # [m/s^2]
@@ -87,9 +88,8 @@ def solve(problem: Problem, p: np.ndarray | None = None, tolerance: float = 1e-1
     impulses[:n] = 0.0 if p is None else p
     mu, bias = np.full(room, np.nan), np.full(room, np.nan)
     mu[:n], bias[:n] = problem.mu, problem.bias
-    found = gauss_seidel(
-        n, contacts, mu, bias, u, impulses, allocate(GaussSeidelMemory, contacts.sizes), tolerance, max_sweeps
-    )
+    memory = Packed(allocate(GaussSeidelMemory, contacts.sizes)).arrays
+    found = gauss_seidel(n, Packed(contacts).arrays, mu, bias, u, impulses, memory, tolerance, max_sweeps)
     assert (impulses[n:] == 77.0).all()
     out = Solution(*found, u, impulses[:n].copy())
     check_admissible(problem, out)
@@ -452,7 +452,8 @@ def test_not_a_number_ends_without_impulses_there(where: str) -> None:
     contacts = problem.contacts()
     u, p = problem.u.copy(), np.ones((7, 3))
     mu, bias = np.full(7, 0.3), np.append(problem.bias, [0.0, 0.0])
-    code, *_ = gauss_seidel(5, contacts, mu, bias, u, p, allocate(GaussSeidelMemory, contacts.sizes), 1e-9, 50)
+    memory = Packed(allocate(GaussSeidelMemory, contacts.sizes)).arrays
+    code, *_ = gauss_seidel(5, Packed(contacts).arrays, mu, bias, u, p, memory, 1e-9, 50)
     assert code in (SOLVED, NOT_CONVERGED)
     assert np.isfinite(p).all()
     if where != "u":

@@ -40,6 +40,7 @@ from haptic_sim.hand.rendering import (
     total_wrench,
 )
 from haptic_sim.linalg import symmetric_eigen
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 
 ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
@@ -71,8 +72,9 @@ class Case:
         self.inverse_inertia = self.W @ self.W.T
         inverse = self.inverse_inertia.ravel()
         self.found = allocate(Mobility) if found is None else found
-        find_mobility(rule, J, inverse, 0, nv, M, self.found)
-        complete_mobility(rule, self.found)
+        known, self.memory = Packed(rule).arrays, Packed(self.found).arrays
+        find_mobility(known, J, inverse, 0, nv, M, self.memory)
+        complete_mobility(known, self.memory)
         self.H, self.rank, self.listed = self.found.H, int(self.found.counts[0]), int(self.found.counts[1])
         self.directions = self.found.directions[: self.listed]
         self.inverse = np.full((nv, 6), np.nan)
@@ -81,7 +83,8 @@ class Case:
     def wrench(self, tau: np.ndarray) -> np.ndarray:
         """Of generalized forces tau at the hand."""
         F = np.full(6, np.nan)
-        wrench_at_hand(self.rule, self.found, self.W, 0, len(tau), T * np.linalg.solve(self.L, tau), T, F)
+        rule, found = Packed(self.rule).arrays, Packed(self.found).arrays
+        wrench_at_hand(rule, found, self.W, 0, len(tau), T * np.linalg.solve(self.L, tau), T, F)
         return F
 
 
@@ -427,7 +430,7 @@ def test_follow_survives_a_space_orthogonal_to_the_one_before() -> None:
     space = np.zeros((6, 6))
     turn = Rotation.from_rotvec([0.1, 0.7, -0.3]).as_matrix()
     space[:3, 3:] = turn
-    follow(6, basis, 3, space, 3, allocate(FollowMemory))
+    follow(6, basis, 3, space, 3, Packed(allocate(FollowMemory)).arrays)
     np.testing.assert_allclose(basis[:3] @ basis[:3].T, np.eye(3), rtol=0, atol=1e-14)
     np.testing.assert_allclose(basis[:3, :3], 0.0, rtol=0, atol=1e-14)
     assert np.abs(basis[:3, 3:]).max(axis=1) == pytest.approx(1.0, abs=1e-14)  # the axes themselves
@@ -515,10 +518,11 @@ def both_paths(J: np.ndarray, D: np.ndarray, M: np.ndarray, rule: RankRule) -> t
     nv = J.shape[1]
     one, two = Case(J, D, M, rule), Case(J, D, M, rule)
     found = allocate(Mobility)
-    find_mobility(rule, J, one.inverse_inertia.ravel(), 0, nv, M, found)
+    known = Packed(rule).arrays
+    find_mobility(known, J, one.inverse_inertia.ravel(), 0, nv, M, Packed(found).arrays)
     waits = bool(found.counts[2])
-    mobility._fill_gram(rule, J, two.inverse_inertia.ravel(), 0, nv, M, two.found)
-    mobility._decompose(rule, two.inverse_inertia.ravel(), M, two.found)
+    mobility._fill_gram(known, J, two.inverse_inertia.ravel(), 0, nv, M, two.memory)
+    mobility._decompose(known, two.inverse_inertia.ravel(), M, two.memory)
     two.rank, two.listed = int(two.found.counts[0]), int(two.found.counts[1])
     one.found = found  # `wrench` is from the factor then
     return waits, one, two
@@ -573,7 +577,7 @@ def test_no_direction_near_the_threshold_escapes() -> None:
         J = U * np.maximum(sigma, 0.0) @ V
         rule = RankRule.checked(tolerance=tolerance, relative_tolerance=relative, fade=fade)
         found, inverse = allocate(Mobility), (J @ J.T).ravel()
-        find_mobility(rule, J, inverse, 0, 6, np.eye(6), found)
+        find_mobility(Packed(rule).arrays, J, inverse, 0, 6, np.eye(6), Packed(found).arrays)
         if found.counts[2]:
             waiting += 1
             values = np.linalg.svd(J, compute_uv=False)

@@ -28,6 +28,7 @@ from haptic_sim.contact.solvers.impulses import (
     resolve_collisions,
 )
 from haptic_sim.contact.solvers.outcomes import NON_PULLING, NOT_CONVERGED, SOLVED
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 
 
@@ -69,7 +70,7 @@ def resolve(
     room = max(capacity, n + 1)
     b, e, p = np.full(room, np.nan), np.full(room, np.nan), np.full(room, 77.0)
     b[:n], e[:n] = problem.b, problem.e
-    memory = allocate(ImpulseMemory, {"contacts": room, "nv": nv})
+    memory = Packed(allocate(ImpulseMemory, {"contacts": room, "nv": nv})).arrays
     W = np.full((room, nv), np.nan)
     W[:n] = np.linalg.solve(np.linalg.cholesky(problem.D), problem.J.T).T
     code = kernel(n, W, b, e, memory, p)

@@ -26,6 +26,7 @@ from haptic_sim.contact.solvers.mirtich import (
     resolve_one_at_a_time,
 )
 from haptic_sim.dynamics.scaled import ScaledContacts
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 
 MASS, RADIUS = 0.3, 0.02  # [kg], [m]
@@ -269,9 +270,9 @@ def settle(
     contacts: ScaledContacts, n: int, u: np.ndarray, e: float, mu: float, tolerance: float = 1e-9, limit: int = 1000
 ) -> tuple[int, int, np.ndarray, np.ndarray]:
     room = contacts.W.shape[0]
-    memory, p, after = allocate(MirtichMemory), np.full((room, 3), 7.0), np.array(u, float)
+    memory, p, after = Packed(allocate(MirtichMemory)).arrays, np.full((room, 3), 7.0), np.array(u, float)
     code, collisions = resolve_one_at_a_time(
-        n, contacts, after, np.full(room, e), np.full(room, mu), tolerance, limit, memory, p
+        n, Packed(contacts).arrays, after, np.full(room, e), np.full(room, mu), tolerance, limit, memory, p
     )
     assert (p[n:] == 7.0).all()
     return code, collisions, after, p[:n]

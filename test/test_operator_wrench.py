@@ -22,6 +22,7 @@ from haptic_control.shaping import ShapingParameters, shaping_problem
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.inertial import InertialDevice
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolSizes, tick_time
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import advance_pose
 
@@ -50,7 +51,7 @@ def test_a_rigid_body_in_the_axes_of_the_hand_is_that_of_pinocchio(seed: int) ->
     v, a = rng.normal(size=(2, 6))
     pose = np.concatenate([rng.normal(size=3), turn.as_quat()])
     model = model_of(body.matrix(), device_axes="hand", device_damping=(3.0, 3.0, 0.2))
-    evaluate_device(model, pose, v)
+    evaluate_device(Packed(model).arrays, pose, v)
     R = turn.as_matrix()
     blocks = np.kron(np.eye(2), R)
     spatial = pin.Motion(blocks.T @ v)
@@ -65,7 +66,9 @@ def test_a_matrix_in_world_axes_does_not_turn() -> None:
     rng = np.random.default_rng(20260)
     matrix = rigid_body(rng).matrix()
     model = model_of(matrix)
-    evaluate_device(model, np.concatenate([np.zeros(3), Rotation.random(rng=rng).as_quat()]), rng.normal(size=6))
+    evaluate_device(
+        Packed(model).arrays, np.concatenate([np.zeros(3), Rotation.random(rng=rng).as_quat()]), rng.normal(size=6)
+    )
     np.testing.assert_array_equal(model.inertia, matrix)
     np.testing.assert_array_equal(model.coriolis, np.zeros(6))
 

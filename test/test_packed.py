@@ -92,6 +92,24 @@ def test_members_of_several_widths_are_where_compiled_code_expects_them(number: 
     assert weighted(Packed(Pairs(False, several[::-1], 7.0))) == 700.0 + 2.25 + 2.0 * 2.5
 
 
+@numba.njit
+def scaled(inner, factor):
+    return factor * inner.matrix[0, 0]
+
+
+@numba.njit
+def doubled(packed):
+    return scaled(packed.arrays, 2.0)
+
+
+def test_python_calls_the_version_that_kernels_call() -> None:
+    one = Packed(Inner(np.full((1, 1), 1.5), 0))
+    assert doubled(one) == scaled(one.arrays, 2.0) == 3.0
+    assert len(scaled.signatures) == 1
+    reference = Packed(Inner(np.full((1, 1), 2.5), 0)).arrays  # which keeps the Packed
+    assert scaled(reference, 2.0) == scaled.py_func(reference, 2.0) == 5.0
+
+
 def test_memory_is_shared_and_kept_alive() -> None:
     values = np.zeros(3)
     one = packed(C.copy(), 0.0, values)  # the matrix has no other owner

@@ -27,6 +27,7 @@ from haptic_drivers.operators import ConstantParameters
 from haptic_drivers.pantograph import Pantograph, PantographParameters, step_pantograph
 from haptic_sim.dynamics.pantograph import Linkage, close_loops, motor_angles
 from haptic_sim.messages import FAULT, FORCE, DeviceCommand, DeviceState, Reason
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import PegParameters
 
@@ -341,14 +342,14 @@ def test_a_controller_that_knows_the_linkage_has_the_inertia_and_the_momentum_of
     one.step(planar(9.0, -6.0, 0.4), NONE, 0.02)
     period, states = 1e-4, []
     for _ in range(3):
-        evaluate_device(model, one.pose, one.twist)
+        evaluate_device(Packed(model).arrays, one.pose, one.twist)
         states.append((model.momentum.copy(), model.bias.copy(), model.coriolis.copy(), one.twist.copy()))
         np.testing.assert_allclose(model.inertia[np.ix_((0, 1, 5), (0, 1, 5))], one.inertia(), rtol=1e-12, atol=1e-16)
         one.step(NONE, NONE, period)
     damping = np.array([0.5, 0.4, 0.0, 0.0, 0.0, 0.01]) * states[1][3]
     change = (states[2][0] - states[0][0]) / (2.0 * period)
     np.testing.assert_allclose(change, damping - states[1][1], rtol=1e-4, atol=1e-6)
-    evaluate_device(model, one.pose, one.twist)
+    evaluate_device(Packed(model).arrays, one.pose, one.twist)
     acceleration = (states[2][3] - states[0][3]) / (2.0 * period)
     np.testing.assert_allclose(model.inertia @ acceleration, damping - states[1][2], rtol=0.03, atol=1e-3)
     assert np.linalg.norm(states[1][1]) > 0.1

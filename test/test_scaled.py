@@ -23,6 +23,7 @@ from haptic_sim.dynamics.scaled import (
     twist_of,
     velocities_of,
 )
+from haptic_sim.packed import Packed
 
 
 def random_inertia(rng: np.random.Generator, lever: float) -> pin.Inertia:
@@ -122,18 +123,19 @@ def check(body: Multibody, rows: ContactRows, u: np.ndarray | None = None) -> No
     np.testing.assert_allclose(W @ body.L.T, J, rtol=0, atol=1e-12)  # W = J L^-T
     np.testing.assert_allclose(W @ W.T, J @ np.linalg.solve(body.D, J.T), rtol=0, atol=1e-10 * np.abs(W @ W.T).max())
     v = np.linalg.solve(body.L.T, body.u if u is None else u)
+    packed = Packed(contacts).arrays
     offset = np.zeros(3 * n)
     offset[::3] = -rows.velocity[:n]
     for i in range(n):
         for d in range(3):
             k = 3 * i + d
             expected = (J @ v + offset)[k]
-            assert contact_velocity(contacts, i, d, body.L.T @ v) == pytest.approx(expected, rel=0, abs=1e-11)
+            assert contact_velocity(packed, i, d, body.L.T @ v) == pytest.approx(expected, rel=0, abs=1e-11)
             for j in range(n):
                 for e in range(3):
-                    assert coupling(contacts, i, d, j, e) == pytest.approx((W @ W.T)[k, 3 * j + e], rel=0, abs=1e-11)
+                    assert coupling(packed, i, d, j, e) == pytest.approx((W @ W.T)[k, 3 * j + e], rel=0, abs=1e-11)
             du = np.zeros(body.nv)
-            apply_impulse(contacts, i, d, 0.7, du)
+            apply_impulse(packed, i, d, 0.7, du)
             np.testing.assert_allclose(du, 0.7 * W[k], rtol=0, atol=1e-15)
 
 
@@ -180,11 +182,12 @@ def test_tangents_are_a_right_handed_frame_along_the_motion(seed: int) -> None:
     body = several_trees(rng)
     rows = random_rows(rng, body.model.njoints, 20)
     contacts, tangent = scaled(body, rows)
+    packed = Packed(contacts).arrays
     for i in range(20):
         n, t = rows.normal[i], tangent[i]
         assert abs(n @ t) < 1e-12
         assert np.linalg.norm(t) == pytest.approx(1.0, abs=1e-12)
-        along, across = contact_velocity(contacts, i, 1, body.u), contact_velocity(contacts, i, 2, body.u)
+        along, across = contact_velocity(packed, i, 1, body.u), contact_velocity(packed, i, 2, body.u)
         assert along > 0.0
         assert abs(across) < 1e-9 * along
 
@@ -286,27 +289,28 @@ def test_contacts_of_one_free_body_follow_from_its_hand(seed: int) -> None:
     rows.body[:n] = 0, 1
     expected, expected_tangent = scaled(body, rows)
     contacts, tangent = ScaledContacts.allocate(n, body.trees.start, body.trees.size), np.zeros((n, 3))
-    assert find_frames(n, rows.arrays, body.W_H, body.p_WH, body.u, contacts, tangent)
-    fill_rows(n, rows.arrays, body.W_H, body.p_WH, contacts, tangent)
+    found, known = Packed(contacts).arrays, Packed(rows.arrays).arrays
+    assert find_frames(n, known, body.W_H, body.p_WH, body.u, found, tangent)
+    fill_rows(n, known, body.W_H, body.p_WH, found, tangent)
     np.testing.assert_allclose(tangent, expected_tangent[:n], rtol=0, atol=1e-12)
     W = dense_rows(contacts, n, 6)
     np.testing.assert_allclose(W, dense_rows(expected, n, 6), rtol=0, atol=1e-12 * np.abs(W).max())
     np.testing.assert_array_equal(contacts.offset[:n], expected.offset[:n])
 
     u, velocity = rng.normal(size=6), np.zeros((n, 3))
-    velocities_of(twist_of(body.W_H, u), n, rows.arrays, body.p_WH, tangent, contacts.offset, velocity)
+    velocities_of(twist_of(body.W_H, u), n, known, body.p_WH, tangent, contacts.offset, velocity)
     np.testing.assert_allclose(velocity, (W @ u).reshape(n, 3) + contacts.offset[:n], rtol=0, atol=1e-11)
 
     norms, expected_norms = np.zeros((n, 2)), np.zeros((n, 2))
-    tangential_norms_of(n, rows.arrays, body.p_WH, tangent, body.inverse_inertia, norms)
-    tangential_norms(contacts, n, expected_norms)
+    tangential_norms_of(n, known, body.p_WH, tangent, body.inverse_inertia, norms)
+    tangential_norms(found, n, expected_norms)
     np.testing.assert_allclose(norms[:, 1], expected_norms[:, 1], rtol=1e-10)
     np.testing.assert_allclose(norms[:, 1], [np.linalg.norm(W[3 * i + 1 : 3 * i + 3], 2) for i in range(n)], rtol=1e-10)
 
-    gain, found, sums = np.where(rng.random(n) < 0.7, rng.uniform(0, 1, n), 0.0), np.zeros((2, 1)), np.zeros((2, 1))
-    beyond = find_ratio_of(n, rows.arrays, body.p_WH, body.inverse_inertia, gain, velocity, found)
-    assert beyond == find_ratios(n, contacts, gain, np.zeros(1, np.int64), velocity, np.zeros(6), sums)
-    np.testing.assert_allclose(found, sums, rtol=1e-10)
+    gain, ratio, sums = np.where(rng.random(n) < 0.7, rng.uniform(0, 1, n), 0.0), np.zeros((2, 1)), np.zeros((2, 1))
+    beyond = find_ratio_of(n, known, body.p_WH, body.inverse_inertia, gain, velocity, ratio)
+    assert beyond == find_ratios(n, found, gain, np.zeros(1, np.int64), velocity, np.zeros(6), sums)
+    np.testing.assert_allclose(ratio, sums, rtol=1e-10)
 
 
 def test_contacts_of_other_bodies_do_not_follow_from_the_hand() -> None:
@@ -318,7 +322,8 @@ def test_contacts_of_other_bodies_do_not_follow_from_the_hand() -> None:
         for name, value in change.items():
             before = getattr(rows.arrays, name)[2].copy()
             getattr(rows.arrays, name)[2] = value
-            assert not find_frames(3, rows.arrays, body.W_H, body.p_WH, body.u, contacts, np.zeros((3, 3)))
+            known, found = Packed(rows.arrays).arrays, Packed(contacts).arrays
+            assert not find_frames(3, known, body.W_H, body.p_WH, body.u, found, np.zeros((3, 3)))
             getattr(rows.arrays, name)[2] = before
 
 

@@ -26,6 +26,7 @@ from haptic_sim.contact.solvers.stewart_trinkle import (
     stewart_trinkle,
 )
 from haptic_sim.dynamics.scaled import ScaledContacts, contact_velocity
+from haptic_sim.packed import Packed
 
 GRAVITY = 9.81  # [m/s^2]
 UP = np.array([0.0, 0.0, 1.0])
@@ -103,7 +104,7 @@ def resolve(
     p, after = np.full((n + 1, 3), 77.0), u.copy()
     bias, friction = np.full(n + 1, np.nan), np.full(n + 1, np.nan)
     bias[:n], friction[:n] = b, mu
-    code = stewart_trinkle(problem, contacts, n, after, bias, friction, p)
+    code = stewart_trinkle(Packed(problem).arrays, Packed(contacts).arrays, n, after, bias, friction, p)
     assert (p[n:] == 77.0).all()  # behind the contacts in use
     if code != SOLVED:
         np.testing.assert_array_equal(after, u)
@@ -202,7 +203,7 @@ def test_the_problem_is_that_of_stewart_and_trinkle() -> None:
         u, b, mu = rng.normal(size=nv), rng.normal(size=n), rng.choice([0.0, 0.3, 0.8], n)
         compliance = (0.0, 0.01)[case % 2]
         problem = ContactProblem.allocate(n, facets, compliance)
-        rows = build_problem(problem, contacts, n, u, b, mu)
+        rows = build_problem(Packed(problem).arrays, Packed(contacts).arrays, n, u, b, mu)
         W = dense(contacts, n)
         scale = np.sqrt((W**2).sum(axis=2).max(axis=1))
         np.testing.assert_allclose(problem.scale[:n], scale, rtol=1e-14)
@@ -679,16 +680,17 @@ def test_building_is_apart_from_solving_and_compiles_once() -> None:
     contacts, u = world.scaled(), world.L.T @ world.v
     problem = ContactProblem.allocate(6, 4, compliance=0.0)
     b, mu, p = np.zeros(4), np.full(4, 0.5), np.full((4, 3), 77.0)
-    rows = build_problem(problem, contacts, 4, u, b, mu)
+    known, touching = Packed(problem).arrays, Packed(contacts).arrays
+    rows = build_problem(known, touching, 4, u, b, mu)
     assert rows == 24
-    assert solve(problem, rows, mu, p) == SOLVED
+    assert solve(known, rows, mu, p) == SOLVED
     assert p[:, 0].sum() == pytest.approx(GRAVITY * 1e-3, rel=1e-12)
     expected = lemke(problem.M[:rows, :rows], problem.q[:rows])
     np.testing.assert_array_equal(problem.z[:rows], expected)
     step(world)
     kernels = (build_problem, solve, stewart_trinkle)
     compiled = [len(kernel.signatures) for kernel in kernels]
-    build_problem(problem, contacts, 4, u, b, mu)
-    solve(problem, rows, mu, p)
+    build_problem(known, touching, 4, u, b, mu)
+    solve(known, rows, mu, p)
     step(world)
     assert [len(kernel.signatures) for kernel in kernels] == compiled
