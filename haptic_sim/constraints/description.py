@@ -233,6 +233,15 @@ class Description:
             names[name] = evaluate(tree, names)
         return float(evaluate(self.trees[key], names))
 
+    def _values(self, keys: Sequence[str], q: np.ndarray, v: np.ndarray, parameters: Mapping[str, float]) -> np.ndarray:
+        """Values of the formulas of some keys at a configuration, with m different rates (m, n); (keys, m)."""
+        names: dict[str, Any] = {**parameters, "t": np.float64(0.0)}
+        names |= zip(self.coordinates, map(np.float64, q), strict=True)
+        names |= zip(self.rates, v.T, strict=True)
+        for name, tree in self.defined.items():
+            names[name] = evaluate(tree, names)
+        return np.stack([np.broadcast_to(evaluate(self.trees[key], names), len(v)) for key in keys])
+
     def check_forms(self, q: np.ndarray, parameters: Mapping[str, float]) -> None:
         """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, near q.
 
@@ -240,12 +249,13 @@ class Description:
             DescriptionError: one is not.
         """
         random = np.random.default_rng(0)
-        zero = np.zeros(self.n)
+        keys = ["kinetic", *(f"velocities[{i}]" for i in range(len(self.velocities)))]
         tried = 0
         for _ in range(4 * _TRIES):
             at = q + 0.3 * random.standard_normal(self.n)
             u, w = random.standard_normal((2, self.n))
-            T = [self.value("kinetic", at, x, parameters) for x in (u, w, u + w, u - w, zero, 2.0 * u)]
+            rates = np.stack([u, w, u + w, u - w, np.zeros(self.n), 2.0 * u])
+            T, *rows = self._values(keys, at, rates, parameters)
             if not np.isfinite(T).all():
                 continue
             tried += 1
@@ -256,8 +266,8 @@ class Description:
                     f"kinetic: {shortened(self.kinetic)} is not quadratic in the rates: each of its terms must have "
                     f"two of {', '.join(self.rates)} as factors, as m*{self.rates[0]}**2/2 has"
                 )
-            for i in range(len(self.velocities)):
-                c = [self.value(f"velocities[{i}]", at, x, parameters) for x in (u, w, u + w, zero, 2.0 * u)]
+            for i, row in enumerate(rows):
+                c = row[[0, 1, 2, 4, 5]]
                 size = max(map(abs, c)) + 1e-300
                 linear = abs(c[2] - c[0] - c[1] + c[3]) <= _FORM * size
                 if np.isfinite(c).all() and not (linear and abs(c[4] - 2.0 * c[0] + c[3]) <= _FORM * size):
