@@ -44,7 +44,7 @@ def test_every_claim_is_judged(trial: Trial, runs: dict[str, Samples]) -> None:
 
 
 def test_what_is_felt_at_the_limit_of_stability(trial: Trial) -> None:
-    short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": 2.0}))
+    short = replace(trial, experiment=trial.experiment.model_copy(update={"duration": 1.2}))
     felt = {name: STUDY.stiffest(short, CONNECTIONS[name]) for name in (FOUR, study.INTERMEDIATE, study.UNILATERAL)}
     four, intermediate, unilateral = felt.values()
     assert four is not None and intermediate is not None and unilateral is not None

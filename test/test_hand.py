@@ -368,7 +368,7 @@ def test_directions_follow_those_before_without_flips_or_turns() -> None:
         spin -= spin.T
         found = allocate(Mobility)
         before = None
-        for step in range(400):
+        for step in range(200):
             frame = expm_skew(2e-3 * step * spin) @ base
             V = np.linalg.qr(rng.normal(size=(6, 6)))[0]  # any basis of the motions
             J = frame[:, : 6 - k] * rng.uniform(0.5, 2.0, 6 - k) @ V[: 6 - k]
@@ -397,7 +397,7 @@ def test_an_unchanged_linkage_keeps_its_directions_exactly() -> None:
         found = allocate(Mobility)
         D = random_inertia(rng, 6)
         first = Case(J, D, np.eye(6), RankRule.checked(), found).directions.copy()
-        for _ in range(1000):
+        for _ in range(400):
             last = Case(J, D, np.eye(6), RankRule.checked(), found).directions
         np.testing.assert_allclose(last, first, rtol=0, atol=1e-11)
 
@@ -884,7 +884,7 @@ def test_through_a_singularity_everything_is_finite_and_the_motion_continuous(na
     model, frame = make()
     rng = np.random.default_rng(11)
     tau = rng.normal(size=model.nv)
-    path = where + np.linspace(-0.06, 0.06, 6001)
+    path = where + np.linspace(-0.06, 0.06, 3001)
     numbers, wrenches, accelerations, sums, exact, last = [], [], [], [], [], None
     for body, hand in sweep(model, frame, start, joint, path, planar=planar, fade=fade):
         F = np.zeros(6)
@@ -902,7 +902,7 @@ def test_through_a_singularity_everything_is_finite_and_the_motion_continuous(na
             assert np.abs(N - last).max() < 1e-2  # no flips
         last = N
     assert numbers[0] == numbers[-1] == 0
-    assert max(numbers) == numbers[3000] == 1
+    assert max(numbers) == numbers[1500] == 1
     inside = np.flatnonzero(numbers)
     assert len(inside) == inside[-1] - inside[0] + 1  # in and out once
     a, e, F = np.array(accelerations), np.array(exact), np.array(wrenches)

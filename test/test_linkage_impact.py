@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from offline_runs import simulated_once
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import MessageStore, Samples
@@ -27,6 +28,12 @@ CLAIMS = [
     "bodies_alone_keep_momentum",
 ]
 COLUMNS = ["restitution", "kinetic_energy_before", "kinetic_energy_after", "v0", "v1"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_trial_once():
+    with simulated_once():
+        yield
 
 
 def trial(*settings):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from claim_checks import Run, changed, frozen, lagging, names, scaled
+from offline_runs import simulated_once
 from scipy.spatial.transform import Rotation
 
 from haptic_bench.recording.samples import Samples
@@ -79,6 +80,12 @@ TABLE: list[tuple[str, str, Mutation]] = [
     ("two_link_closed_loop", "rigid_pendulum", folds),
     ("two_link_closed_loop", "rigid_pendulum", lambda samples: scaled(samples, 1.001, "q0", "q3")),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_trial_once() -> Iterator[None]:
+    with simulated_once():
+        yield
 
 
 @pytest.fixture(scope="module")
