@@ -3,6 +3,7 @@
 Standard library only, because it is used before any other import.
 """
 
+import functools
 import importlib
 import re
 import sys
@@ -80,6 +81,7 @@ def check(*, missing=True):
         sys.exit("\n".join(f"haptics: {line}" for line in lines))
 
 
+@functools.cache  # which reads a file of the package, and stays as it is while a program runs
 def _found(name, module):
     """Version of a package, None if it is not there, and where it is; without a version if it tells none."""
     try:
