@@ -84,7 +84,7 @@ def test_motion_through_the_singularity_is_that_of_an_independent_integration():
         operator.wrench(time, at, J @ v, wrench)
         return np.concatenate([v, pin.aba(model, data, q, v, J.T @ wrench)])
 
-    exact = solve_ivp(rate, (0.0, 3.0), np.concatenate([world.q, world.v]), "DOP853", rtol=1e-9, atol=1e-9).y[:6, -1]
+    exact = solve_ivp(rate, (0.0, 3.0), np.concatenate([world.q, world.v]), "DOP853", rtol=1e-7, atol=1e-9).y[:6, -1]
     errors = []
     for hertz in (1000, 4000):
         samples = run_alone("arm_singularity", f"rate={hertz}", "duration=3.0").samples

@@ -368,7 +368,7 @@ def test_engaging_converges_to_its_law(start, speed, force, end):
     assert errors[0][0] < 5e-3 * size
 
 
-def forces(case, rate, until=1.2):
+def forces(case, rate, until=0.9):
     """Generalized force of all constraints and their modes in each step, (steps, nv), (steps, constraints)."""
     bodies, given, more = CASES[case]
     s, found, modes = simulation(bodies(), given, rate=rate, **more), [], []
@@ -433,7 +433,7 @@ CASES = {
 def test_force_on_bodies_is_continuous_over_switching(case):
     """Its largest change in a tick is half as large with ticks half as long; of a jump it would be as large."""
     largest = []
-    for rate in (1000, 2000, 4000):
+    for rate in (500, 1000, 2000):
         force, modes = forces(case, rate)
         assert all(set(of) >= {OFF, ENGAGING, RELEASING} for of in modes.T)
         assert RIGID in modes
@@ -559,16 +559,17 @@ def test_no_load_keeps_a_constraint_from_becoming_rigid_in_time(force):
 def test_the_hand_is_told_how_it_moves_while_constraints_are_switched():
     """twist' = free_acceleration + inverse_inertia F, in every mode."""
     bodies, given, _ = CASES["bodies that spin"]
-    s = simulation(bodies(), given, rate=20000, gravity=[0, 0, -2.0])
+    s = simulation(bodies(), given, rate=10000, gravity=[0, 0, -2.0])
     seen = set()
-    for tick in range(0, 18000):
+    for _ in range(36):
+        s.step(249, WRENCH)
         told = np.array(s.state.free_acceleration) + np.array(s.state.inverse_inertia).reshape(6, 6) @ WRENCH
         before = np.array(s.state.twist)
         modes = tuple(bodies_of(s).modes)
         s.step(1, WRENCH)
-        if tick % 500 == 250 and modes == tuple(bodies_of(s).modes):
-            measured = (np.array(s.state.twist) - before) * 20000
-            assert measured == pytest.approx(told, rel=5e-3, abs=5e-2), (tick, modes)
+        if modes == tuple(bodies_of(s).modes):
+            measured = (np.array(s.state.twist) - before) * 10000
+            assert measured == pytest.approx(told, rel=5e-3, abs=5e-2), modes
             seen.update(modes)
     assert seen == {OFF, ENGAGING, RIGID, RELEASING}
 

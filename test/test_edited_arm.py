@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from claim_checks import Run, load, names
@@ -10,6 +12,7 @@ from haptic_bench.commands.command_line import BAD_INPUT, main
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies import pull_arm, push_arm
 from haptic_bench.studies.common import motions
+from haptic_bench.studies.common.edited_arm import EditedArmStudy
 from haptic_sim.motions import trajectory as trajectories
 
 FORCES = ("rendered_fx", "rendered_fy", "rendered_fz")
@@ -21,8 +24,14 @@ def pushed() -> Run:
 
 
 @pytest.fixture(scope="module")
-def pulled() -> Run:
-    return Run("pull_arm")
+def pulled() -> Iterator[Run]:
+    """The trial; the push beside which it is judged is simulated once."""
+    run = Run("pull_arm")
+    assert isinstance(run.study, EditedArmStudy)
+    beside = run.study.reference(run.trial)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(run.study), "reference", lambda study, trial: beside)
+        yield run
 
 
 def rest(run: Run) -> Samples:
