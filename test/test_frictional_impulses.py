@@ -491,7 +491,7 @@ def test_every_code_occurs_and_most_worlds_of_weak_friction_are_resolved() -> No
 
 
 @pytest.mark.long
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(
     st.integers(1, 4).flatmap(
         lambda nv: st.tuples(

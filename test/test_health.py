@@ -218,7 +218,7 @@ def test_ticks_without_any_answer_are_drawn():
 
 
 def test_the_page_shows_each_number_once(tmp_path):
-    run(tmp_path, mode="realtime", timing={"start_up": 1.0, "period_p50": 1e-3, "missed": 5, **COUNTS})
+    run(tmp_path, "analysis=trial", mode="realtime", timing={"start_up": 1.0, "period_p50": 1e-3, "missed": 5, **COUNTS})
     save(tmp_path, troubled())
     path = pages.write(tmp_path)
     section = section_of(path)
@@ -233,7 +233,7 @@ def test_the_page_shows_each_number_once(tmp_path):
 
 
 def test_other_modes_have_no_page_of_health(tmp_path):
-    run(tmp_path, timing={"start_up": 1.0})
+    run(tmp_path, "analysis=trial", timing={"start_up": 1.0})
     text = pages.write(tmp_path).read_text(encoding="utf-8")
     assert "<h2>Health</h2>" not in text
     assert "<code>start_up</code>" in text
@@ -241,7 +241,7 @@ def test_other_modes_have_no_page_of_health(tmp_path):
 
 
 def test_what_is_not_a_measurement_is_refused(tmp_path):
-    run(tmp_path)
+    run(tmp_path, "analysis=trial")
     path = tmp_path / "timing.npz"
     for content in (b"", b"PK\x03\x04 nothing", json.dumps({}).encode()):
         path.write_bytes(content)

@@ -233,7 +233,7 @@ def round_numbers(least: int, most: int) -> st.SearchStrategy[float]:
 
 
 @pytest.mark.long
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=150)
 @given(
     st.integers(1, 4).flatmap(
         lambda nv: st.tuples(
