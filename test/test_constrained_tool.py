@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -82,6 +83,12 @@ def stepped(core, ticks, wrench=WRENCH):
     return states
 
 
+@cache
+def course(name):
+    """Two seconds of a tool."""
+    return tuple(stepped(tool(name), 2000))
+
+
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_wrench_accelerates_the_hand_as_told(name):
     """twist' = free_acceleration + inverse_inertia F, in the middle of three states of a fine step."""
@@ -139,7 +146,7 @@ def test_newtons_law_with_the_wrench_of_the_constraints(name):
 
 
 def test_the_circle_pushes_along_its_radius():
-    for before, after in itertools.pairwise(stepped(tool("circle"), 300)):
+    for before, after in itertools.pairwise(course("circle")[:301]):
         outward = before.pose[:2] / np.linalg.norm(before.pose[:2])
         assert after.wrench == pytest.approx(np.r_[after.multipliers[0] * outward, 0, 0, 0, 0], abs=1e-8)
 
@@ -147,7 +154,7 @@ def test_the_circle_pushes_along_its_radius():
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["disk", "sphere", "circle"])
 def test_energies_balance_and_time_adds_next_to_nothing(name):
-    states = stepped(tool(name), 1000)
+    states = course(name)[:1001]
     energy = {term: np.array([s.energy[i] for s in states[1:]]) for i, term in enumerate(TERMS)}
     stored = energy["kinetic"] + energy["potential"]
     gained = energy["injected"] - energy["damping"] + energy["numerical"]
@@ -171,7 +178,7 @@ def test_the_explicit_algorithm_errs_by_thousands_of_times_as_much(scene, bound)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["disk", "sphere", "circle"])
 def test_residuals_stay_at_rounding(name):
-    states = stepped(tool(name), 2000)
+    states = course(name)
     assert max(s.residual[0] for s in states) < 1e-12
     assert max(s.residual[1] for s in states) < 1e-14
 

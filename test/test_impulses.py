@@ -196,7 +196,7 @@ def test_overdetermined_contacts_equal_their_independent_subset(e: float) -> Non
     """THESIS (A.1): J_c^T (J_c D^-1 J_c^T)^+ J_c = J_n^T (J_n D^-1 J_n^T)^-1 J_n, J_n independent rows."""
     rng = np.random.default_rng(20261)
     codes = []
-    for _ in range(300):
+    for _ in range(200):
         subset = independent_problem(rng, e)
         dependent = rng.uniform(0.0, 1.0, (int(rng.integers(1, 9)), len(subset.J)))  # sums of rows approach, too
         J = np.vstack([subset.J, dependent @ subset.J])
@@ -212,15 +212,15 @@ def test_overdetermined_contacts_equal_their_independent_subset(e: float) -> Non
             expected = -np.linalg.pinv(problem.A, rcond=1e-10) @ problem.c
             np.testing.assert_allclose(p, expected, rtol=0, atol=1e-7 * np.abs(p).max())
         codes.append(code)
-    assert codes.count(SOLVED) > 50
-    assert codes.count(NON_PULLING) > 10  # where the pseudo-inverse pulls, the sum is the same all the same
+    assert codes.count(SOLVED) > 33
+    assert codes.count(NON_PULLING) > 6  # where the pseudo-inverse pulls, the sum is the same all the same
 
 
 @pytest.mark.parametrize("e", RESTITUTIONS)
 @pytest.mark.parametrize("make", JACOBIANS)
 def test_energy_never_increases(make: Callable[..., np.ndarray], e: str) -> None:
     """Neither by the impulses nor by any part of them (THESIS 4.5.2: scaled to what a device can render)."""
-    for problem in problems(20262, 300, make, e):
+    for problem in problems(20262, 120, make, e):
         _, p = resolve(problem)
         assert np.isfinite(p).all()
         assert (p >= 0.0).all()
@@ -303,7 +303,7 @@ def non_pulling_velocity(problem: Problem) -> np.ndarray:
 @pytest.mark.parametrize("e", RESTITUTIONS)
 def test_the_non_pulling_resolution_is_the_complementary_one(e: str) -> None:
     pulled = 0
-    for problem in problems(20264, 250, full_rank, e, contacts=6):
+    for problem in problems(20264, 120, full_rank, e, contacts=6):
         code, p = resolve(problem)
         pseudo = -np.linalg.pinv(problem.A, rcond=1e-10) @ problem.c
         if pseudo.min() > -1e-9 * np.abs(pseudo).max():
@@ -313,7 +313,7 @@ def test_the_non_pulling_resolution_is_the_complementary_one(e: str) -> None:
         assert code == NON_PULLING
         expected = non_pulling_velocity(problem)
         np.testing.assert_allclose(problem.after(p), expected, rtol=0, atol=1e-7 * np.abs(problem.v).max())
-    assert pulled > 50
+    assert pulled > 24
 
 
 @pytest.mark.parametrize("e", ["zero", "one", "same"])
@@ -321,7 +321,7 @@ def test_the_non_pulling_resolution_is_the_complementary_one(e: str) -> None:
 def test_the_non_pulling_resolution_is_scipys(make: Callable[..., np.ndarray], e: str) -> None:
     """With one restitution, 1/2 p^T A p + c^T p = 1/2 |W^T p + (1 + e) L^T v|^2 - const, W = J L^-T: nnls."""
     compared = 0
-    for problem in problems(20265, 200, make, e):
+    for problem in problems(20265, 80, make, e):
         code, p = resolve(problem)
         if code == SOLVED:
             continue
@@ -332,14 +332,14 @@ def test_the_non_pulling_resolution_is_scipys(make: Callable[..., np.ndarray], e
         residual = L.T @ (problem.after(p) - expected)  # in the metric of the energy
         assert np.linalg.norm(residual) <= 1e-4 * np.linalg.norm(L.T @ problem.v)
         compared += 1
-    assert compared > 20
+    assert compared > 8
 
 
 @pytest.mark.parametrize("e", RESTITUTIONS)
 @pytest.mark.parametrize("make", JACOBIANS)
 def test_every_resolution_is_reached_and_no_point_is_held_back(make: Callable[..., np.ndarray], e: str) -> None:
     """p >= 0, A p + c >= 0 and their product zero, where a contact would pull."""
-    for problem in problems(20266, 300, make, e):
+    for problem in problems(20266, 120, make, e):
         code, p = resolve(problem)
         assert code != NOT_CONVERGED
         assert (p >= 0.0).all()
@@ -426,7 +426,7 @@ def check_sound(problem: Problem, tolerance: float) -> None:
 @pytest.mark.parametrize("e", ["zero", "one", "same"])
 @pytest.mark.parametrize("make", JACOBIANS)
 def test_mass_ratios_of_a_million(make: Callable[..., np.ndarray], e: str) -> None:
-    for problem in problems(20270, 150, make, e, decades=6.0):
+    for problem in problems(20270, 60, make, e, decades=6.0):
         check_sound(problem, 1e-2)  # a row's length varies by 1e3 here, and so does what 1e-5 of the longest is
 
 

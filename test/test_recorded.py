@@ -6,12 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import starting
 from conftest import PACKAGES, ROOT
 
 from haptic_bench import load_trial, run
@@ -20,6 +22,14 @@ from haptic_bench.recording.summary import write_summary
 from haptic_sim.parameters import ParameterError
 
 SETTINGS = {"contact.friction.static": 0.4, "contact.friction.kinetic": 0.3}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def blank_pages() -> Iterator[None]:
+    """No test here looks at pictures."""
+    with pytest.MonkeyPatch.context() as patch:
+        starting.leave_pages_blank(patch)
+        yield
 
 
 def test_in_memory_and_on_disk_it_is_the_same(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import starting
 
 from haptic_bench import experiment
 from haptic_bench.commands import command_line
@@ -22,6 +24,14 @@ from haptic_bench.running.runner import Interruption
 from haptic_bench.studies.study import Study
 from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def blank_pages() -> Iterator[None]:
+    """No test here looks at pictures."""
+    with pytest.MonkeyPatch.context() as patch:
+        starting.leave_pages_blank(patch)
+        yield
 
 
 def record(directory: Path, *settings: str) -> Path:
