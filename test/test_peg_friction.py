@@ -302,7 +302,7 @@ def test_hostile_values_are_reported(settings):
 
 def test_a_force_that_never_lets_the_peg_rest_does_not_make_it_stick():
     """As the force of the experiment behind figure 4.10: far larger than friction."""
-    chosen = trial("duration=2", "rate=256", "operator.amplitude=[1, 0, 0, 0, 0, 0]", "operator.frequency=1")
+    chosen = trial("duration=2", SLOW, "operator.amplitude=[1, 0, 0, 0, 0, 0]", "operator.frequency=1")
     assert holds(STUDY.analyse(chosen, run_unrecorded(chosen)))["slip_and_stick"] is False
 
 
