@@ -78,11 +78,12 @@ class Rows:
     period: float = 1 / 512
     printed: bool = False
     kernel: Any = friction_forces
-    bonds: Bonds = field(init=False)
-    rubbing: Rubbing = field(init=False)
+    bonds: Any = field(init=False)
+    rubbing: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bonds, self.rubbing = (allocate(kind, {"contacts": len(self.normal)}) for kind in (Bonds, Rubbing))
+        sizes = {"contacts": len(self.normal)}
+        self.bonds, self.rubbing = (Packed(allocate(kind, sizes)).arrays for kind in (Bonds, Rubbing))
 
     @property
     def viscosity(self) -> np.ndarray:
@@ -93,8 +94,8 @@ class Rows:
         return self.rubbing.viscous_limit
 
     @property
-    def law(self) -> FrictionLaw:
-        return FrictionLaw(self.model, self.printed, self.breakaway, self.deadband, self.damping)
+    def law(self) -> Any:
+        return Packed(FrictionLaw(self.model, self.printed, self.breakaway, self.deadband, self.damping)).arrays
 
     def step(self, velocity: np.ndarray) -> np.ndarray:
         n, rubbing = len(self.normal), self.rubbing
@@ -111,7 +112,7 @@ class Memory:
     """The bonds of the contacts of this step and of the step before, in turn; the first `count` are in use."""
 
     def __init__(self, capacity: int):
-        self.bonds, self.before = (allocate(Bonds, {"contacts": capacity}) for _ in range(2))
+        self.bonds, self.before = (Packed(allocate(Bonds, {"contacts": capacity})).arrays for _ in range(2))
         self.count, self.table = 0, np.zeros(table_size(capacity), np.int64)
 
     def carry_over(self, count: int, id: np.ndarray) -> None:
@@ -865,7 +866,8 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         u = np.linalg.pinv(flat) @ (flat @ (0.02 * rng.normal(size=W.shape[2])))
         begin, most = 0.5 * float(u @ u), 0.0
         blocks, viscous = np.zeros((n, 3)), np.zeros((n, 2))
-        law, packed = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping), Packed(contacts).arrays
+        law = Packed(FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)).arrays
+        packed = Packed(contacts).arrays
         for _ in range(3000):
             rubbing.slip[:, :2] = (flat @ u).reshape(n, 2)
             friction_forces(law, n, rows.normal, mu, h, rows.bonds, rubbing)
@@ -928,8 +930,8 @@ def test_forces_do_not_depend_on_the_order_of_contacts(model: int) -> None:
     n = 16
     rows, shuffled = random_rows(rng, model, n), Memory(n)
     id = rng.integers(-(2**62), 2**62, n)
-    mu, rubbing = np.tile((STATIC, KINETIC), (n, 1)), allocate(Rubbing, {"contacts": n})
-    law = FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)
+    mu, rubbing = np.tile((STATIC, KINETIC), (n, 1)), Packed(allocate(Rubbing, {"contacts": n})).arrays
+    law = Packed(FrictionLaw(model, False, BREAKAWAY, DEADBAND, rows.damping)).arrays
     for _ in range(40):
         v, order = random_velocity(rng, n), rng.permutation(n)
         expected = rows.step(v)

@@ -26,6 +26,7 @@ from haptic_control.guard import (
     reset_port,
 )
 from haptic_sim.messages import FORCE, MOTION
+from haptic_sim.packed import Packed
 
 T = 1e-3  # [s]
 FLOOR = 1e-4  # [m/s]
@@ -160,8 +161,8 @@ def test_blocked_directions_count_for_nothing() -> None:
     assert wrench[3:] == pytest.approx([7.0, -8.0, 0.1])
 
 
-def port(mode: int = FORCE, inertia: tuple[float, float] | None = (2.0, 0.005), **keys: Any) -> Port:
-    return Port.of(GuardParameters.model_validate(keys), mode, T, inertia, acts=True)
+def port(mode: int = FORCE, inertia: tuple[float, float] | None = (2.0, 0.005), **keys: Any) -> Any:
+    return Packed(Port.of(GuardParameters.model_validate(keys), mode, T, inertia, acts=True)).arrays
 
 
 def test_translation_and_rotation_are_observed_apart() -> None:

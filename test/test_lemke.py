@@ -19,6 +19,7 @@ from haptic_sim.contact.solvers.lemke import (
     solve_lcp,
 )
 from haptic_sim.contact.solvers.outcomes import INACCURATE, ITERATIONS, RAY, SOLVED
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 
 
@@ -26,7 +27,7 @@ def solve(M: np.ndarray, q: np.ndarray, most: int | None = None) -> tuple[int, n
     """Code, z and pivots, in memory that is larger than the problem and full of rubbish."""
     n = len(q)
     room = n + 3
-    memory = allocate(LemkeMemory, {"rows": room})
+    memory = Packed(allocate(LemkeMemory, {"rows": room})).arrays
     memory.T[:] = np.nan
     memory.label[:] = memory.place[:] = -999
     big, side, z = np.full((room, room), np.nan), np.full(room, np.nan), np.full(room, 77.0)
@@ -351,7 +352,7 @@ def test_the_kernel_is_its_python_and_compiles_once() -> None:
     for _ in range(5):
         F = rng.normal(size=(5, 5))
         M, q = F @ F.T, rng.normal(size=5)
-        memory, z = allocate(LemkeMemory, {"rows": 5}), np.zeros(5)
+        memory, z = Packed(allocate(LemkeMemory, {"rows": 5})).arrays, np.zeros(5)
         assert solve_lcp.py_func(5, M, q, memory, 100, z) == SOLVED
         np.testing.assert_allclose(z, lemke(M, q), rtol=1e-12)
     assert len(solve_lcp.signatures) == count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from haptic_sim.dynamics.pantograph import (
     motor_angles,
     pose_of_hand,
 )
+from haptic_sim.packed import Packed
 
 P = LinkageParameters()
 STEP = 1e-6  # of differences
@@ -40,8 +42,8 @@ velocities = st.builds(
 )  # [m/s, m/s, rad/s]
 
 
-def closed(x: np.ndarray, parameters: LinkageParameters = P) -> Linkage:
-    linkage = Linkage.of(parameters)
+def closed(x: np.ndarray, parameters: LinkageParameters = P) -> Any:
+    linkage = Packed(Linkage.of(parameters)).arrays
     assert close_loops(linkage, x) == 0
     return linkage
 
@@ -143,7 +145,7 @@ def test_the_motors_tell_the_hand_whatever_it_has_turned(x: np.ndarray, off: flo
 
 def test_angles_at_which_the_arms_do_not_meet_are_no_hand() -> None:
     wide = LinkageParameters(base_width=0.4, distal_length=0.15)
-    assert not find_hand(Linkage.of(wide), np.zeros(4), np.zeros(3))
+    assert not find_hand(Packed(Linkage.of(wide)).arrays, np.zeros(4), np.zeros(3))
 
 
 @settings(max_examples=30, deadline=None)
@@ -215,13 +217,13 @@ def test_singularities_and_the_edge_of_the_workspace_are_named(x: list[float], p
     parameters = P
     if problem >= PARALLEL:  # a wide base and short links: the endpoint is nearly between its elbows
         parameters = LinkageParameters(base_width=0.36, distal_length=0.17, base_distance=0.19, proximal_length=0.14)
-    assert close_loops(Linkage.of(parameters), np.array(x)) == problem
+    assert close_loops(Packed(Linkage.of(parameters)).arrays, np.array(x)) == problem
     assert explain_problem(problem).startswith(text)
 
 
 def test_the_workspace_is_larger_than_100_mm_by_100_mm_at_every_angle() -> None:
     """THESIS 3: larger than that, with unlimited rotation."""
-    linkage, side = Linkage.of(P), np.linspace(-0.05, 0.05, 5)
+    linkage, side = Packed(Linkage.of(P)).arrays, np.linspace(-0.05, 0.05, 5)
     for x in side:
         for y in side:
             for phi in np.linspace(0.0, 2.0 * math.pi, 25):
