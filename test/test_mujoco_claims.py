@@ -34,16 +34,16 @@ def test_the_claims_hold(runs: dict[str, Run], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "fails"),
+    ("name", "settings", "fails"),
     [
         ("mujoco_peg", "local_model.epsilon=0", {"walls", "bottom"}),
-        ("mujoco_drawer", "environment.following=200", {"resistance", "paid"}),
-        ("mujoco_clutter", "environment.following=200", {"paid"}),
+        ("mujoco_drawer", "environment.following=200 duration=2.2", {"resistance", "paid"}),
+        ("mujoco_clutter", "environment.following=200 duration=2.2", {"paid"}),
     ],
 )
-def test_claims_fail_where_the_hand_feels_it_wrong(name: str, setting: str, fails: set[str]) -> None:
+def test_claims_fail_where_the_hand_feels_it_wrong(name: str, settings: str, fails: set[str]) -> None:
     """Walls that are known late; a tool that follows so stiffly that the hand does not feel what it pushes."""
-    found = Run(name, setting).holds()
+    found = Run(name, *settings.split()).holds()
     assert {claim for claim, holds in found.items() if holds is False} == fails
 
 
