@@ -881,8 +881,9 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         most, rest, bonds = left(seed, capped=True)
         assert most <= 1 + 2 * bonds
         assert rest < 0.03 + (bonds if model in (KARNOPP, DAHL) else 0.0)
-        worse += left(seed, capped=False)[1] > rest + 0.02
-    assert worse >= 3
+        if worse < 3:
+            worse += left(seed, capped=False)[1] > rest + 0.02
+    assert worse == 3
 
 
 # --- memory

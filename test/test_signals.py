@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, PACKAGES, ROOT
+from conftest import DEADLINE, PACKAGES, ROOT, python
 
 LAUNCHER = ROOT / "haptics"
 SAID = {signal.SIGINT: "haptics: interrupted", signal.SIGTERM: "haptics: terminated"}
@@ -62,7 +62,7 @@ def test_a_signal_between_the_launcher_and_the_program_is_handed_on(number: sign
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", SAID[number] + "\n")
 
 
-def test_a_signal_that_is_ignored_stays_so() -> None:
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "from haptic_bench.set_up import failures; failures.end_at_signals()\n"
@@ -70,8 +70,5 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
         "os.kill(os.getpid(), signal.SIGHUP)\n"
         "with Interruption() as interruption: os.kill(os.getpid(), signal.SIGHUP); print(bool(interruption))\n"
     )
-    environment = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=DEADLINE
-    )
-    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
+    done = python("-c", code, cwd=tmp_path)
+    assert (done.status, done.out) == (0, "False\n"), done.err
