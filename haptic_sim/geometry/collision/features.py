@@ -81,15 +81,25 @@ def convex_faces(points: np.ndarray) -> list[np.ndarray]:
         for triangle in members:  # grows while it is walked
             for neighbour in hull.neighbors[triangle]:
                 other = normals[neighbour]
-                if face[neighbour] < 0 and n @ other > 0.0 and np.linalg.norm(np.cross(n, other)) < COPLANAR:
+                # the cosine spares most triangles the cross product
+                if face[neighbour] < 0 and n @ other > 0.99 and np.linalg.norm(_cross(n, other)) < COPLANAR:
                     face[neighbour] = seed
                     members.append(neighbour)
-        around = np.unique(hull.simplices[members])
-        rest = points[around] - points[around].mean(axis=0)
+        around = np.array(sorted(set(hull.simplices[members].ravel().tolist())))
+        rest = points[around] - points[around].sum(axis=0) / len(around)
         x = rest[np.argmax((rest**2).sum(axis=1))]
-        angle = np.arctan2(rest @ np.cross(n, x / np.linalg.norm(x)), rest @ (x / np.linalg.norm(x)))
+        x = x / np.linalg.norm(x)
+        angle = np.arctan2(rest @ _cross(n, x), rest @ x)
         loops.append(around[np.argsort(angle)])
     return loops
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a x b of vectors (..., 3), with the bits of `np.cross`, which takes longer for one or a few."""
+    product = np.empty(b.shape)
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        product[..., i] = a[..., j] * b[..., k] - a[..., k] * b[..., j]
+    return product
 
 
 def build_shapes(geometry: pin.GeometryModel) -> Shapes:
@@ -162,17 +172,18 @@ class _Tables:
         number = {int(point): len(self.vertices) + k for k, point in enumerate(used)}
         edges: dict[tuple[int, int], int] = {}
         for loop in loops:
+            following = np.concatenate([loop[1:], loop[:1]])
             corners = points[loop]
-            centre = corners.mean(axis=0)
-            normal = np.cross(corners - centre, np.roll(corners, -1, axis=0) - centre).sum(axis=0)
+            centre = corners.sum(axis=0) / len(corners)
+            normal = _cross(corners - centre, points[following] - centre).sum(axis=0)
             normal /= np.linalg.norm(normal)
             self.faces.append(np.array([*normal, (corners @ normal).max()]))
-            for u, v in zip(loop, np.roll(loop, -1), strict=True):
-                ends = (number[int(min(u, v))], number[int(max(u, v))])
+            for u, v in zip(loop.tolist(), following.tolist(), strict=True):
+                ends = (number[min(u, v)], number[max(u, v)])
                 edge = edges.setdefault(ends, len(self.edges))
                 if edge == len(self.edges):
                     self.edges.append(ends)
-                self.loops.append((number[int(u)], edge))
+                self.loops.append((number[u], edge))
             self.loop.append(len(self.loops))
         if max(len(used), len(loops), len(edges)) > FEATURES // 2:
             raise ValueError(f"geometry {name!r} has {len(edges)} edges: must be at most {FEATURES // 2}")
