@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_cli import call
 
-from haptic_control.passivity.zwidth import ZWidthParameters, measure
+from haptic_bench.commands import zwidth
+from haptic_control.passivity.zwidth import ZWidth, ZWidthParameters, measure
 
 DEVICE = ("zwidth", "--rate", "1000", "--device-mass", "0.1", "--device-damping", "3", "--quiet")
 GRID = ("--stiffness", "500", "6500", "6", "--damping", "0.1", "2.9", "5")
@@ -17,14 +19,22 @@ GRID = ("--stiffness", "500", "6500", "6", "--damping", "0.1", "2.9", "5")
 
 @pytest.mark.long
 @pytest.mark.drawn
-def test_it_writes_what_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_writes_what_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured: list[ZWidth] = []
+
+    def remembered(given: ZWidthParameters, *how: Any) -> ZWidth:
+        assert given == ZWidthParameters(rate=1000, device_mass=0.1, device_damping=3, hand="adversarial",
+                                         stiffness=(500, 6500, 6), damping=(0.1, 2.9, 5))  # fmt: skip
+        measured.append(measure(given, *how))
+        return measured[-1]
+
+    monkeypatch.setattr(zwidth, "measure", remembered)
     out = tmp_path / "z"
     assert call(*DEVICE, *GRID, "--hand", "adversarial", "--out", str(out)) == 0
     said = capsys.readouterr().out
-    found = measure(
-        ZWidthParameters(rate=1000, device_mass=0.1, device_damping=3, hand="adversarial",
-                         stiffness=(500, 6500, 6), damping=(0.1, 2.9, 5))
-    )  # fmt: skip
+    (found,) = measured
     with open(out / "zwidth.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["stiffness", "damping", "stable", "verdict", "power", "required_damping"]
