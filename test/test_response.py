@@ -420,8 +420,11 @@ def test_no_colliding_step_adds_energy(rendering: str, e: float) -> None:
     rng = np.random.default_rng(20260)
     collisions = 0
     contact = response(rendering=rendering, limit=[5.0, 5.0, 0, 0, 0, 0.1], restitution=e)
+    body = peg((0.0, 0.0, 0.0))
     for _ in range(300):
-        body = peg(rng.normal(size=3) * [0.2, 0.2, 10.0], (*rng.uniform(-0.1, 0.1, 2), rng.uniform(-3, 3)))
+        body.v[:] = rng.normal(size=3) * [0.2, 0.2, 10.0]
+        body.q[:] = *rng.uniform(-0.1, 0.1, 2), rng.uniform(-3, 3)
+        body.refresh()
         before = body.kinetic_energy[0]
         contact.respond(contacts(), body, T)  # so that all the others are new
         contact.respond(random_contacts(rng, int(rng.integers(1, 10))), body, T)
