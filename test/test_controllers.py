@@ -97,13 +97,11 @@ def test_no_controller_gives_energy_to_the_hand_in_free_motion(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
-def test_a_recorded_trial_is_simulated_again_bit_by_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_recorded_trial_is_simulated_again_bit_by_bit(tmp_path: Path, name: str) -> None:
     """Also what is remembered from tick to tick: integrals and observers."""
-    starting.leave_pages_blank(monkeypatch)
     chosen = [f"controller={CONTROLLERS[name]}", "duration=0.65", "analysis=trial"]
-    run_trial(experiment.load("corner_peg", chosen)[0], "offline", tmp_path, Interruption())
+    with starting.blank_pages():
+        run_trial(experiment.load("corner_peg", chosen)[0], "offline", tmp_path, Interruption())
     assert verification.verify(tmp_path) == verification.Verification()
 
 

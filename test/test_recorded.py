@@ -27,8 +27,7 @@ SETTINGS = {"contact.friction.static": 0.4, "contact.friction.kinetic": 0.3}
 @pytest.fixture(scope="module", autouse=True)
 def blank_pages() -> Iterator[None]:
     """No test here looks at pictures."""
-    with pytest.MonkeyPatch.context() as patch:
-        starting.leave_pages_blank(patch)
+    with starting.blank_pages():
         yield
 
 

@@ -29,8 +29,7 @@ from haptic_sim.parameters import ParameterError
 @pytest.fixture(scope="module", autouse=True)
 def blank_pages() -> Iterator[None]:
     """No test here looks at pictures."""
-    with pytest.MonkeyPatch.context() as patch:
-        starting.leave_pages_blank(patch)
+    with starting.blank_pages():
         yield
 
 
