@@ -169,7 +169,7 @@ def test_nodes_go_and_come_back(haptics: Callable[..., Haptics], tmp_path: Path)
             graph.kill(out, name)
             wait_until(lambda old=process, it=name: process_of(out, it) not in (None, old), "its successor")
             if name in ANSWERING:
-                wait_until(lambda: states.last()["command_tick"] < 0, "zero force")
+                wait_until(lambda at=first: (states.since(at)["command_tick"] < 0).any(), "zero force")
             elif name == "driver":
                 wait_until(lambda at=tick: states.last()["tick"] > at, "the ticks to go on")
             # what a new driver publishes first comes before anybody can have found it
