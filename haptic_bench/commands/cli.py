@@ -349,12 +349,13 @@ def benchmark(options: argparse.Namespace) -> int:
 def test(arguments: Sequence[str]) -> int:
     """`haptics test [--fast] [PYTEST ARGS]`: without other arguments all tests, on all cores.
 
-    One worker more than there are cores: tests of process graphs mostly wait.
+    One worker more than there are cores where there are tests of process graphs, which mostly wait.
     """
     root = Path(__file__).resolve().parents[2]
     rest = [argument for argument in arguments if argument != "--fast"]
-    options = [] if rest else ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
-    if len(rest) < len(arguments):
+    fast = len(rest) < len(arguments)
+    options = [] if rest else ["-n", str((os.cpu_count() or 1) + (not fast)), "--dist", "worksteal"]
+    if fast:
         options += ["-m", "not graph and not long"]
     os.chdir(root)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *options, *rest])
