@@ -198,10 +198,11 @@ def _hasten_compiler() -> None:
     """
     from numba.np import arrayobj  # as the compiler does; what only loads kernels is spared it
 
+    constant = getattr(arrayobj, "ol_raise_with_shape_context_generic", None)  # not in every version of Numba
     for function, kind in builtin_registry.globals:
-        if function is arrayobj.raise_with_shape_context:
+        if constant is not None and function is arrayobj.raise_with_shape_context:
             for template in kind.templates:
-                template._overload_func = staticmethod(arrayobj.ol_raise_with_shape_context_generic)
+                template._overload_func = staticmethod(constant)
 
     numbas = BaseFunction.get_call_type
     found: dict[Any, Any] = {}
