@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import os
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import IO, Any
+from unittest import mock
 
 MODULES = (
     "haptic_bench.commands.cli",
@@ -38,16 +38,10 @@ def save_blank(figure: Any, file: IO[str], **_: Any) -> None:
 @contextlib.contextmanager
 def blank_pages(blank: bool = True) -> Iterator[None]:
     """Let commands leave the pictures of their pages blank."""
-    kept = {}
-    for name in PAGES if blank else ():
-        module = importlib.import_module(name.rpartition(".")[0])
-        kept[name] = module, getattr(module, name.rpartition(".")[2])
-        setattr(module, name.rpartition(".")[2], lambda *_: BLANK)
-    try:
+    with contextlib.ExitStack() as patches:
+        for name in PAGES if blank else ():
+            patches.enter_context(mock.patch(name, lambda *_: BLANK))
         yield
-    finally:
-        for name, (module, function) in kept.items():
-            setattr(module, name.rpartition(".")[2], function)
 
 
 def move_to(host: str, peer: str, errors: str = "") -> None:

@@ -159,7 +159,7 @@ def test_wrenches_account_for_momentum_and_impulses_add_no_energy(e: float) -> N
     """No hand: m dv = T f in every tick, and no colliding tick ends with more energy than it began with."""
     rng = np.random.default_rng(20260)
     impacts = 0
-    for _ in range(15):
+    for _ in range(40):
         start = (*rng.uniform(-0.02, 0.02, 2), rng.uniform(-3, 3))
         env = environment(world(start, rng.normal(size=3) * [0.3, 0.3, 5.0]), restitution=e)
         before = env.tool_state()
@@ -173,7 +173,7 @@ def test_wrenches_account_for_momentum_and_impulses_add_no_energy(e: float) -> N
             if state.contact_state == FREE:
                 assert state.kinetic_energy == pytest.approx(energy, rel=1e-12)
             v, energy = state.v.copy(), state.kinetic_energy
-    assert impacts > 22
+    assert impacts > 60
 
 
 def test_material_can_be_replaced_between_ticks() -> None:

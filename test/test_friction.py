@@ -877,13 +877,13 @@ def test_any_system_of_contacts_comes_to_rest(model: int) -> None:
         return most / begin, 0.5 * float(u @ u) / begin, bonds / begin
 
     worse = 0
-    for seed in range(20285, 20295):
+    for seed in range(20285, 20300):
         most, rest, bonds = left(seed, capped=True)
         assert most <= 1 + 2 * bonds
         assert rest < 0.03 + (bonds if model in (KARNOPP, DAHL) else 0.0)
-        if worse < 3:
+        if worse < 5:
             worse += left(seed, capped=False)[1] > rest + 0.02
-    assert worse == 3
+    assert worse >= 5
 
 
 # --- memory

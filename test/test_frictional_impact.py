@@ -215,6 +215,7 @@ def test_frictionless_collisions_are_found_out():
     assert found["within_friction_cone"] is True
 
 
+@pytest.mark.drawn
 def test_trial_that_ends_before_the_impacts():
     chosen = trial("duration=0.003")
     samples = run(chosen)
@@ -242,6 +243,7 @@ def test_angle_of_the_rod_decides_too(angle, state):
     assert holds(analysis)["follows_routh"] is True
 
 
+@pytest.mark.drawn
 def test_figures(default):
     chosen, samples, analysis = default
     figures = STUDY.figures(chosen, samples, analysis)
@@ -257,6 +259,7 @@ def test_figures(default):
     assert ranges in figures[1].caption
 
 
+@pytest.mark.drawn
 def test_sweep_over_friction_is_drawn_over_friction():
     curves = []
     for mu in (0.2, 0.7):
@@ -277,6 +280,7 @@ def test_limits_of_the_rolling_condition():
     assert math.isclose(routh(*mobility, mu).rebound[-1], 1.0)
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(
     "settings",
     [

@@ -196,7 +196,7 @@ def test_overdetermined_contacts_equal_their_independent_subset(e: float) -> Non
     """THESIS (A.1): J_c^T (J_c D^-1 J_c^T)^+ J_c = J_n^T (J_n D^-1 J_n^T)^-1 J_n, J_n independent rows."""
     rng = np.random.default_rng(20261)
     codes = []
-    for _ in range(200):
+    for _ in range(300):
         subset = independent_problem(rng, e)
         dependent = rng.uniform(0.0, 1.0, (int(rng.integers(1, 9)), len(subset.J)))  # sums of rows approach, too
         J = np.vstack([subset.J, dependent @ subset.J])
@@ -212,8 +212,8 @@ def test_overdetermined_contacts_equal_their_independent_subset(e: float) -> Non
             expected = -np.linalg.pinv(problem.A, rcond=1e-10) @ problem.c
             np.testing.assert_allclose(p, expected, rtol=0, atol=1e-7 * np.abs(p).max())
         codes.append(code)
-    assert codes.count(SOLVED) > 33
-    assert codes.count(NON_PULLING) > 6  # where the pseudo-inverse pulls, the sum is the same all the same
+    assert codes.count(SOLVED) > 50
+    assert codes.count(NON_PULLING) > 10  # where the pseudo-inverse pulls, the sum is the same all the same
 
 
 @pytest.mark.parametrize("e", RESTITUTIONS)
@@ -303,7 +303,7 @@ def non_pulling_velocity(problem: Problem) -> np.ndarray:
 @pytest.mark.parametrize("e", RESTITUTIONS)
 def test_the_non_pulling_resolution_is_the_complementary_one(e: str) -> None:
     pulled = 0
-    for problem in problems(20264, 120, full_rank, e, contacts=6):
+    for problem in problems(20264, 250, full_rank, e, contacts=6):
         code, p = resolve(problem)
         pseudo = -np.linalg.pinv(problem.A, rcond=1e-10) @ problem.c
         if pseudo.min() > -1e-9 * np.abs(pseudo).max():
@@ -313,7 +313,7 @@ def test_the_non_pulling_resolution_is_the_complementary_one(e: str) -> None:
         assert code == NON_PULLING
         expected = non_pulling_velocity(problem)
         np.testing.assert_allclose(problem.after(p), expected, rtol=0, atol=1e-7 * np.abs(problem.v).max())
-    assert pulled > 24
+    assert pulled > 50
 
 
 @pytest.mark.parametrize("e", ["zero", "one", "same"])
@@ -321,7 +321,7 @@ def test_the_non_pulling_resolution_is_the_complementary_one(e: str) -> None:
 def test_the_non_pulling_resolution_is_scipys(make: Callable[..., np.ndarray], e: str) -> None:
     """With one restitution, 1/2 p^T A p + c^T p = 1/2 |W^T p + (1 + e) L^T v|^2 - const, W = J L^-T: nnls."""
     compared = 0
-    for problem in problems(20265, 80, make, e):
+    for problem in problems(20265, 200, make, e):
         code, p = resolve(problem)
         if code == SOLVED:
             continue
@@ -332,7 +332,7 @@ def test_the_non_pulling_resolution_is_scipys(make: Callable[..., np.ndarray], e
         residual = L.T @ (problem.after(p) - expected)  # in the metric of the energy
         assert np.linalg.norm(residual) <= 1e-4 * np.linalg.norm(L.T @ problem.v)
         compared += 1
-    assert compared > 8
+    assert compared > 20
 
 
 @pytest.mark.parametrize("e", RESTITUTIONS)

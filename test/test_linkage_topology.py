@@ -147,6 +147,7 @@ def test_drift_does_not_hang_on_the_servo_rate(dynamics: str) -> None:
     assert coarse == pytest.approx(fine, rel=0.02)
 
 
+@pytest.mark.drawn
 def test_figures_show_both_links_and_every_controller(default: tuple[Trial, Samples, Analysis]) -> None:
     chosen, samples, analysis = default
     figures = STUDY.figures(chosen, samples, analysis)

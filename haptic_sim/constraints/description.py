@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,21 +226,24 @@ class Description:
         t: float = 0.0,
     ) -> float:
         """The value of the formula of a key at a state; not a number where it has none."""
-        names: dict[str, Any] = {**parameters, "t": np.float64(t)}
-        names |= zip(self.coordinates, map(np.float64, q), strict=True)
-        names |= zip(self.rates, map(np.float64, v), strict=True)
-        for name, tree in self.defined.items():
-            names[name] = evaluate(tree, names)
+        names = self._names(q, map(np.float64, v), parameters, t)
         return float(evaluate(self.trees[key], names))
 
     def _values(self, keys: Sequence[str], q: np.ndarray, v: np.ndarray, parameters: Mapping[str, float]) -> np.ndarray:
         """Values of the formulas of some keys at a configuration, with m different rates (m, n); (keys, m)."""
-        names: dict[str, Any] = {**parameters, "t": np.float64(0.0)}
+        names = self._names(q, v.T, parameters, 0.0)
+        return np.stack([np.broadcast_to(evaluate(self.trees[key], names), len(v)) for key in keys])
+
+    def _names(
+        self, q: Sequence[float] | np.ndarray, rates: Iterable[Any], parameters: Mapping[str, float], t: float
+    ) -> dict[str, Any]:
+        """Values of all names in formulas; each rate may be a number or several (m,)."""
+        names: dict[str, Any] = {**parameters, "t": np.float64(t)}
         names |= zip(self.coordinates, map(np.float64, q), strict=True)
-        names |= zip(self.rates, v.T, strict=True)
+        names |= zip(self.rates, rates, strict=True)
         for name, tree in self.defined.items():
             names[name] = evaluate(tree, names)
-        return np.stack([np.broadcast_to(evaluate(self.trees[key], names), len(v)) for key in keys])
+        return names
 
     def check_forms(self, q: np.ndarray, parameters: Mapping[str, float]) -> None:
         """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, near q.
