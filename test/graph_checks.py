@@ -6,6 +6,7 @@ test_graph.py starts the graph with the runner, launch/ with launch_testing.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -51,6 +52,17 @@ def topics(out: Path) -> dict[str, bag.BagTopic]:
 def ticks_of(recorded: dict[str, bag.BagTopic], topic: str) -> set[int]:
     """The ticks of which a message was recorded."""
     return set(columns(MESSAGES[topic](), recorded[topic].messages)["tick"].tolist())
+
+
+def destroy(nodes: list[rclpy.node.Node]) -> None:
+    """Destroy the nodes of a list, which nobody else may hold, and what the middleware has for them.
+
+    Circles of references keep that, and many in one process may wait for each other's locks for ever.
+    """
+    while nodes:
+        nodes.pop().destroy_node()
+    rclpy.try_shutdown()
+    gc.collect()
 
 
 @contextlib.contextmanager

@@ -114,8 +114,9 @@ def bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     kind = getattr(request, "param", "")
     made = Bridge(tmp_path, monkeypatch, kind == "hardware", "" if kind == "hardware" else kind)
     yield made
-    made.node.destroy_node()
-    rclpy.try_shutdown()
+    nodes = [made.node]
+    del made.node
+    graph.destroy(nodes)
 
 
 WRENCH = (1.0, -2.0, 3.0, 0.1, 0.2, -0.3)

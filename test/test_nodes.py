@@ -18,6 +18,7 @@ from conftest import DEADLINE, PACKAGES, wait_until
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("haptics.msg", reason="needs the built messages")
 
+from graph_checks import destroy  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
@@ -73,19 +74,12 @@ class Bench:
     def _catch(self, topic: str, message: bytes | Message) -> None:
         self.sent.append((topic, message if isinstance(message, bytes) else message.to_bytes()))
 
-    def close(self) -> None:
-        """Destroy what was made."""
-        for node in self.nodes:
-            node.destroy_node()
-        rclpy.try_shutdown()
-
-
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """See Bench."""
     made = Bench(tmp_path)
     yield made
-    made.close()
+    destroy(made.nodes)
 
 
 def configured(node: Any) -> Any:
@@ -470,7 +464,7 @@ def test_a_node_that_is_closed_does_not_report_compilation(bench: Bench) -> None
     """What is compiled in the same process afterwards is no affair of its publishers."""
     configured(bench.node("controller"))
     assert kernel_cache.report is not None
-    bench.close()
+    destroy(bench.nodes)
     assert kernel_cache.report is None
 
 
