@@ -354,13 +354,29 @@ def test_structure_of_the_rolling_disk_and_its_state_space_form():
     # the printed formulas are the same numbers
     form = disk.state_space()
     assert form["eta"] == ["x4_dot", "x5_dot"]
+    others = [disk.coordinates.index(name) for name in disk.coordinates if name not in ("x4", "x5")]
     names = dict(zip(disk.coordinates, q, strict=True)) | dict(zip(disk.description.rates, v, strict=True))
     names |= disk.parameters | {"eta1": 2.0, "eta2": 4.0, "gamma": 0.0}
     shown_f = [evaluate(parse(text, names), names) for text in form["f"]]
     shown_g = [[evaluate(parse(text, names), names) for text in row] for row in form["g"]]
+    (determinant,) = (evaluate(parse(text, names), names) for text in form["D"])
+    assert abs(determinant) == pytest.approx(abs(np.linalg.det(disk.A(q)[:, others])), rel=1e-12)
     assert shown_f[:6] == pytest.approx(v, abs=1e-12)
     accelerations = (np.array(shown_f) + np.array(shown_g) @ wrench)[6:]
     assert accelerations == pytest.approx(solver.a[[3, 4]], abs=1e-9)
+
+
+def test_a_state_space_form_says_where_it_does_not_hold():
+    """A unicycle loses no rank, but its speed along x says nothing of it where it goes along y."""
+    formulas = {
+        "coordinates": ["x", "y", "theta"],
+        "kinetic": "m*(x_dot**2 + y_dot**2)/2 + theta_dot**2/2",
+        "hand": {"position": ["x", "y", "0"]},
+    }
+    unicycle = build(rows(formulas, velocities=["-sin(theta)*x_dot + cos(theta)*y_dot"]), np.zeros(3), m=1.0)
+    assert unicycle.structure().singular == ()
+    form = unicycle.state_space()
+    assert (form["eta"], form["D"]) == (["x_dot", "theta_dot"], ["cos(theta)"])
 
 
 def of_config(name):
@@ -402,7 +418,7 @@ def test_what_is_known_is_told_where_the_rest_is_given_up(monkeypatch):
     monkeypatch.setattr(generated, "_ask", lambda *_: ('["eta", ["x_dot"]]\n', "the analysis failed: MemoryError"))
     form = disk.state_space()
     assert form["eta"] == ["x_dot"]
-    assert form["given up"].startswith("S, xi, E,") and form["given up"].endswith(
+    assert form["given up"].startswith("D, S, xi, E,") and form["given up"].endswith(
         "f, g: the analysis failed: MemoryError"
     )
 

@@ -74,6 +74,7 @@ class Bench:
     def _catch(self, topic: str, message: bytes | Message) -> None:
         self.sent.append((topic, message if isinstance(message, bytes) else message.to_bytes()))
 
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """See Bench."""

@@ -87,6 +87,7 @@ def _print_equations(form: dict[str, Any]) -> None:
     print("\nState-space form (YUN 24-29): q_dot = S eta + xi, x = (q, eta), x_dot = f(x) + g(x) u")
     print("u is force and torque at the hand point in world axes, gamma the rate of the stabilisation,")
     print("gamma_q the acceleration at constant eta; rates of coordinates are those of q_dot")
+    print("the form holds where D is not zero, the determinant of the rows' columns of the other rates")
     for name, value in form.items():
         if name == "given up":
             print(f"\ngiven up: {value}")

@@ -31,6 +31,7 @@ RANK_TOLERANCE = 1e-9  # singular value of fields of unit length
 MOST_ORDERS = 6  # derivatives of the rows
 _EXPLICIT = 2  # free rates up to which the inertia is inverted as a formula
 
+_DETERMINANT = 4  # rows whose determinant is formed: its terms are as many as their permutations
 _READABLE = 400  # characters of a conserved quantity that is written out
 _WORKABLE = 20_000  # nodes of a formula of S with which it is worth while to go on
 _LONGEST = 2000  # nodes of the tree of a formula of the state-space form that is written out; longer ones fill pages
@@ -232,7 +233,8 @@ def state_space(
     rows, pivots = _regular_part(numbers)
     free = [j for j in range(description.n) if j not in pivots]
     eta = [sympy.Symbol(f"eta{i + 1}_") for i in range(len(free))]
-    inverse = _inverse(sympy.Matrix([[A[i][j] for j in pivots] for i in rows])) if rows else sympy.zeros(0, 0)
+    bound = sympy.Matrix(len(rows), len(rows), [A[i][j] for i in rows for j in pivots])
+    inverse = _inverse(bound) if rows else sympy.zeros(0, 0)
     dependent = -inverse * sympy.Matrix(len(rows), len(free), [A[i][j] for i in rows for j in free])
     offset = inverse * sympy.Matrix(len(rows), 1, [wanted[i] for i in rows])
     S, xi = sympy.zeros(description.n, len(free)), sympy.zeros(description.n, 1)
@@ -243,6 +245,7 @@ def state_space(
         for column in range(len(free)):
             S[j, column] = _simple(dependent[row, column])
     yield "eta", [f"{description.coordinates[j]}_dot" for j in free]
+    yield "D", [_shown(s, _simple(bound.det(method="berkowitz"))) if len(rows) <= _DETERMINANT else TOO_LONG]
     yield "S", _table(s, S)
     yield "xi", [row[0] for row in _table(s, xi)]
     E = sympy.Matrix(s.wrench_map()).T

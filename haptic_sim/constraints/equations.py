@@ -32,7 +32,7 @@ from haptic_sim.records import allocate, array, record, value
 
 Made = TypeVar("Made", bound="Equations")
 
-STATE_SPACE = ("eta", "S", "xi", "E", "S^T E", "S^T M S", "S^T (M gamma + V + G)")  # parts of `state_space`
+STATE_SPACE = ("eta", "D", "S", "xi", "E", "S^T E", "S^T M S", "S^T (M gamma + V + G)")  # parts of `state_space`
 _ROTATION = 1e-9  # what R R^T may differ from 1
 _ANTISYMMETRY = 1e-12  # relative to the largest eigenvalue: least one of an inertia
 
@@ -327,9 +327,10 @@ class Equations:
         """The state-space form of YUN (24-29) as formulas: qd = S eta + xi, xd = f(x) + g(x) u with x = (q, eta).
 
         Returns:
-            By name: `eta` (the rates that it is made of), S, xi, E (of the wrench u at the hand point), S^T E,
-            S^T M S, S^T (M gamma + V + G); f and g solved, where there are one or two eta. `given up` says what is not
-            among them, and why. A formula that would fill pages is `analysis.TOO_LONG`.
+            By name: `eta` (the rates that it is made of), D (determinant of the rows' columns of the other rates: the
+            form holds where it is not zero), S, xi, E (of the wrench u at the hand point), S^T E, S^T M S,
+            S^T (M gamma + V + G); f and g solved, where there are one or two eta. `given up` says what is not among
+            them, and why. A formula that would fill pages is `analysis.TOO_LONG`.
         """
         found, trouble = self._ask("state_space", [self.q])
         if trouble:
