@@ -85,7 +85,7 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
         analysed = port_of(one, inertias, rate)
         return analysed is not None and not analysed[1].passive
 
-    part = largest(lambda part: active(scaled(**dict.fromkeys(names, part)))) if names else 0.0
+    part = largest(lambda part: active(scaled(**dict.fromkeys(names, part))), _LEAST) if names else 0.0
     if part < _LEAST:
         for factor in _MORE if names else ():
             one = scaled(damping=factor)

@@ -204,14 +204,14 @@ def spring_loop(stiffness: np.ndarray, damping: np.ndarray, period: float) -> np
     return np.vstack([r + period * u, u])
 
 
-def largest(diverging: Callable[[float], bool]) -> float:
-    """The largest part in [0, 1] at which a loop does not diverge, 0 if there is none above 1e-9."""
+def largest(diverging: Callable[[float], bool], least: float = 1e-9) -> float:
+    """The largest part in [0, 1] at which a loop does not diverge, 0 if there is none above `least`."""
     high = 1.0
     if not diverging(high):
         return high
     while diverging(low := 0.8 * high):
         high = low
-        if high < 1e-9:
+        if high < least:
             return 0.0
     while high - low > 1e-4 * high:
         middle = 0.5 * (low + high)
