@@ -26,6 +26,7 @@ import starting
 from matplotlib.figure import Figure
 
 import haptic_bench
+from haptic_bench.analysis import figures
 from haptic_bench.commands import command_line
 
 pytest.register_assert_rewrite("claim_checks", "graph_checks", "linkage_checks")
@@ -98,11 +99,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Leave drawings blank where nobody looks at them: they take more time than most trials.
 
     A test that is marked `drawn` has them. Elsewhere commands leave the pictures of their pages out, and where a test
-    itself asks for figures all but the last step of a drawing is made, its SVG.
+    itself asks for figures all but the last steps of a drawing are made: its layout and its SVG.
     """
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("drawn") is None:
             patch.setattr(Figure, "savefig", starting.save_blank)
+            patch.setattr(figures, "_make_room", starting.locate_labels)
         yield
 
 
