@@ -108,7 +108,7 @@ def test_rows_are_the_rates_of_residuals_and_gamma_theirs(kind):
             rows.placement[j, :9] = data.oMi[j].rotation.ravel()
             rows.placement[j, 9:] = data.oMi[j].translation
             rows.acceleration[j] = data.a[j].vector
-        evaluate(Packed(rows).arrays, data.J, support, v, rates)
+        evaluate(Packed(rows).arrays, data.J.T, support, v, rates)
         return rows.c.copy(), rows.A @ v, rows.gamma.copy()
 
     step = 1e-5

@@ -124,8 +124,8 @@ class Runner:
         geometry = LocalGeometry(q=nq, v=nv, inertia=nv * nv, gravity=nv, constraints=n)
         geometry.stamp(0, 0)
         geometry.q[:], geometry.pose[:] = body.q, body.pose
-        inertia = np.triu(body.arrays.M)
-        geometry.inertia[:] = (inertia + np.triu(inertia, 1).T).ravel()
+        inertia = np.tril(body.arrays.M)
+        geometry.inertia[:] = (inertia + np.tril(inertia, -1).T).ravel()
         geometry.resize(n)
         found = geometry.constraints[:n]
         found["id"] = found["body"] = np.arange(n)

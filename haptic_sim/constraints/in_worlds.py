@@ -3,9 +3,9 @@
 A constraint binds a body B to a body A (or to the world). It depends on their relative pose alone, so that the rate of
 each of its rows is
     rate = f . (v_B(x) - v_A(x)) + m . (w_B - w_A) = w . (V_B - V_A),    w = (f, x x f + m):
-a wrench w about the world's origin times the difference of the bodies' twists there, which are columns of Pinocchio's
-joint Jacobians J_W. So a row of A is w . J_W over the coordinates that move B, less that over those that move A, and
-only w depends on the kind of constraint. The part of the rate's change that depends on the velocity,
+a wrench w about the world's origin times the difference of the bodies' twists there, which are rows of J_W
+(`BodyArrays`). So a row of A is J_W w over the coordinates that move B, less that over those that move A, and only w
+depends on the kind of constraint. The part of the rate's change that depends on the velocity,
     gamma = df/dt . (v_B - v_A)(x) + f . (b_B(x) - b_A(x) + (w_B - w_A) x dx/dt)
             + dm/dt . (w_B - w_A) + m . (e_B - e_A),
 with the spatial accelerations (b, e) of the bodies at constant generalised velocity v, is dA/dt v.
@@ -201,7 +201,7 @@ def evaluate(rows, J_W, support, v, rates):
 
     Args:
         rows: RowsOfConstraints.
-        J_W, support: Jacobians of the joints at the world's origin (6, nv), and what moves them (J, nv).
+        J_W, support: transposed Jacobian of the joints at the world's origin (nv, 6), and what moves them (J, nv).
         v: velocity (nv,), for gamma.
     """
     for i in range(rows.c.shape[0]):
@@ -225,11 +225,11 @@ def evaluate(rows, J_W, support, v, rates):
         _rows_of(rows, k, g, motion, rates)
     for i in range(rows.c.shape[0]):
         a, b = rows.joints[rows.owner[i], 0], rows.joints[rows.owner[i], 1]
-        for j in range(J_W.shape[1]):
+        for j in range(J_W.shape[0]):
             s = 0.0
             if support[a, j] != support[b, j]:
                 for d in range(6):
-                    s += rows.wrench[i, d] * J_W[d, j]
+                    s += rows.wrench[i, d] * J_W[j, d]
                 if support[a, j]:
                     s = -s
             rows.A[i, j] = s
@@ -242,7 +242,7 @@ def _motion(joint, place, a, J_W, support, v, twist, acceleration):
         s = 0.0
         for j in range(v.shape[0]):
             if support[joint, j]:
-                s += J_W[d, j] * v[j]
+                s += J_W[j, d] * v[j]
         twist[d] = s
     for i in range(3):
         s = t = 0.0

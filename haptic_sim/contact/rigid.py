@@ -103,7 +103,7 @@ class RigidContact(ContactResponse):
         super().__init__(body, parameters, capacity)
         hybrid = method == "hybrid"
         self._respond, self.step_kernel = (_respond_one_at_a_time, _step_one_at_a_time) if hybrid else (_respond, _step)
-        planar = not np.any(body.J_W[2:5])  # nothing moves along z or turns about x or y
+        planar = not np.any(body.J_W[:, 2:5])  # nothing moves along z or turns about x or y
         self._method = allocate(
             RigidArrays,
             self.scaled.sizes,

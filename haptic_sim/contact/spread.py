@@ -198,10 +198,10 @@ def _add_wrenches_of_body(packed, count, period):
             if contacts.tree[i, 1] == body.hand_tree:
                 # a couple about the axis of a hinge, a force along that of a slide
                 j, s = rows.coordinate[i], p[i, 0] * rows.direction[i] / period
-                first = 3 if J_W[3, j] != 0.0 or J_W[4, j] != 0.0 or J_W[5, j] != 0.0 else 0
+                first = 3 if J_W[j, 3] != 0.0 or J_W[j, 4] != 0.0 or J_W[j, 5] != 0.0 else 0
                 for d in range(first, first + 3):
-                    wrench[d] += s * J_W[d, j]
-                    gross[d] += abs(s * J_W[d, j])
+                    wrench[d] += s * J_W[j, d]
+                    gross[d] += abs(s * J_W[j, d])
             continue
         sign = 0.0
         if rows.body[i, 1] == hand:

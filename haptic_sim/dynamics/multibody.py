@@ -214,13 +214,13 @@ class SingleBody(NamedTuple):
 class BodyArrays(NamedTuple):
     """The arrays of a `Multibody` and its `Trees`, for kernels."""
 
-    M: np.ndarray = shared("Pinocchio's inertia, of which the upper triangle is filled", "nv", "nv")
+    M: np.ndarray = shared("Pinocchio's inertia, by rows: the lower triangle is filled", "nv", "nv")
     nle: np.ndarray = shared("Pinocchio's Coriolis, centrifugal and gravity terms", "nv")
     J_W: np.ndarray = shared(
-        "Jacobian of all joints, world axes, at the world's origin: column j is the [linear, angular] velocity of what "
-        "coordinate j moves",
-        6,
+        "transposed Jacobian of all joints, world axes, at the world's origin: row j is the [linear, angular] velocity "
+        "of what coordinate j moves",
         "nv",
+        6,
     )
     start: np.ndarray = shared("first coordinate of each tree", "trees", dtype=np.int64)
     size: np.ndarray = shared("number of coordinates of each tree", "trees", dtype=np.int64)
@@ -307,10 +307,9 @@ class Multibody:
         self._laws = laws
         self._know_tree(tree)
         self.q, self.v = np.array(q, float), np.array(v, float)
-        # Pinocchio's Python arrays are views: they follow its data without being asked for again.
-        self.J_W = self.data.J
-        if self.J_W.ndim == 1:  # a matrix of one column comes as a vector
-            self.J_W = self.J_W.reshape(6, 1)
+        # Pinocchio's Python arrays are views: they follow its data without being asked for again. Its matrices are by
+        # columns, which are also rows where there is one coordinate: as they are, kernels would be compiled for both.
+        self.J_W = self.data.J.T.reshape(nv, 6)
         placement = self.data.oMf[hand]
         self.p_WH, self.R_WH = placement.translation, placement.rotation
         start, size = self.trees.start, self.trees.size
@@ -319,7 +318,7 @@ class Multibody:
             BodyArrays,
             {"nv": nv, "planes": planes, "rows": rows, "contacts": CAPACITY + 2 * len(laws) if rows else 0},
             planes=planes,
-            M=self.data.M.reshape(nv, nv),
+            M=self.data.M.T.reshape(nv, nv),
             nle=self.data.nle,
             J_W=self.J_W,
             start=start,
@@ -644,7 +643,7 @@ def evaluate_single(packed):
         c, s, w = math.cos(q[2]), math.sin(q[2]), v[2]
         R[0, 0], R[0, 1], R[1, 0], R[1, 1] = c, -s, s, c
         p[0], p[1] = q[0], q[1]
-        J_W[0, 2], J_W[1, 2] = q[1], -q[0]
+        J_W[2, 0], J_W[2, 1] = q[1], -q[0]
         one.a_B[0], one.a_B[1] = (c * v[1] - s * v[0]) * w, -(c * v[0] + s * v[1]) * w
     else:
         x, y, z, w = q[3], q[4], q[5], q[6]
@@ -655,8 +654,8 @@ def evaluate_single(packed):
         p[0], p[1], p[2] = p0, p1, p2
         for j in range(3):
             x, y, z = R[0, j], R[1, j], R[2, j]
-            J_W[3, 3 + j], J_W[4, 3 + j], J_W[5, 3 + j] = x, y, z
-            J_W[0, 3 + j], J_W[1, 3 + j], J_W[2, 3 + j] = p1 * z - p2 * y, p2 * x - p0 * z, p0 * y - p1 * x
+            J_W[3 + j, 3], J_W[3 + j, 4], J_W[3 + j, 5] = x, y, z
+            J_W[3 + j, 0], J_W[3 + j, 1], J_W[3 + j, 2] = p1 * z - p2 * y, p2 * x - p0 * z, p0 * y - p1 * x
         vx = R[0, 0] * v[0] + R[1, 0] * v[1] + R[2, 0] * v[2]
         vy = R[0, 1] * v[0] + R[1, 1] * v[1] + R[2, 1] * v[2]
         vz = R[0, 2] * v[0] + R[1, 2] * v[1] + R[2, 2] * v[2]
@@ -772,7 +771,7 @@ def _refresh_dynamics(a):
         if not factored:
             for i in range(first, end):
                 for j in range(first, end):
-                    D[i, j] = M[i, j] if i <= j else M[j, i]  # only the upper triangle is filled
+                    D[i, j] = M[i, j] if i >= j else M[j, i]  # only the lower triangle is filled
                 if damped:
                     D[i, i] += added[i]
             cholesky(D[first:end, first:end], n, L[first:end, first:end])
@@ -805,10 +804,10 @@ def _refresh_hand(a):
     v, twist, inverse_inertia = a.v, a.twist, a.inverse_inertia
     for j in range(first, end):
         if hand_support[j]:
-            wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]
-            J_H[0, j] = J_W[0, j] + wy * p[2] - wz * p[1]
-            J_H[1, j] = J_W[1, j] + wz * p[0] - wx * p[2]
-            J_H[2, j] = J_W[2, j] + wx * p[1] - wy * p[0]
+            wx, wy, wz = J_W[j, 3], J_W[j, 4], J_W[j, 5]
+            J_H[0, j] = J_W[j, 0] + wy * p[2] - wz * p[1]
+            J_H[1, j] = J_W[j, 1] + wz * p[0] - wx * p[2]
+            J_H[2, j] = J_W[j, 2] + wx * p[1] - wy * p[0]
             J_H[3, j], J_H[4, j], J_H[5, j] = wx, wy, wz
     if first == 0 and end == 6:  # the compiler unrolls the loops
         _find_rows(J_H, L, v, 0, 6, twist, W_H, inverse_inertia)

@@ -361,7 +361,7 @@ def _find_spatial_rows(contacts, side, tree, plus, minus, J_W, support, L, u):
             moves -= 1.0
         s = 1.0 / L[j, j]
         for r in range(6):
-            g = moves * J_W[r, j]
+            g = moves * J_W[j, r]
             for m in range(k):
                 g -= L[j, first + m] * S[side, r, m]
             S[side, r, k] = g * s

@@ -507,10 +507,10 @@ def hold(packed, time, period, wrench):
     J, W, L, J_W = a.J, a.W, body.L, body.J_W
     for j in range(first, end):
         if body.support[a.joint, j]:
-            wx, wy, wz = J_W[3, j], J_W[4, j], J_W[5, j]
-            J[0, j] = J_W[0, j] + wy * pz - wz * py
-            J[1, j] = J_W[1, j] + wz * px - wx * pz
-            J[2, j] = J_W[2, j] + wx * py - wy * px
+            wx, wy, wz = J_W[j, 3], J_W[j, 4], J_W[j, 5]
+            J[0, j] = J_W[j, 0] + wy * pz - wz * py
+            J[1, j] = J_W[j, 1] + wz * px - wx * pz
+            J[2, j] = J_W[j, 2] + wx * py - wy * px
             J[3, j], J[4, j], J[5, j] = wx, wy, wz
     for j in range(first, end):
         for i in range(6):

@@ -187,7 +187,7 @@ class Trees(NamedTuple):
     J_W, L and u are filled in for trees that the tool touches, and for those that these touch.
     """
 
-    J_W: np.ndarray = array("see `BodyArrays`", 6, "nv")
+    J_W: np.ndarray = array("see `BodyArrays`", "nv", 6)
     L: np.ndarray = array("see `BodyArrays`; only the blocks of trees are ever used", "nv", "nv")
     u: np.ndarray = array("scaled velocity L^T v", "nv")
     support: np.ndarray = shared("whether a coordinate moves a body", "bodies", "nv", dtype=np.bool_)
@@ -347,10 +347,10 @@ def _fill_tree(t, trees):
     for j in range(first, first + n):
         c = trees.centre[trees.root[j]]
         wx, wy, wz = cdof[j, 0], cdof[j, 1], cdof[j, 2]
-        J_W[0, j] = cdof[j, 3] + c[1] * wz - c[2] * wy
-        J_W[1, j] = cdof[j, 4] + c[2] * wx - c[0] * wz
-        J_W[2, j] = cdof[j, 5] + c[0] * wy - c[1] * wx
-        J_W[3, j], J_W[4, j], J_W[5, j] = wx, wy, wz
+        J_W[j, 0] = cdof[j, 3] + c[1] * wz - c[2] * wy
+        J_W[j, 1] = cdof[j, 4] + c[2] * wx - c[0] * wz
+        J_W[j, 2] = cdof[j, 5] + c[0] * wy - c[1] * wx
+        J_W[j, 3], J_W[j, 4], J_W[j, 5] = wx, wy, wz
         for k in range(first, j + 1):
             L[j, k] = 0.0
         for e in range(trees.M_first[j], trees.M_first[j] + trees.M_count[j]):

@@ -202,10 +202,10 @@ def _fill_bodies(packed, poses, twists):
         # as the hand's, in the same order of operations
         for j in range(body.start[tree], body.start[tree] + body.size[tree]):
             if body.support[a.joint[i], j]:
-                wx, wy, wz = body.J_W[3, j], body.J_W[4, j], body.J_W[5, j]
-                twists[i, 0] += (body.J_W[0, j] + wy * z - wz * y) * body.v[j]
-                twists[i, 1] += (body.J_W[1, j] + wz * x - wx * z) * body.v[j]
-                twists[i, 2] += (body.J_W[2, j] + wx * y - wy * x) * body.v[j]
+                wx, wy, wz = body.J_W[j, 3], body.J_W[j, 4], body.J_W[j, 5]
+                twists[i, 0] += (body.J_W[j, 0] + wy * z - wz * y) * body.v[j]
+                twists[i, 1] += (body.J_W[j, 1] + wz * x - wx * z) * body.v[j]
+                twists[i, 2] += (body.J_W[j, 2] + wx * y - wy * x) * body.v[j]
                 twists[i, 3] += wx * body.v[j]
                 twists[i, 4] += wy * body.v[j]
                 twists[i, 5] += wz * body.v[j]
