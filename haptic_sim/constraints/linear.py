@@ -61,7 +61,7 @@ def multipliers(w, rows, rank):
         w.multipliers[i] = 0.0
     dependent = False
     for i in range(rows):
-        dependent = dependent or w.dependent[i] == 1
+        dependent = dependent or w.dependent[i]
     if not dependent:
         for i in range(rank - 1, -1, -1):  # the rows in order of pivots are lower triangular
             row = w.pivot[i]

@@ -71,7 +71,7 @@ class Workspace(NamedTuple):
     Q: np.ndarray = array("orthonormal basis of the rows", "coordinates", "coordinates")
     T: np.ndarray = array("factor of the rows, W = T Q", "rows", "coordinates")
     pivot: np.ndarray = array("row that each column of T was made of", "rows", dtype=np.int64)
-    dependent: np.ndarray = array("1 where the row depends on others, else 0", "rows", dtype=np.int64)
+    dependent: np.ndarray = array("whether a row depends on others", "rows", dtype=np.bool_)
     gram: np.ndarray = array("a Gram matrix", "coordinates", "coordinates")
     r: np.ndarray = array("values that rows are to have", "rows")
     z: np.ndarray = array("coordinates along Q of the last correction", "coordinates")

@@ -11,6 +11,7 @@ from haptic_sim.contact_rows import CAPACITY, ContactRows
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.linalg import cholesky
 from haptic_sim.messages import ToolState
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.tool.mobility import LOADED
 from haptic_sim.tool.surroundings import SimulatedSurroundings
@@ -76,7 +77,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         self._gaps = _Gaps(model, own, version(self._mujoco))
         self._features = Features()
         self._link = tool.link
-        self._bodies = _trees(model, data, tool)
+        self._bodies = Packed(_trees(model, data, tool)).arrays
         self._make_room(CAPACITY)
         self._refresh()
 
@@ -166,7 +167,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         found.geom[:n], found.frame[:n], found.pos[:n] = contact.geom, contact.frame, contact.pos
         found.dist[:n], found.includemargin[:n] = contact.dist, contact.includemargin
         found.dim[:n], found.friction[:n] = contact.dim, contact.friction
-        self.rows.count = fill_rows(n, found, self._bodies, self.rows.arrays)
+        self.rows.count = fill_rows(n, found, self._bodies, self._rows)
 
     def _identities(self, listed: np.ndarray) -> np.ndarray:
         """See SimulatedSurroundings."""
@@ -176,7 +177,7 @@ class MujocoSurroundings(SimulatedSurroundings):
         """For so many contacts."""
         rows = ContactRows(capacity)
         rows.restitution[:] = self._restitution
-        self._found = allocate(Found, {"contacts": capacity})
+        self._found = Packed(allocate(Found, {"contacts": capacity})).arrays
         self._allocate(rows, self._bodies.start, self._bodies.size)
 
 

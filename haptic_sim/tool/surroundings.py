@@ -21,6 +21,7 @@ from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts, assemble
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.following import Follower
@@ -145,9 +146,11 @@ class SimulatedSurroundings:
     def _allocate(self, rows: ContactRows, start: np.ndarray, size: np.ndarray) -> None:
         """Take rows, between trees that begin at `start` and have `size` coordinates each."""
         self.rows, capacity = rows, rows.capacity
-        self._contacts = ScaledContacts.allocate(capacity, start, size)
+        contacts = ScaledContacts.allocate(capacity, start, size)
         self._tangent = np.zeros((capacity, 3))
-        self._touched = allocate(Touched, self._contacts.sizes)
+        touched = allocate(Touched, contacts.sizes)
+        # of the types that contact methods have: the same kernels serve
+        self._rows, self._contacts, self._touched = (Packed(one).arrays for one in (rows.arrays, contacts, touched))
 
     def _speed(self, twists: np.ndarray) -> float:
         """An upper bound of the speed of points of bodies with these twists (N, 6) [m/s]."""
@@ -157,9 +160,7 @@ class SimulatedSurroundings:
     def _list(self, geometry: LocalGeometry) -> None:
         """Fill in the constraints on the tool."""
         rows, n, bodies, contacts, touched = self.rows, self.rows.count, self._bodies, self._contacts, self._touched
-        assemble(
-            n, rows.arrays, bodies.J_W, bodies.support, bodies.tree_of, bodies.L, bodies.u, contacts, self._tangent
-        )
+        assemble(n, self._rows, bodies.J_W, bodies.support, bodies.tree_of, bodies.L, bodies.u, contacts, self._tangent)
         measure(n, rows.separation, contacts, bodies.hand_tree, bodies.u, touched)
         link, separation = self._link[rows.body[:n, 1]], rows.separation[:n]
         reach = self._epsilon - self._horizon * np.minimum(touched.closing[:n], 0.0)
