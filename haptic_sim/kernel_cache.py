@@ -194,10 +194,13 @@ def _hasten_compiler() -> None:
 
     Numba tells the sizes in the error of an assignment to a slice of another size: making a text of numbers takes the
     compiler 2 s, and is then in the code of each kernel. And for each place where two numbers are added, it searches
-    all that it knows of an addition, NumPy's first: here once for an operation and its types.
+    all that it knows of an addition, NumPy's first, and looks at the signature of what it finds: here once for an
+    operation and its types, and once for a function.
     """
+    from numba.core import base
     from numba.np import arrayobj  # as the compiler does; what only loads kernels is spared it
 
+    base._has_loc = cache(base._has_loc)
     constant = getattr(arrayobj, "ol_raise_with_shape_context_generic", None)  # not in every version of Numba
     for function, kind in builtin_registry.globals:
         if constant is not None and function is arrayobj.raise_with_shape_context:
@@ -305,7 +308,8 @@ class KernelCache:
         if path is None:
             _links[result.library] = links
             return
-        (name, kind, (machine_code, bitcode)), *rest = result._reduce()
+        unlisted = result._replace(type_annotation="")  # else a third of what is kept is the source with its types
+        (name, kind, (machine_code, bitcode)), *rest = unlisted._reduce()
         size = len(bitcode)
         symbols: set[str] = set()
         if self._is_linked(size):  # its bitcode will not be copied
