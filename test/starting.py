@@ -7,6 +7,7 @@ import ctypes
 import os
 import runpy
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import IO, Any
@@ -61,10 +62,22 @@ def move_to(host: str, peer: str, errors: str = "") -> None:
     """
     if errors:
         os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT, 0o600), 2)
-    with open(f"/run/netns/{host}") as namespace:
-        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0):
-            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {host}")
+    _enter(f"/run/netns/{host}")
     os.environ["ROS_STATIC_PEERS"] = peer
+
+
+def mount_as(process: int, folder: str) -> None:
+    """Let this process have the mounts of another, work in a folder, and have its temporary files there."""
+    _enter(f"/proc/{process}/ns/user")
+    _enter(f"/proc/{process}/ns/mnt")
+    os.chdir(folder)
+    tempfile.tempdir = folder
+
+
+def _enter(namespace: str) -> None:
+    with open(namespace) as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0):
+            raise OSError(ctypes.get_errno(), f"cannot enter the namespace {namespace}")
 
 
 def become(

@@ -3,18 +3,20 @@ recorded can be read."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
 import resource
 import subprocess
-import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, PACKAGES, python
+from conftest import Answer, python
+from starting import mount_as
 
 from haptic_bench.recording import bag
 from haptic_bench.recording.bag import BagWriter, Topic
@@ -23,15 +25,19 @@ LIMIT = 400_000  # [B]
 PLAIN = ("--set", "analysis=trial")  # without the references of a study
 
 
-def run(*arguments: str, cwd: Path, prefix: tuple[str, ...]) -> tuple[int, str, str]:
-    """`haptics ARGUMENTS` in a folder, after a prefix; exit status, output, error output."""
-    environment = os.environ | {
-        "PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        "TMPDIR": str(cwd),
-    }
-    command = [*prefix, sys.executable, "-m", "haptic_bench", *arguments]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=DEADLINE)
-    return done.returncode, done.stdout, done.stderr
+@contextlib.contextmanager
+def mounted(command: str) -> Iterator[int]:
+    """A process with mounts of its own, made by a shell command; its number."""
+    script = f"{command} && echo mounted && exec cat"
+    holder = subprocess.Popen(["unshare", "-rm", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with holder:  # which closes its input, so that it ends
+        assert holder.stdout is not None and holder.stdout.readline() == b"mounted\n"
+        yield holder.pid
+
+
+def run(*arguments: str, cwd: Path, mounts: int) -> Answer:
+    """`haptics ARGUMENTS` in a folder, with the mounts of another process."""
+    return python("-m", "haptic_bench", *arguments, cwd=cwd, before=partial(mount_as, mounts, str(cwd)))
 
 
 def one_line(text: str) -> str:
@@ -114,11 +120,12 @@ def can_mount() -> bool:
 def test_results_of_a_trial_on_a_full_disk_are_elsewhere_and_it_is_said_where(tmp_path: Path, mode: str) -> None:
     if mode != "offline":
         pytest.importorskip("rclpy", reason="needs ROS 2")
-    full, kept = tmp_path / "full", tmp_path / "kept"
+    full = tmp_path / "full"
     full.mkdir()
-    script = f'mount -t tmpfs -o size=300k none {full}; "$@"; status=$?; cp -r {full} {kept}; exit $status'
     arguments = ("run", "corner_peg", "--mode", mode, "--duration", "2", *PLAIN, "--out", f"{full}/out")
-    status, output, said = run(*arguments, cwd=tmp_path, prefix=("unshare", "-rm", "sh", "-c", script, "sh"))
+    with mounted(f"mount -t tmpfs -o size=300k none {full}") as holder:
+        status, output, said = run(*arguments, cwd=tmp_path, mounts=holder)
+        messages = bag.read(Path(f"/proc/{holder}/root{full}/out/bag"))["/corner_peg/tool_state"].messages
     assert status == 1
     found = re.search(r"bag: No space left on device; its results are in (\S+)$", one_line(said))
     assert found
@@ -128,7 +135,6 @@ def test_results_of_a_trial_on_a_full_disk_are_elsewhere_and_it_is_said_where(tm
     summary = json.loads((elsewhere / "summary.json").read_text())
     rows = (elsewhere / "samples.csv").read_text().count("\n") - 1
     assert summary["ticks"] == rows > 50
-    messages = bag.read(kept / "out" / "bag")["/corner_peg/tool_state"].messages
     assert rows <= len(messages)
 
 
@@ -136,8 +142,8 @@ def test_results_of_a_trial_on_a_full_disk_are_elsewhere_and_it_is_said_where(tm
 def test_a_directory_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    script = f'mount --bind {out} {out} && mount -o remount,ro,bind {out}; "$@"'
     arguments = ("run", "corner_peg", "--mode", "offline", "--duration", "0.1", "--out", str(out))
-    status, _, said = run(*arguments, cwd=tmp_path, prefix=("unshare", "-rm", "sh", "-c", script, "sh"))
+    with mounted(f"mount --bind {out} {out} && mount -o remount,ro,bind {out}") as holder:
+        status, _, said = run(*arguments, cwd=tmp_path, mounts=holder)
     assert status == 1
     assert "Read-only file system" in one_line(said) and not list(out.iterdir())
