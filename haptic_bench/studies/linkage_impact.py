@@ -203,8 +203,8 @@ class LinkageImpact(Study):
         experiment = trial.experiment
         model = trial.world.model
         states = columns(trial.tool_sizes.tool_state(), messages.get("tool_state", ()))
-        order = np.argsort(states["tick"], kind="stable")
-        before, after = states[order[states["tick"][order] == -1]], states[order[states["tick"][order] >= 0]]
+        states = states[np.argsort(states["tick"], kind="stable")]
+        before, after = states[states["tick"] == -1], states[states["tick"] >= 0]
         if not before.size:
             after = after[:0]
         restitutions = np.array(scene_of(experiment).restitutions)[after["tick"]]
