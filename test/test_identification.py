@@ -90,6 +90,25 @@ def test_ticks_that_were_not_recorded() -> None:
     assert "more than 5 % of the ticks were not recorded" in refusal(position, force)
 
 
+@pytest.mark.long
+def test_intervals_allow_for_forces_that_were_not_recorded() -> None:
+    """Single ticks and longer gaps, 2 % of the trial; a right interval is twice the root mean square of errors."""
+    model, rate, seconds, size, sensor = DEVICES["noise"]
+    off = []
+    for seed in range(TRIALS):
+        position, force = recorded(model, rate, seconds, size, seed, **sensor)
+        generator, known = np.random.default_rng([seed, 2]), np.ones(force.size, dtype=bool)
+        for length, count in ((1, 40), (5, 4)):
+            for first in generator.integers(1, force.size - 10, size=count):
+                known[first : first + length] = False
+        position[~known] = math.nan
+        ticks = np.arange(force.size)
+        found = identify(position, np.interp(ticks, ticks[known], force[known]), rate)
+        estimates = {name: getattr(found, name) for name in NAMES[:-1]}
+        off.append([(one.value - truth_of(model, rate)[name]) / one.half_width for name, one in estimates.items()])
+    assert (np.sqrt(np.mean(np.square(off), axis=0)) < 0.8).all()
+
+
 def test_a_disturbance_widens_the_intervals() -> None:
     """A slow force that is not known, as of a cable, of a twentieth of the known one."""
     model, count = MODEL._replace(delay=0.0), 6000

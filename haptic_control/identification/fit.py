@@ -15,7 +15,8 @@ With J the derivatives of the positions by the parameters, after the elimination
     (J^T J)^-1 S (J^T J)^-1,   S = sum over lags l of (1 - |l|/L) sum_t J_t^T e_t e_(t-l) J_(t-l)
 
 (Newey and West, Econometrica 55, 1987), as rounding errors of encoders, and what the model leaves out, are not white.
-Where a variance is smaller than that of white residuals, the latter is taken.
+Where a variance is smaller than that of white residuals, the latter is taken. The force of ticks that were not
+recorded is taken to lie between its neighbours; what such a line misses elsewhere adds to S, for each gap.
 """
 
 from __future__ import annotations
@@ -158,6 +159,7 @@ class _Problem:
             raise ParameterError(["more than 5 % of the ticks were not recorded: repeat it on a quieter machine"])
         ticks = np.arange(x.size)
         self.x = np.interp(ticks, ticks[self.known.ravel()], x[self.known]).reshape(x.shape)
+        self.gaps = _gaps(~np.isfinite(position))
         self.origin = float(np.mean(self.x))
         self.x -= self.origin
         self.size = float(np.std(force[first:last]))
@@ -218,13 +220,27 @@ class _Problem:
         second = T * (np.cumsum(first, axis=1) - first) + 0.5 * T * first
         return np.asarray(second)
 
-    def simulate(self, theta: np.ndarray, states: np.ndarray) -> np.ndarray:
+    def simulate(self, theta: np.ndarray, states: np.ndarray, pieces: slice = slice(None)) -> np.ndarray:
         """Positions (pieces, ticks) [m] of parameters, and of the states (3, pieces) as `move` has them."""
         model = np.zeros(len(Model._fields))
         model[: theta.size] = theta
-        out = np.empty(self.x.shape)
-        move(model, self.force, 1.0 / self.rate, self.starts, states, out)
+        out = np.empty(self.x[pieces].shape)
+        move(model, self.force, 1.0 / self.rate, self.starts[pieces], np.ascontiguousarray(states[:, pieces]), out)
         return out
+
+    def _unknown(self, theta: np.ndarray, states: np.ndarray, J: np.ndarray) -> np.ndarray:
+        """J^T d (gaps, n), with d what the likely error of the force in a gap does to the positions."""
+        force, reference = self.force, self.simulate(theta, states)
+        found = np.zeros((len(self.gaps), theta.size))
+        for row, (first, last) in zip(found, self.gaps, strict=True):
+            felt = np.array([first + theta[3] - 1.0, last + theta[3] + 1.0]) - self.starts[0]  # as ticks of the pieces
+            pieces = slice(*np.clip(np.floor(felt / self.length).astype(int) + [0, 1], 0, len(self.starts)))
+            self.force = force.copy()
+            self.force[first:last] += _between(force, last - first)
+            moved = self.simulate(theta, states, pieces) - reference[pieces]
+            row[:] = np.einsum("pt,ptn->n", np.where(self.known[pieces], moved, 0.0), J[pieces])
+        self.force = force
+        return found
 
     def fit(self) -> Identified:
         """The parameters of least squares.
@@ -334,7 +350,8 @@ class _Problem:
         noise = math.sqrt(float(np.sum(error**2)) / free)
         J, local = self._derivatives(theta, states)
         J = _without(J, local)
-        deviation = _variances(J, error, noise, max(2, round(LAG * self.rate)), count / free) ** 0.5
+        unknown = self._unknown(theta, states, J)
+        deviation = _variances(J, error, noise, max(2, round(LAG * self.rate)), count / free, unknown) ** 0.5
         half = CONFIDENT * deviation + _FINEST * np.abs(theta)
         estimates = [Estimate(float(value), float(width)) for value, width in zip(theta, half, strict=True)]
         delay = Estimate(T * estimates[3].value, T * estimates[3].half_width)
@@ -396,8 +413,30 @@ def _solve(J: np.ndarray, local: np.ndarray, error: np.ndarray, damping: float) 
     return step, states[..., 0].T
 
 
-def _variances(J: np.ndarray, error: np.ndarray, noise: float, lags: int, correction: float) -> np.ndarray:
-    """Variances of the parameters, from derivatives (pieces, ticks, n) and residuals (pieces, ticks)."""
+def _gaps(missing: np.ndarray) -> list[tuple[int, int]]:
+    """First tick, and tick after the last, of each run of missing ones."""
+    edges = np.flatnonzero(np.diff(missing, prepend=False, append=False))
+    return [(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _between(force: np.ndarray, gap: int) -> float:
+    """How far a force is from the line across a gap of so many ticks, in the middle: the root mean square [N, N m]."""
+    before = (gap + 1) // 2
+    after = gap + 1 - before
+    middle = force[before : force.size - after]
+    line = (after * force[: middle.size] + before * force[before + after :]) / (before + after)
+    return float(np.sqrt(np.mean((middle - line) ** 2))) if middle.size else float(np.max(np.abs(force)))
+
+
+def _variances(
+    J: np.ndarray, error: np.ndarray, noise: float, lags: int, correction: float, unknown: np.ndarray
+) -> np.ndarray:
+    """Variances of the parameters.
+
+    Args:
+        J, error: derivatives (pieces, ticks, n) and residuals (pieces, ticks).
+        unknown: J^T d (gaps, n), with d what the likely error of a force that was not recorded does.
+    """
     A = J.reshape(-1, J.shape[-1])
     scale = np.linalg.norm(A, axis=0)
     scale[scale == 0.0] = 1.0
@@ -410,4 +449,5 @@ def _variances(J: np.ndarray, error: np.ndarray, noise: float, lags: int, correc
         product = scores[lag:].T @ scores[:-lag]
         S += (1.0 - lag / lags) * (product + product.T)
     robust = correction * inverse @ S @ inverse
-    return np.asarray(np.maximum(np.diag(robust), np.diag(white)) / scale**2)
+    gaps = np.sum((unknown / scale @ inverse) ** 2, axis=0)
+    return np.asarray((np.maximum(np.diag(robust), np.diag(white)) + gaps) / scale**2)
