@@ -87,7 +87,7 @@ class LeaderNode(ServoNode):
     def open_trial(self) -> None:
         """Prepare to lead; to be called by `build`."""
         config = self.config
-        ticks = config.last_tick + 1
+        ticks = config.last_tick + 1 if self.realtime else 0  # in lockstep nothing is measured
         self._watch, self._done = Stopwatch(ticks if config.recorded else min(ticks, WATCHED), config.rate), 0
         self._watched = 0  # first tick that the stopwatch has
         self._first = 0  # tick of this activation

@@ -12,9 +12,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
+from haptics import msg
+from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.msg import ParameterEvent
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
+from rclpy.type_support import check_for_type_support
+from sensor_msgs.msg import JointState
+from type_description_interfaces.srv import GetTypeDescription
+from visualization_msgs.msg import MarkerArray
 
 from haptic_ros import shared_memory
 from haptic_ros.composition import Composition
@@ -64,6 +73,22 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
         node.destroy_node()
     rclpy.try_shutdown()
     _leave(first)
+
+
+def load_messages() -> None:
+    """Load the messages of most nodes for the middleware: before nodes are forked, which would each take 60 ms for it."""
+    kinds = (
+        msg.TrialEvent,
+        ChangeState,
+        DiagnosticArray,
+        GetTypeDescription,
+        JointState,
+        MarkerArray,
+        ParameterEvent,
+        PoseStamped,
+    )
+    for kind in kinds:  # of each package one loads all
+        check_for_type_support(kind)
 
 
 def _leave(first: ServoNode) -> NoReturn:

@@ -20,6 +20,7 @@ from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
 from haptic_bench.experiment.settings import variants
+from haptic_bench.libyaml import DUMPER
 from haptic_drivers.operators import PointerParameters, file_key, read_file, write_file
 from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs
@@ -213,7 +214,8 @@ def resolved(trial: Trial) -> dict[str, str]:
         files[OPERATOR_FILE] = write_file(experiment.operator, trial.table)
         experiment = _with_operator_beside(experiment)
     document = experiment.model_dump(mode="json")
-    return files | {"experiment.yaml": yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)}
+    text = yaml.dump(document, Dumper=DUMPER, sort_keys=False, allow_unicode=True, width=100)
+    return files | {"experiment.yaml": text}
 
 
 def _with_operator_beside(experiment: Experiment) -> Experiment:

@@ -43,11 +43,12 @@ from mcap.writer import CompressionType, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from haptic_bench.libyaml import DUMPER, LOADER
+
 STORAGE_NAME = "bag_0.mcap"
 METADATA_NAME = "metadata.yaml"
 CHUNK_SIZE = 64 * 1024  # [B]; what a killed process can lose at most
 END_OF_TIME = 2**63 - 1  # [ns]; rosbag2's starting time of a bag without messages
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where PyYAML has it, takes a tenth of the time
 
 _FRAME = struct.Struct("<BQ")  # of every record: opcode, length of the body
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time; then the data
@@ -389,7 +390,7 @@ class BagWriter:
                     "name": topic.name,
                     "type": topic.type,
                     "serialization_format": "cdr",
-                    "offered_qos_profiles": yaml.load(topic.qos, LOADER) or [],
+                    "offered_qos_profiles": _profiles(topic.qos),
                     "type_description_hash": topic.definition.type_hash if topic.definition else "",
                 },
                 "message_count": count,
@@ -576,7 +577,7 @@ def repair(path: Path | str, *, always: bool = False) -> int:
     return len(content.messages)
 
 
-class _WithoutAliases(yaml.SafeDumper):
+class _WithoutAliases(DUMPER):
     """yaml-cpp's output has none either, and they read badly."""
 
     def ignore_aliases(self, data: object) -> bool:
@@ -590,7 +591,7 @@ def _with_definitions(path: Path, topics: tuple[Topic, ...]) -> tuple[Topic, ...
         raise BagError(path, f"topic {twice[0]} comes twice")
     for topic in topics:
         try:
-            yaml.load(topic.qos, LOADER)
+            _profiles(topic.qos)
         except yaml.YAMLError as error:
             raise BagError(path, f"topic {topic.name}: quality of service is not YAML: {error}") from error
     return tuple(replace(topic, definition=topic.definition or _definition(path, topic)) for topic in topics)
@@ -602,8 +603,20 @@ def _definition(path: Path, topic: Topic) -> Definition:
         near = difflib.get_close_matches(topic.type, types.fielddefs, n=1)
         hint = f"; is it {near[0]}?" if near else ""
         raise BagError(path, f"topic {topic.name}: unknown message type {topic.type!r}{hint}")
-    text, _ = types.generate_msgdef(topic.type, ros_version=2)
-    return Definition(text, types.hash_rihs01(topic.type))
+    return _definition_of(topic.type)
+
+
+@functools.cache
+def _definition_of(kind: str) -> Definition:
+    types = message_types()
+    text, _ = types.generate_msgdef(kind, ros_version=2)
+    return Definition(text, types.hash_rihs01(kind))
+
+
+@functools.cache
+def _profiles(qos: str) -> Any:
+    """Quality of service, read from its text; nobody changes it."""
+    return yaml.load(qos, LOADER) or []
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import platform
 import struct
@@ -30,6 +31,7 @@ EVENTS = "trial_events"
 FLUSH = 256  # ticks between two chunks at most: what a killed recorder can lose
 
 
+@functools.cache  # which reads a file of each package
 def versions() -> dict[str, str]:
     """Versions of what the numbers of a trial depend on."""
     return {

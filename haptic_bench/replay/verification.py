@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 from haptic_bench.experiment import Trial, read_resolved
+from haptic_bench.libyaml import LOADER
 from haptic_bench.recording import bag, trial_bag
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
@@ -186,7 +187,7 @@ def _keep(directory: Path) -> Path:
 def _mode(directory: Path) -> str:
     """The mode of a trial without a summary, from the parameters of its nodes; offline has none."""
     try:
-        document = yaml.safe_load((directory / "parameters.yaml").read_text(encoding="utf-8"))
+        document = yaml.load((directory / "parameters.yaml").read_text(encoding="utf-8"), LOADER)
         modes = [node["ros__parameters"]["mode"] for node in document.values()]
     except FileNotFoundError:
         return "offline"

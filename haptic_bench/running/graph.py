@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Trial
+from haptic_bench.libyaml import DUMPER
 from haptic_drivers.operators import PointerParameters, file_key
 from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import DeviceLimits
@@ -266,7 +267,7 @@ def write_parameters(specs: list[NodeSpec], path: Path, namespace: str = "") -> 
     path.write_text(yaml.dump(document, Dumper=_ParameterDumper, sort_keys=False), encoding="utf-8")
 
 
-class _ParameterDumper(yaml.SafeDumper):
+class _ParameterDumper(DUMPER):
     """Quotes also those texts that only rcl's reader takes for booleans and numbers, such as the coordinate y."""
 
 

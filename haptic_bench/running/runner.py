@@ -339,12 +339,15 @@ class _Starter:
     """Starts the nodes of a graph; arguments as of `run`. `changed` is set when one has ended."""
 
     def __init__(self, specs: Sequence[NodeSpec], directory: Path, namespace: str, changed: threading.Event):
+        from haptic_ros.process import load_messages  # needs ROS
+
         self._log, self._parameters = directory / "log", directory / "parameters.yaml"
         self._namespace, self._changed = namespace, changed
         self._log.mkdir()
         write_parameters(list(specs), self._parameters, namespace)
         for spec in specs:
             importlib.import_module(spec.module)
+        load_messages()
 
     def __call__(self, spec: NodeSpec, line: Callable[[str], object]) -> Process:
         """A node as a process, not watched yet."""
