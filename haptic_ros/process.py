@@ -76,7 +76,7 @@ def run(*kinds: type[ServoNode]) -> NoReturn:
 
 
 def load_messages() -> None:
-    """Load the messages of most nodes for the middleware: before nodes are forked, which would each take 60 ms for it."""
+    """Load the messages of most nodes for the middleware, before nodes are forked: each would take 60 ms for it."""
     kinds = (
         msg.TrialEvent,
         ChangeState,
