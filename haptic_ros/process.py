@@ -15,14 +15,12 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from haptics import msg
-from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import ParameterEvent
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 from rclpy.type_support import check_for_type_support
 from sensor_msgs.msg import JointState
-from type_description_interfaces.srv import GetTypeDescription
 from visualization_msgs.msg import MarkerArray
 
 from haptic_ros import shared_memory
@@ -79,9 +77,7 @@ def load_messages() -> None:
     """Load the messages of most nodes for the middleware, before nodes are forked: each would take 60 ms for it."""
     kinds = (
         msg.TrialEvent,
-        ChangeState,
         DiagnosticArray,
-        GetTypeDescription,
         JointState,
         MarkerArray,
         ParameterEvent,
