@@ -297,15 +297,16 @@ def read_yaml(text: str) -> Any:
     """
     import yaml
 
+    from haptic_sim.libyaml import LOADER  # with PyYAML, which is not needed for JSON
+
     if len(text) > DOCUMENT:
         raise InputError(f"has {len(text)} characters: must have at most {DOCUMENT}")
     reader = _YamlReader()
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     line = 0
     try:
         check_text(text)
         event: Any
-        for event in yaml.parse(text, loader):
+        for event in yaml.parse(text, LOADER):
             line = event.start_mark.line + 1
             reader.take(event)
     except yaml.YAMLError as error:

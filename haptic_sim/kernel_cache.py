@@ -200,8 +200,9 @@ def _hasten_compiler() -> None:
     from numba.core import base
     from numba.np import arrayobj  # as the compiler does; what only loads kernels is spared it
 
-    base._has_loc = cache(base._has_loc)
-    constant = getattr(arrayobj, "ol_raise_with_shape_context_generic", None)  # not in every version of Numba
+    if hasattr(base, "_has_loc"):  # neither this nor the next is in every version of Numba
+        base._has_loc = cache(base._has_loc)
+    constant = getattr(arrayobj, "ol_raise_with_shape_context_generic", None)
     for function, kind in builtin_registry.globals:
         if constant is not None and function is arrayobj.raise_with_shape_context:
             for template in kind.templates:

@@ -20,10 +20,10 @@ from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
 from haptic_bench.experiment.settings import variants
-from haptic_bench.libyaml import DUMPER
 from haptic_drivers.operators import PointerParameters, file_key, read_file, write_file
 from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs
+from haptic_sim.libyaml import DUMPER
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.worlds.building import with_absolute_paths, with_trajectories
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters

@@ -43,7 +43,7 @@ from mcap.writer import CompressionType, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from haptic_bench.libyaml import DUMPER, LOADER
+from haptic_sim.libyaml import DUMPER, LOADER
 
 STORAGE_NAME = "bag_0.mcap"
 METADATA_NAME = "metadata.yaml"

@@ -13,7 +13,6 @@ import numpy as np
 import yaml
 
 from haptic_bench.experiment import Trial, read_resolved
-from haptic_bench.libyaml import LOADER
 from haptic_bench.recording import bag, trial_bag
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
@@ -23,6 +22,7 @@ from haptic_bench.studies import study_of
 from haptic_bench.trials.trial import MODES, conclude
 from haptic_drivers.events import recorded_events
 from haptic_drivers.operators import PointerParameters
+from haptic_sim.libyaml import LOADER
 from haptic_sim.parameters import ParameterError
 
 REPLACED = ("samples.csv", "bodies.csv", "contacts.csv", "summary.json")  # beside the bag, by a repair

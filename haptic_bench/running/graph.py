@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Trial
-from haptic_bench.libyaml import DUMPER
 from haptic_drivers.operators import PointerParameters, file_key
 from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.libyaml import DUMPER
 from haptic_sim.messages import split_topic, topic_of
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.parameters import HoldParameters

@@ -220,26 +220,36 @@ class _Problem:
         second = T * (np.cumsum(first, axis=1) - first) + 0.5 * T * first
         return np.asarray(second)
 
-    def simulate(self, theta: np.ndarray, states: np.ndarray, pieces: slice = slice(None)) -> np.ndarray:
-        """Positions (pieces, ticks) [m] of parameters, and of the states (3, pieces) as `move` has them."""
+    def simulate(
+        self,
+        theta: np.ndarray,
+        states: np.ndarray,
+        pieces: slice = slice(None),
+        force: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Positions (pieces, ticks) [m] of parameters, and of the states (3, pieces) as `move` has them.
+
+        Of some pieces, or under another force, if they are given.
+        """
+        force = self.force if force is None else force
         model = np.zeros(len(Model._fields))
         model[: theta.size] = theta
         out = np.empty(self.x[pieces].shape)
-        move(model, self.force, 1.0 / self.rate, self.starts[pieces], np.ascontiguousarray(states[:, pieces]), out)
+        move(model, force, 1.0 / self.rate, self.starts[pieces], np.ascontiguousarray(states[:, pieces]), out)
         return out
 
     def _unknown(self, theta: np.ndarray, states: np.ndarray, J: np.ndarray) -> np.ndarray:
         """J^T d (gaps, n), with d what the likely error of the force in a gap does to the positions."""
-        force, reference = self.force, self.simulate(theta, states)
+        force, reference = self.force.copy(), self.simulate(theta, states)
+        likely = {length: _between(force, length) for length in {last - first for first, last in self.gaps}}
         found = np.zeros((len(self.gaps), theta.size))
         for row, (first, last) in zip(found, self.gaps, strict=True):
             felt = np.array([first + theta[3] - 1.0, last + theta[3] + 1.0]) - self.starts[0]  # as ticks of the pieces
             pieces = slice(*np.clip(np.floor(felt / self.length).astype(int) + [0, 1], 0, len(self.starts)))
-            self.force = force.copy()
-            self.force[first:last] += _between(force, last - first)
-            moved = self.simulate(theta, states, pieces) - reference[pieces]
+            force[first:last] += likely[last - first]
+            moved = self.simulate(theta, states, pieces, force) - reference[pieces]
+            force[first:last] = self.force[first:last]
             row[:] = np.einsum("pt,ptn->n", np.where(self.known[pieces], moved, 0.0), J[pieces])
-        self.force = force
         return found
 
     def fit(self) -> Identified:

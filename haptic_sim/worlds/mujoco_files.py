@@ -29,6 +29,7 @@ from haptic_sim.dynamics.multibody import free_joint
 from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
 from haptic_sim.parameters import ParameterError
+from haptic_sim.vectors import cross
 from haptic_sim.worlds.building import MAX_COORDINATES, World
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
 
@@ -490,8 +491,7 @@ def _pose(position: np.ndarray, quat_wxyz: np.ndarray) -> pin.SE3:
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Vector product (3,) of two vectors, in a twentieth of the time of NumPy's: once or twice in each step."""
-    (a0, a1, a2), (b0, b1, b2) = a.tolist(), b.tolist()
-    return np.array([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0])
+    return np.array(cross.py_func(a.tolist(), b.tolist()))
 
 
 def _rotation(quat_xyzw: np.ndarray) -> np.ndarray:
