@@ -347,15 +347,18 @@ def benchmark(options: argparse.Namespace) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """`haptics test [--fast] [PYTEST ARGS]`: without other arguments all tests, on all cores.
+    """`haptics test [--fast | --all] [PYTEST ARGS]`: without other arguments on all cores.
 
-    One worker more than there are cores where there are tests of process graphs, which mostly wait.
+    --fast leaves out process graphs, programs and studies; --all adds the exhaustive tests. One worker more than there
+    are cores where there are tests of process graphs, which mostly wait.
     """
     root = Path(__file__).resolve().parents[2]
-    rest = [argument for argument in arguments if argument != "--fast"]
-    fast = len(rest) < len(arguments)
+    rest = [argument for argument in arguments if argument not in ("--fast", "--all")]
+    fast, all_ = "--fast" in arguments, "--all" in arguments
     options = [] if rest else ["-n", str((os.cpu_count() or 1) + (not fast)), "--dist", "worksteal"]
     if fast:
-        options += ["-m", "not graph and not long"]
+        options += ["-m", "not graph and not long and not exhaustive"]
+    elif not all_ and not any(argument.startswith("-m") or "::" in argument for argument in rest):
+        options += ["-m", "not exhaustive"]
     os.chdir(root)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *options, *rest])
