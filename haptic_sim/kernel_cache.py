@@ -24,8 +24,8 @@ each constant, and one more for variables. The compiler puts the constant into a
 A kernel that another process is compiling is waited for. Loading takes a few milliseconds a kernel.
 
 So one folder serves all checkouts and installations of a user: `kernels` in HAPTICS_CACHE_DIR, which is `haptics` in
-the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, or names a class that no longer
-exists, is ignored.
+the user's cache (XDG_CACHE_HOME, ~/.cache) if it is not set. A file that is damaged, names a class that no longer
+exists, or can have been written by another user (cache_folder.py), is ignored.
 
 This module is imported with Numba (haptic_sim/__init__.py), before any kernel is defined, and takes effect then.
 Kernels of other packages use Numba's own cache: one that calls a kernel of ours has to be declared without
@@ -44,7 +44,6 @@ import os
 import pickle
 import re
 import sys
-import tempfile
 import time
 import types
 import warnings
@@ -67,6 +66,8 @@ from numba.core.serialize import dumps
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import builtin_registry
 from numba.extending import _Intrinsic
+
+from haptic_sim import cache_folder
 
 PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench")
 COPIED = 6000  # [B] of LLVM's bitcode; what is longer is called by its symbol, as no copy is inlined
@@ -225,9 +226,7 @@ def _hasten_compiler() -> None:
 
 def folder() -> Path:
     """Where compiled kernels are kept."""
-    given = os.environ.get("HAPTICS_CACHE_DIR")
-    users = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return (Path(given) if given else Path(users, "haptics")) / "kernels"
+    return cache_folder.cache_folder("kernels")
 
 
 class KernelCache:
@@ -284,7 +283,7 @@ class KernelCache:
         lock = path.with_suffix(".lock")
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
-                lock.parent.mkdir(parents=True, exist_ok=True)
+                cache_folder.make(lock.parent)
                 file = held.enter_context(open(lock, "w"))
                 held.callback(lock.unlink, missing_ok=True)
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -321,7 +320,7 @@ class KernelCache:
         kept = dumps((links, size, symbols, ((name, kind, (machine_code, bitcode)), *rest)))
         self._link(result, links, size)
         try:
-            _save(path, kept)
+            cache_folder.write(path, hashlib.sha256(kept).digest() + kept)
             self._forget_old_versions()
         except OSError as error:
             warnings.warn(
@@ -391,10 +390,10 @@ def _nothing(library: Any) -> Any:
 def _load(path: Path, context: Any) -> tuple[Any, tuple[Link, ...], int] | None:
     """What a file holds: the compiled version, what it is linked with, the size of its bitcode.
 
-    None if there is no file, or if it is damaged or names what has gone.
+    None if there is no file, or if it is damaged, names what has gone, or can have been written by another user.
     """
     try:
-        content = path.read_bytes()
+        content = cache_folder.read(path)
     except OSError:
         return None
     with contextlib.suppress(OSError):  # where it may only be read
@@ -412,20 +411,6 @@ def _load(path: Path, context: Any) -> tuple[Any, tuple[Link, ...], int] | None:
     with contextlib.suppress(OSError):
         path.unlink()
     return None
-
-
-def _save(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(hashlib.sha256(content).digest() + content)
-        os.replace(draft, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise
 
 
 # What a kernel was compiled from

@@ -17,11 +17,12 @@ import pytest
 from conftest import wait_until
 from numba.core.dispatcher import Dispatcher
 
-from haptic_sim import kernel_cache
+from haptic_sim import cache_folder, kernel_cache
 
 SOURCES = {
     "__init__": Path(kernel_cache.__file__).with_name("__init__.py").read_text(),
     "kernel_cache": Path(kernel_cache.__file__).read_text(),
+    "cache_folder": Path(cache_folder.__file__).read_text(),
     "constants": "FACTOR = 2.0\n",
     "records": """
 from typing import NamedTuple
@@ -329,6 +330,17 @@ def test_without_a_folder_kernels_run_and_it_is_said(tmp_path: Path) -> None:
     )
     assert json.loads(done.stdout) == [VALUES, ALL]
     assert f"compiled kernels cannot be kept in {tmp_path / 'file' / 'kernels'}" in done.stderr
+
+
+@pytest.mark.parametrize("others", ["the folder", "a folder above", "a file"])
+def test_what_another_user_can_have_written_is_not_executed(tmp_path: Path, others: str) -> None:
+    program = PROGRAM.replace("top.through(3.0), top.plain(3.0), top.read(records.Pair(1.0, 2.0)), ", "")
+    package = Package(tmp_path)
+    assert package.run(program) == ([2.0], ["alone"])
+    (kept,) = package.kept.glob("haptic_sim.top.alone-*")
+    {"the folder": package.kept, "a folder above": package.kept.parent, "a file": kept}[others].chmod(0o777)
+    assert package.run(program) == ([2.0], ["alone"])
+    assert package.run(program) == ([2.0], [] if others == "a file" else ["alone"])  # the file is made again
 
 
 def test_versions_of_a_source_do_not_pile_up(tmp_path: Path) -> None:

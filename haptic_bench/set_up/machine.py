@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from haptic_bench.set_up.finding import Finding
+from haptic_sim.cache_folder import cache_folder, objection
 
 LEAST_SHARED = 64 * 2**20  # [B] of /dev/shm: some dozen participants with their segments of half a MB and ports
 LEAST_FREE = 2 * 2**30  # [B] for environment, kernels and a trial
@@ -153,16 +154,9 @@ def _cores(text: str) -> set[int]:
     return cores
 
 
-def kernel_cache() -> Path:
-    """Folder of the compiled kernels, as haptic_sim.kernel_cache has it."""
-    given = os.environ.get("HAPTICS_CACHE_DIR")
-    users = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return (Path(given) if given else Path(users, "haptics")) / "kernels"
-
-
 def check_folders() -> Iterator[Finding]:
     """The cache of kernels, and room for trials."""
-    area, cache = "folders", kernel_cache()
+    area, cache = "folders", cache_folder("kernels")
     there = next((path for path in (cache, *cache.parents) if path.exists()), Path("/"))
     if not _is_writable(there):
         yield Finding(
@@ -171,6 +165,14 @@ def check_folders() -> Iterator[Finding]:
             "warn",
             f"{cache}: cannot be written, so that kernels are compiled at each start, for minutes",
             "let HAPTICS_CACHE_DIR name a folder that can be written",
+        )
+    elif reason := objection(cache):
+        yield Finding(
+            area,
+            "kernel cache",
+            "warn",
+            f"{cache}: not used, as {reason}: kernels are compiled at each start, for minutes",
+            "let HAPTICS_CACHE_DIR name a folder of your own (mode 700)",
         )
     elif cache.is_dir():
         sizes = [entry.stat().st_size for entry in os.scandir(cache) if entry.is_file(follow_symlinks=False)]

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from numba.core import types
 from numba.extending import intrinsic
 
-from haptic_sim import kernel_cache
+from haptic_sim import cache_folder, kernel_cache
 from haptic_sim.constraints.description import Description, DescriptionError
 
 PATIENCE = 60  # [s] of a core that a derivation may take, which is the same on a busy machine
@@ -77,7 +77,7 @@ def build(description: Description) -> Kernels:
 
 def folder() -> Path:
     """Where the sources are kept."""
-    return kernel_cache.folder().with_name("formulas")
+    return cache_folder.cache_folder("formulas")
 
 
 def derive(document: str) -> str:
@@ -186,31 +186,22 @@ def _module(document: str) -> ModuleType:
 def _is_whole(path: Path) -> bool:
     """Whether there is a source, as it was written."""
     try:
-        digest, _, source = path.read_bytes().partition(b"\n")
+        digest, _, source = cache_folder.read(path).partition(b"\n")
     except OSError:
         return False
     return digest == b"# " + hashlib.sha256(source).hexdigest().encode()
 
 
 def _write(path: Path, source: str) -> None:
-    """Write a source as a whole or not at all, under a line with its digest."""
+    """Write a source under a line with its digest."""
     content = source.encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(b"# " + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-        os.replace(draft, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise
+    cache_folder.write(path, b"# " + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
 
 
 @contextlib.contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """While no other process derives the same."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
+    cache_folder.make(lock.parent)
     with open(lock, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
