@@ -53,7 +53,8 @@ def test_without_an_environment(tmp_path: Path) -> None:
     """A fresh checkout, with the system's Python: nothing is made, and the rest is looked at."""
     for name in ("haptics", "requirements.lock", "CMakeLists.txt", "package.xml"):
         shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "haptic_bench", tmp_path / "haptic_bench", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("haptic_bench", "haptic_sim"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("ROS_DISTRO", "PYTHON"))}
     command = [sys.executable, "-I", "-S", "-B", str(tmp_path / "haptics"), "doctor", "--json"]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
