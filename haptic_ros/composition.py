@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -14,6 +15,8 @@ class Member(Protocol):
 
     inbox: Inbox | None
     subscriptions_of: dict[str, Any]
+    finished: threading.Event
+    exit_code: int
 
     def subscribed(self) -> tuple[str, ...]: ...
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 import rclpy
@@ -16,7 +17,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from haptics import msg
 from rcl_interfaces.msg import ParameterEvent
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 from rclpy.type_support import check_for_type_support
@@ -24,6 +25,7 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from haptic_ros import shared_memory
+from haptic_ros.callbacks import CallbackThread
 from haptic_ros.composition import Composition
 from haptic_ros.servo import ServoNode
 
@@ -33,44 +35,73 @@ STARTING = 1.0  # [s] for the start to be over first; kernels may be compiled in
 
 
 def run(*kinds: type[ServoNode]) -> NoReturn:
-    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM), then exit."""
+    """Run a node, or several as a composition, until the first ends or is told to (SIGINT, SIGTERM), then exit.
+
+    A thread that fails, whichever it is, ends the process with status 1 and the reason, after zero force.
+    """
     die_with_parent()
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     nodes = [kind(kind.NAME) for kind in kinds]
     first = nodes[0]
+    threading.excepthook = partial(_fail, first)
     told: list[int] = []  # signals; their handler must not touch an event that this thread may hold the lock of
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: told.append(number))
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
-    ending = threading.Event()
-    spinner = threading.Thread(target=_spin, args=(executor, ending), name="executor", daemon=True)
-    spinner.start()
+    callbacks = CallbackThread(executor, "executor")
+    callbacks.thread.start()
     starter = threading.Thread(target=_start, args=(nodes,), name="start", daemon=True)
-    if first.get_parameter("autostart").value:
-        starter.start()
-    # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
-    while not told and not first.finished.wait(0.2):
-        pass
+    try:
+        if first.get_parameter("autostart").value:
+            starter.start()
+        # The kernel may give a signal to another thread; Python handles it in this one, when this one wakes.
+        while not told and not first.finished.wait(0.2):
+            pass
+    except BaseException as error:
+        _report(first, error)
+    try:
+        _close(nodes, callbacks, starter)
+    except BaseException as error:
+        _report(first, error)
+    _leave(first)
+
+
+def _close(nodes: Sequence[ServoNode], callbacks: CallbackThread, starter: threading.Thread) -> None:
+    """Leave all devices without force, then end the threads and close what is open."""
+    first = nodes[0]
     signal.alarm(GRACE)  # whatever hangs from here on, the middleware's own destructors too: the process ends
+    for node in nodes:
+        node.release()
     if starter.is_alive():
         starter.join(STARTING)
     if starter.is_alive():
-        _leave(first)  # of what was begun, nothing is at work yet
+        return  # of what was begun, nothing is at work yet
     first.stop_servo()
     first.close_inbox()
     # Nothing of the trial is open any more. The middleware's destructors may wait for a lock that a peer holds.
     leaving = threading.Timer(TEARDOWN, _leave, (first,))
     leaving.daemon = True
     leaving.start()
-    ending.set()
-    executor.shutdown(timeout_sec=1.0)
-    spinner.join(timeout=1.0)
+    callbacks.close()
     for node in nodes:
         node.destroy_node()
     rclpy.try_shutdown()
-    _leave(first)
+
+
+def _fail(first: ServoNode, failed: threading.ExceptHookArgs) -> None:
+    """A thread of the process has failed, which Python would only print: the process ends."""
+    _report(first, failed.exc_value, "" if failed.thread is None else failed.thread.name)
+
+
+def _report(first: ServoNode, error: BaseException | None, thread: str = "main") -> None:
+    """Say that a thread has failed, and end the process."""
+    try:
+        text = "".join(traceback.format_exception(error))
+        first.get_logger().error(f"the thread {thread!r} has failed, and ends this node without force:\n{text}")
+    finally:
+        first.end(1)
 
 
 def load_messages() -> None:
@@ -115,16 +146,6 @@ def _start(nodes: Sequence[ServoNode]) -> None:
     except Exception:  # nobody waits for this thread
         nodes[0].get_logger().error(f"cannot be started:\n{traceback.format_exc()}")
         nodes[0].end(1)
-
-
-def _spin(executor: SingleThreadedExecutor, ending: threading.Event) -> None:
-    try:
-        executor.spin()
-    except ExternalShutdownException:
-        return
-    except AttributeError:  # rclpy's shutdown takes a guard condition away on which this thread may be about to wait
-        if not ending.is_set():
-            raise
 
 
 def _remove_shared_memory() -> None:

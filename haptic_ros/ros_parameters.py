@@ -195,7 +195,7 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             values[name] = _collect(node, nested, f"{key}.", changed)
         else:
-            value = changed[key] if key in changed else node.get_parameter(key).value
+            value = changed[key] if key in changed else node.get_parameter_or(key).value  # or deleted
             if value is not None:
                 values[name] = _parsed(key, value) if _is_text(field) else value
     return values

@@ -18,6 +18,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, ClassVar
 
 import rclpy
@@ -40,6 +41,7 @@ from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.messages import INPUTS, TOPICS, Message, MessageError, split_topic, tick_time, topic_of
 from haptic_sim.parameters import ParameterError
 
+TRANSITIONS = ("on_configure", "on_activate", "on_deactivate", "on_cleanup", "on_shutdown")
 GIL_TURN = 1e-4  # [s] after which the executor's thread lets the servo thread go on; Python's own is 5 ms
 _WORLD_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 """Reaches whoever looks on, whatever they ask for; deeper than the leader is ahead of the recorder in lockstep."""
@@ -68,6 +70,8 @@ class ServoNode(LifecycleNode):
     """Whether the trial runs on the wall clock."""
 
     def __init__(self, name: str):
+        for transition in TRANSITIONS:  # as rclpy will call them
+            setattr(self, transition, partial(self._transit, getattr(self, transition)))
         super().__init__(name)
         self.declare_parameter(
             "autostart",
@@ -325,9 +329,14 @@ class ServoNode(LifecycleNode):
 
     def end(self, exit_code: int = 0) -> None:
         """End the process with an exit code; the first one counts."""
-        if not self.finished.is_set():
-            self.exit_code = exit_code
-        self.finished.set()
+        first = self if self.composition is None else self.composition.nodes[0]
+        for node in (self, first):
+            if not node.finished.is_set():
+                node.exit_code = exit_code
+            node.finished.set()
+
+    def release(self) -> None:
+        """Leave what this node drives without force, at once; from any thread."""
 
     def stop_servo(self) -> None:
         """End the servo thread and wait for it."""
@@ -372,6 +381,18 @@ class ServoNode(LifecycleNode):
             self.inbox = None
 
     # Lifecycle
+
+    def _transit(
+        self, transition: Callable[[LifecycleState], TransitionCallbackReturn], state: LifecycleState
+    ) -> TransitionCallbackReturn:
+        """Make a transition; one that fails ends the process: rclpy says nothing of it."""
+        try:
+            return transition(state)
+        except Exception:
+            self.release()
+            self.get_logger().error(f"a transition failed, and ends this node:\n{traceback.format_exc()}")
+            self.end(1)
+            return TransitionCallbackReturn.ERROR
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read and check the parameters, build the core, open the topics."""
@@ -510,7 +531,7 @@ class ServoNode(LifecycleNode):
             return super().set_parameters_atomically(parameter_list)
         except ParameterNotDeclaredException:
             unknown = [one.name for one in parameter_list if not self.has_parameter(one.name)]
-            known = sorted(self.list_parameters([], 0).result.names)
+            known = self.list_parameters([], 0).names
             near = [difflib.get_close_matches(name, known, n=1) for name in unknown]
             hints = [f"; did you mean {names[0]}?" if names else "" for names in near]
             reasons = [f"{name}: unknown parameter{hint}" for name, hint in zip(unknown, hints, strict=True)]
@@ -521,6 +542,9 @@ class ServoNode(LifecycleNode):
             config = read(self, self.Config, changes)
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
+        except Exception as error:  # what asks gets an answer, whatever it is
+            self.get_logger().error(f"parameters cannot be changed:\n{traceback.format_exc()}")
+            return SetParametersResult(successful=False, reason=f"{type(error).__name__}: {error}")
         self._changes.append((config, {change.name: change.value for change in changes}))
         return SetParametersResult(successful=True)
 

@@ -33,7 +33,14 @@ pytest.register_assert_rewrite("claim_checks", "graph_checks", "linkage_checks")
 ROOT = Path(__file__).resolve().parent.parent  # the checkout
 PACKAGES = Path(haptic_bench.__file__).resolve().parent.parent  # what is tested: the checkout's, or as installed
 collect_ignore = ["launch"]  # launch_testing's own: test_launch.py runs them
-PROCESS_GRAPHS = {"test_full_disk.py", "test_graph.py", "test_nodes.py", "test_launch.py", "test_realtime.py"}
+PROCESS_GRAPHS = {
+    "test_dead_threads.py",
+    "test_full_disk.py",
+    "test_graph.py",
+    "test_nodes.py",
+    "test_launch.py",
+    "test_realtime.py",
+}
 LONG = re.compile(
     r"^\s*(from|import) (subprocess|haptic_bench\.(studies|report)|haptic_bench import .*report)\b"
     r"|^from conftest import .*\bpython\b",

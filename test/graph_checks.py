@@ -66,11 +66,11 @@ def destroy(nodes: list[rclpy.node.Node]) -> None:
 
 
 @contextlib.contextmanager
-def observer() -> Iterator[rclpy.node.Node]:
+def observer(name: str = "observer", namespace: str = "") -> Iterator[rclpy.node.Node]:
     """A node of the test's own, spun in a thread."""
     context = rclpy.Context()
     context.init()
-    node = rclpy.create_node("observer", context=context)
+    node = rclpy.create_node(name, namespace=namespace, context=context)
     executor = rclpy.executors.SingleThreadedExecutor(context=context)
     executor.add_node(node)
     thread = threading.Thread(target=executor.spin, daemon=True)

@@ -99,6 +99,11 @@ class DriverNode(LeaderNode):
         self._requests = DeviceRequests(self, link.ask)
         return link
 
+    def release(self) -> None:
+        """See ServoNode."""
+        if (link := self._link) is not None:
+            link.release()
+
     def _let_go(self) -> None:
         """Close the device, if there is one."""
         link, self._link = self._link, None
