@@ -81,17 +81,19 @@ class Bound(NamedTuple):
     velocity: np.ndarray = shared("speed beyond which nothing drives the device on", 2, unit="m/s, rad/s")
     before: np.ndarray = array("what was rendered in the tick before", 6, unit="N, N m")
     scale: np.ndarray = array("part of the wrench that a soft start lets through", 1, fill=1.0)
+    start: np.ndarray = shared("largest wrench of a soft start, however impulses are rendered", 6, unit="N, N m")
+    starting: np.ndarray = array("whether a soft start is not over", 1, dtype=np.int64)
     cut: np.ndarray = array("whether the last wrench was beyond the bound", 1, dtype=np.int64)
 
     @classmethod
-    def of(cls, parameters: BoundParameters) -> Bound:
-        """The bound of parameters; nothing was rendered yet."""
+    def of(cls, parameters: BoundParameters, start: tuple[float, ...] | None = None) -> Bound:
+        """The bound of parameters, and of a soft start [N, N m]; nothing was rendered yet."""
 
         def spread(values: tuple[float, ...] | None) -> np.ndarray:
             return np.full(6, np.inf) if values is None else np.array(six(values))
 
-        speed = parameters.velocity or (np.inf, np.inf)
-        return allocate(cls, wrench=spread(parameters.wrench), rate=spread(parameters.rate), velocity=np.array(speed))
+        speed, wrench, rate = parameters.velocity or (np.inf, np.inf), parameters.wrench, parameters.rate
+        return allocate(cls, wrench=spread(wrench), rate=spread(rate), velocity=np.array(speed), start=spread(start))
 
 
 def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: float) -> int:
@@ -105,9 +107,24 @@ def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: flo
 
 @numba.njit(cache=True, nogil=True)
 def start_softly(bound, wrench):
-    """Scale what is about to be rendered, in place, by the soft start."""
+    """Scale what is about to be rendered, in place, by the soft start; whether that has clipped it before.
+
+    It is clipped to what is rendered at most, so that the scale counts from there, and until it was once within that:
+    the end of the soft start is no step.
+    """
+    if not bound.starting[0]:
+        return 0
+    clipped = 0
     for i in range(6):
+        if abs(wrench[i]) > bound.start[i]:
+            clipped = 1
+        most = min(bound.start[i], bound.wrench[i])
+        if abs(wrench[i]) > most:
+            wrench[i] = math.copysign(most, wrench[i])
         wrench[i] *= bound.scale[0]
+    if bound.scale[0] >= 1.0 and not clipped:
+        bound.starting[0] = 0
+    return clipped
 
 
 @numba.njit(cache=True, nogil=True)

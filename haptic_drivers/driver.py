@@ -310,15 +310,18 @@ class Driver:
 
         The soft start begins in the tick `now`; None: in `tick`.
         """
-        time = self._soft_start
-        if time is None:
-            time = SOFT_START if tick > 0 else 0.0
-        self._first, self._begun, self._ramp = tick, tick if now is None else now, time * self._rate
+        self._start_softly(tick if now is None else now, SOFT_START if tick > 0 else 0.0)
+        self._first, self._has_followed = tick, False
         self._command_tick, self._reading_tick, self._doubtful = -1, tick - 1, 0
         if self._encoder is not None:
             self._encoder.forget()
         self._device.rendered[:] = self._device.bound.before[:] = 0.0
         reset_port(self._device.port)
+
+    def _start_softly(self, tick: int, default: float) -> None:
+        """Let what is rendered grow from zero from a tick on; over `default` [s] if the device says nothing of it."""
+        self._begun, self._ramp = tick, self._rate * (default if self._soft_start is None else self._soft_start)
+        self._device.bound.starting[0] = self._ramp > 0.0
 
     @property
     def guarded(self) -> int:
@@ -412,6 +415,12 @@ class Driver:
             elif self._hardware.lets_through:
                 self._hardware.fail(fault)
 
+    def follow(self, command: DeviceCommand) -> None:
+        """As `actuate`, in realtime: a command that comes after a gap of commands begins softly."""
+        if self._has_followed and self.resumes(command):
+            self._start_softly(self._tick, SOFT_START)
+        self.actuate(command)
+
     def actuate(self, command: DeviceCommand) -> None:
         """Follow the command within the limits during the tick of the last `sense`.
 
@@ -434,7 +443,7 @@ class Driver:
             self.reason = self._reason_with(command, limited > 0)
             self.saturations += limited
             self.bounded += int(bound.cut[0])
-            self._command_tick = command.tick
+            self._command_tick, self._has_followed = command.tick, True
             return
         self._command_tick = -1
         device.idle(self._wrench, self._period)
@@ -510,7 +519,7 @@ def build_driver(
             pose = start_of(device, hand, seed)
             body = InertialDevice(*inertias, pose, planar=hand.planar, damping=device.damping)
         port = Port.of(guard, FORCE, period, inertias, acts=guard.acts)
-        simulated = ForceDevice(body, device.limit(), Bound.of(device.bound), port)
+        simulated = ForceDevice(body, device.limit(), Bound.of(device.bound, device.wrench_limit), port)
     # the wrench of an admittance device is noisy where its sensor is
     wrench = (0.0, 0.0) if isinstance(device, AdmittanceDeviceParameters) else device.noise
     noisy = any((*device.pose_noise, *device.twist_noise, *wrench))
@@ -582,7 +591,7 @@ def _render(packed, wrench, period):
         if rendered[i] != wrench[i]:
             clipped = 1
     clipped |= _keep_within(drive, rendered)
-    start_softly(bound, rendered)
+    clipped |= start_softly(bound, rendered)
     bound_wrench(bound, rendered, port.twist, period)
     _keep_within(drive, rendered)
     if port.acts[0] and guard_wrench(port, rendered, period):
@@ -590,6 +599,8 @@ def _render(packed, wrench, period):
         for first in (0, 3):
             shrink_wrench(rendered, first, limit)
             shrink_wrench(rendered, first, bound.wrench)
+            if bound.starting[0]:
+                shrink_wrench(rendered, first, bound.start)
         bound_wrench(bound, rendered, port.twist, period)
         bound.cut[0] |= cut
         _keep_within(drive, rendered)

@@ -35,7 +35,7 @@ from std_msgs.msg import Bool  # noqa: E402
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
-from haptic_sim.messages import ENABLED, DeviceCommand, DeviceState, Reason  # noqa: E402
+from haptic_sim.messages import DeviceCommand, DeviceState, Reason  # noqa: E402
 
 SPACE = "/dead"
 SERVO = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)

@@ -186,7 +186,7 @@ def _driver(
                 verdict.unverified.append(f"device_state from {tick + 1} on: {topic} {after.command_tick} is lost")
                 return
             command.load(used)
-        driver.actuate(command)
+        driver.follow(command)
         if after.command_tick < 0:
             driver.reason = Reason(after.reason)  # it depends on the clock
 

@@ -252,12 +252,15 @@ class DriverNode(LeaderNode):
     def complete(self) -> None:
         """See LeaderNode.
 
-        In a graph that only runs, what commands a device that has had zero force begins softly.
+        In realtime, what commands again after a gap begins softly; in a graph that only runs also what begins late.
         """
         core, command = self._core, self._command
         if self.config.lasting and core.resumes(command):
             core.activate(command.tick, self._sensed)
-        core.actuate(command)
+        if self.realtime:
+            core.follow(command)
+        else:
+            core.actuate(command)
 
     def conclude(self, tick: int) -> None:
         """See LeaderNode."""
