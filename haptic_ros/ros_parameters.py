@@ -19,6 +19,9 @@ from haptic_sim.parameters import ParameterError, Parameters, explain, variant_o
 
 Config = TypeVar("Config", bound=Parameters)
 
+TRIAL = "trial"
+"""Below it are the parameters of a node that are of no section: what it has to know of its trial, which is no gain."""
+
 _TYPES = {
     bool: Parameter.Type.BOOL,
     int: Parameter.Type.INTEGER,
@@ -79,6 +82,11 @@ def _is_composite(part: Any) -> bool:
     return any(isinstance(one, type) and issubclass(one, BaseModel) for one in parts)
 
 
+def name_of(prefix: str, name: str) -> str:
+    """The ROS parameter of a key; `prefix` is that of its section with a dot, empty of none."""
+    return f"{prefix or TRIAL + '.'}{name}"
+
+
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested parameters as dotted ROS parameters; None is left out, tuples become lists of their own."""
     flat: dict[str, Any] = {}
@@ -86,7 +94,7 @@ def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             flat.update(flatten(value, f"{prefix}{key}."))
         elif value is not None:
-            flat[prefix + key] = list(value) if isinstance(value, tuple | list) else value
+            flat[name_of(prefix, key)] = list(value) if isinstance(value, tuple | list) else value
     return flat
 
 
@@ -102,7 +110,7 @@ def declare(node: Node, model: type[BaseModel], prefix: str = "") -> None:
                 raise ParameterError([f"{key}.{field.discriminator} = {tag}: unknown"])
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             declare(node, nested, f"{key}.")
-        elif not node.has_parameter(key):
+        elif not node.has_parameter(key := name_of(prefix, name)):
             extra = typing.cast("dict[str, Any]", field.json_schema_extra or {})
             unit = extra.get("unit", "")
             description = (field.description or "") + (f" [{unit}]" if unit else "")
@@ -195,6 +203,7 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             values[name] = _collect(node, nested, f"{key}.", changed)
         else:
+            key = name_of(prefix, name)
             value = changed[key] if key in changed else node.get_parameter_or(key).value  # or deleted
             if value is not None:
                 values[name] = _parsed(key, value) if _is_text(field) else value

@@ -33,7 +33,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from haptic_ros.composition import Composition
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.realtime import prioritise, without_collector
-from haptic_ros.ros_parameters import declare, read
+from haptic_ros.ros_parameters import TRIAL, declare, read
 from haptic_ros.standard_topics import StandardTopics
 from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, OPERATOR, POLL, QUIET, ServoError, TrialParameters
 from haptic_sim import kernel_cache
@@ -273,7 +273,8 @@ class ServoNode(LifecycleNode):
         self.config = config
         self.reconfigure()
         for name, value in values.items():
-            self.publish_event("changed", self.next_tick(), f"{name}={json.dumps(value, default=list)}")
+            key = name.removeprefix(f"{TRIAL}.")
+            self.publish_event("changed", self.next_tick(), f"{key}={json.dumps(value, default=list)}")
 
     def send(self, topic: str, message: bytes | Message) -> None:
         """Publish a message, or its bytes; in a composition, hand it to its nodes first."""

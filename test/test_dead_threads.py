@@ -157,7 +157,7 @@ def test_the_emergency_stop_is_answered_beside_a_parameter_callback_that_hangs(
 ) -> None:
     """From a publisher of each quality of service, and none is told that it does not reach us."""
     with driven(tmp_path, hang_in_parameters) as one:
-        asked = set_parameter(one.node, "mark", "")
+        asked = set_parameter(one.node, "trial.mark", "")
         qos = QoSProfile(depth=1, reliability=reliability, durability=durability)
         stop = one.node.create_publisher(Bool, f"{SPACE}/emergency_stop", qos)
         wait_until(lambda: stop.get_subscription_count() == 1 + (reliability == RELIABLE), "the subscriptions")

@@ -419,11 +419,29 @@ def test_a_text_is_a_text_in_the_parameters_of_a_node(text: str, tmp_path: Path)
     rclpy.init(args=["--ros-args", "--params-file", str(tmp_path / "parameters.yaml")])
     node = rclpy.create_node("n", automatically_declare_parameters_from_overrides=True)
     try:
-        assert node.get_parameter("one").value == text
-        assert node.get_parameter("several").value == ["x", text]
+        assert node.get_parameter("trial.one").value == text
+        assert node.get_parameter("trial.several").value == ["x", text]
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
+
+
+def test_a_list_of_parameters_has_gains_by_section_and_all_else_below_one_name(bench: Bench) -> None:
+    """What is below `trial` cannot be changed, but for what an operator does with a trial."""
+    node = configured(bench.node("driver"))
+    names = node.list_parameters([], 0).names
+    sections = {name.partition(".")[0] for name in names if "." in name}
+    assert sections == {"device", "operator", "tool", "hand", "guard", "standard_topics", "trial"}
+    assert [name for name in names if "." not in name and name not in ("autostart", "use_sim_time")] == []
+    of_trial = {name for name in names if name.startswith("trial.")}
+    assert {"trial.rate", "trial.nodes", "trial.of_hand", "trial.mark"} <= of_trial
+    live = {name for name in of_trial if not node.describe_parameter(name).read_only}
+    assert live == {"trial.paused", "trial.mark"}
+    said: list[tuple[str, int, str]] = []
+    node.publish_event = lambda *event: said.append(event)
+    assert node.set_parameters([rclpy.Parameter("trial.mark", value="here")])[0].successful
+    node.apply_changes()
+    assert said == [("changed", 0, 'mark="here"')]
 
 
 @pytest.mark.parametrize("name", ["rattleback", "peaucellier"])  # a coordinate y; no velocities

@@ -29,7 +29,7 @@ class Slow(ServoNode):
 
 run(Slow)
 """
-ARGUMENTS = ["--ros-args", "-p", "rate:=1000.0", "-p", "last_tick:=1", "-p", "nodes:=[slow]"]
+ARGUMENTS = ["--ros-args", "-p", "trial.rate:=1000.0", "-p", "trial.last_tick:=1", "-p", "trial.nodes:=[slow]"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -77,7 +77,7 @@ class Graph:
                 forth.append(packet.to_bytes())
             if self.rng.random() < 0.7 and tick not in self.stall:
                 self.work(forth, back)
-            driver.actuate(command)
+            driver.follow(command)
         driver.sense(TICKS, state, tick_time(TICKS, rate))
         self.record("device_state", state)
         return self.bag

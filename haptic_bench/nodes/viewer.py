@@ -42,6 +42,7 @@ from haptic_drivers.nodes.driver import is_live
 from haptic_drivers.pointing import Sender
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.process import die_with_parent
+from haptic_ros.ros_parameters import name_of
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.messages import TOPICS, MessageError, split_topic
 
@@ -166,12 +167,14 @@ class ViewerNode(Node):
                 self._paused = paused
                 self.course.show_paused(paused, self._begun)
 
-        self._set(self._leader, "paused", paused, done)
+        self._set(self._leader, name_of("", "paused"), paused, done)
 
     def _mark(self, text: str) -> None:
-        self._set(
-            self._leader, "mark", text, lambda reason: self.course.say(f"not noted: {reason}") if reason else None
-        )
+        def done(reason: str) -> None:
+            if reason:
+                self.course.say(f"not noted: {reason}")
+
+        self._set(self._leader, name_of("", "mark"), text, done)
 
     def _change(self, gain: Gain, value: Any) -> None:
         """Ask the nodes for another value of a gain: one after the other, and of what comes meanwhile the last."""

@@ -188,7 +188,8 @@ def _mode(directory: Path) -> str:
     """The mode of a trial without a summary, from the parameters of its nodes; offline has none."""
     try:
         document = yaml.load((directory / "parameters.yaml").read_text(encoding="utf-8"), LOADER)
-        modes = [node["ros__parameters"]["mode"] for node in document.values()]
+        given = [node["ros__parameters"] for node in document.values()]
+        modes = [one["trial.mode"] if "trial.mode" in one else one["mode"] for one in given]  # of older trials
     except FileNotFoundError:
         return "offline"
     except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError, RecursionError) as error:
