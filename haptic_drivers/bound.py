@@ -1,6 +1,6 @@
 """The final bound of the force that a device renders, whatever was commanded.
 
-It acts after all other stages, on the wrench of the drive: a soft start scales it, limits bound the wrench and its rate
+It acts after all other stages, on the wrench of the drive: a soft start clips and scales it, limits bound the wrench and its rate
 of change, and what would drive a device on that is faster than its limit is taken away. A value that is not finite
 becomes zero. The change to zero force (or to braking) without a command is immediate, and so is what the limit of speed
 takes away: the bound of the rate of change does not delay it.
@@ -60,8 +60,8 @@ def soft_start_quantity() -> Any:
     return quantity(
         None,
         unit="s",
-        description="Time over which what is rendered grows from zero after an activation; null: 0.5 s, but none at "
-        "the start of a trial",
+        description="Time over which what is rendered grows from zero after an activation, and in realtime after a gap "
+        "of commands; null: 0.5 s, but none at the start of a trial",
         ge=0.0,
         le=60.0,
     )
