@@ -1,9 +1,9 @@
 """The final bound of the force that a device renders, whatever was commanded.
 
-It acts after all other stages, on the wrench of the drive: a soft start clips and scales it, limits bound the wrench and
-its rate of change, and what would drive a device on that is faster than its limit is taken away. A value that is not
-finite becomes zero. The change to zero force (or to braking) without a command is immediate, and so is what the limit of
-speed takes away: the bound of the rate of change does not delay it.
+It acts after all other stages, on the wrench of the drive: a soft start clips and scales it, limits bound the wrench
+and its rate of change, and what would drive a device on that is faster than its limit is taken away. A value that is
+not finite becomes zero. The change to zero force (or to braking) without a command is immediate, and so is what the
+limit of speed takes away: the bound of the rate of change does not delay it.
 """
 
 from __future__ import annotations
