@@ -23,7 +23,7 @@ from typing import Any
 import rclpy
 from haptics import msg
 from rcl_interfaces.srv import SetParameters
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -40,6 +40,7 @@ from haptic_bench.view.scene import build_scene
 from haptic_bench.view.sound import Sound
 from haptic_drivers.nodes.driver import is_live
 from haptic_drivers.pointing import Sender
+from haptic_ros.callbacks import CallbackThread
 from haptic_ros.inbox import Inbox, ServoGroup
 from haptic_ros.process import die_with_parent
 from haptic_ros.ros_parameters import name_of
@@ -267,7 +268,7 @@ def main() -> None:
     node = ViewerNode(trial, host, int(port), controlled=controlled == "yes", paused=paused == "yes")
     executor = SingleThreadedExecutor()
     executor.add_node(node)
-    threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True).start()
+    CallbackThread(executor, "executor").thread.start()
     lines: list[str] = []
     if int(reading) >= 0:
         threading.Thread(target=_read, args=(int(reading), lines), name="reading", daemon=True).start()
@@ -287,13 +288,6 @@ def main() -> None:
     node.close()
     sys.stdout.flush()
     os._exit(0)  # viser's threads and the middleware's destructors have nothing left to do
-
-
-def _spin(executor: SingleThreadedExecutor) -> None:
-    try:
-        executor.spin()
-    except ExternalShutdownException:
-        return
 
 
 def _read(reading: int, lines: list[str]) -> None:
