@@ -432,7 +432,8 @@ def test_a_list_of_parameters_has_gains_by_section_and_all_else_below_one_name(b
     names = node.list_parameters([], 0).names
     sections = {name.partition(".")[0] for name in names if "." in name}
     assert sections == {"device", "operator", "tool", "hand", "guard", "standard_topics", "trial"}
-    assert [name for name in names if "." not in name and name not in ("autostart", "use_sim_time")] == []
+    of_every_node = {"use_sim_time", "start_type_description_service"}
+    assert {name for name in names if "." not in name} == {"autostart"} | of_every_node
     of_trial = {name for name in names if name.startswith("trial.")}
     assert {"trial.rate", "trial.nodes", "trial.of_hand", "trial.mark"} <= of_trial
     live = {name for name in of_trial if not node.describe_parameter(name).read_only}
