@@ -6,8 +6,8 @@ of a trial, and an `Analysis` holds the metrics and claims of one trial.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from haptic_bench.recording.samples import Samples
@@ -26,25 +26,43 @@ class Quantity:
 class Statement:
     """A statement that a study judges, declared once: its name, its text, its source, the quantity that decides it.
 
-    `measured` says what the numbers are that decide.
+    Attributes:
+        measured: what the numbers are that decide.
+        of_instability: whether it is about a trial that diverges: then it is judged although the trial has failed.
     """
 
     name: str
     text: str
     source: str
     measured: Quantity
+    of_instability: bool = False
 
-    def judged(self, measured: Mapping[str, float | None], holds: bool | None, reason: str = "") -> Claim:
-        """The claim of a trial; `reason`: why it is undecided although it was measured."""
-        return Claim(self.name, self.text, self.source, dict(measured), holds, reason if holds is None else "")
+    def judged(
+        self, measured: Mapping[str, float | None], holds: bool | None, reason: str = "", decided_by: Iterable[str] = ()
+    ) -> Claim:
+        """The claim of a trial.
+
+        Args:
+            measured: see Claim.
+            holds: see Claim.
+            reason: why it is undecided although it was measured.
+            decided_by: see Claim; empty: the names of `measured`.
+        """
+        reason, names = reason if holds is None else "", frozenset(decided_by or measured)
+        return Claim(self.name, self.text, self.source, dict(measured), holds, reason, names, self.of_instability)
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement, and whether it holds for a trial.
 
-    `measured` are the numbers that decide; `holds` is None where they are not there (a trial too short, say), or where
-    they are and do not decide: then `reason` says why.
+    Attributes:
+        measured: the numbers that decide.
+        holds: None where they are not there (a trial too short, say), or where they are and do not decide.
+        reason: why they do not.
+        decided_by: names of the numbers that decide; where runs are compared, those of the runs.
+        of_instability: see `Statement`.
+        reference: whether only other runs decide it, of which the trial is none: it says nothing of this trial.
     """
 
     name: str
@@ -53,10 +71,29 @@ class Claim:
     measured: dict[str, float | None]
     holds: bool | None
     reason: str = ""
+    decided_by: frozenset[str] = frozenset()
+    of_instability: bool = False
+    reference: bool = False
 
     def summary(self) -> dict[str, Any]:
-        """As in summary.json, which has a reason where there is one."""
-        return {name: value for name, value in asdict(self).items() if name != "reason" or value}
+        """As in summary.json, which has a reason where there is one, and says what is a reference."""
+        left_out = {"decided_by", "of_instability", *(one for one in ("reason", "reference") if not getattr(self, one))}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
+
+    def beside(self, runs: Iterable[str], own: str | None) -> Claim:
+        """The same, which is a reference if only `runs` decide it, by name, of which the trial is `own`, or none."""
+        only_runs = bool(self.decided_by) and self.decided_by <= {*runs, own}
+        return replace(self, reference=only_runs and own not in self.decided_by)
+
+    def undecided(self, reason: str) -> Claim:
+        """The same, undecided for a reason."""
+        return replace(self, holds=None, reason=reason)
+
+    def of_failed(self, reason: str) -> Claim:
+        """The claim of a trial that has failed: undecided, unless it is about that, or about other runs."""
+        if self.of_instability or self.reference:
+            return self
+        return self.undecided(f"the trial failed: {reason}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,10 +214,23 @@ def _print_summary(label: str, summary: dict[str, Any]) -> None:
         print(f"    seed {summary['seed']}: {', '.join(summary['random']) or 'nothing is random'}")
     for name, value in summary["metrics"].items():
         print(f"    {name:36} {'-' if value is None else format(value, '.6g')}")
-    verdicts = [claim["holds"] for claim in summary["claims"]]
-    if verdicts:
-        undecided = f", {verdicts.count(None)} undecided" if None in verdicts else ""
-        print(f"    claims: {verdicts.count(True)} hold, {verdicts.count(False)} do not{undecided}")
+    if "verdict" in summary:
+        print(f"    verdict: {summary['verdict']['text']}")
+    claims = [claim for claim in summary["claims"] if not claim.get("reference")]
+    if claims:
+        print(f"    claims of this trial: {_counted(claims, 'hold', 'do not')}")
+    references = [claim for claim in summary["claims"] if claim.get("reference")]
+    if references:
+        print(f"    statements on other runs of the study: {_counted(references, 'reproduced', 'not')}")
+
+
+def _counted(claims: Sequence[Mapping[str, Any]], holds: str, fails: str) -> str:
+    """How many claims hold and do not, with the names of those that do not."""
+    outcomes = [claim["holds"] for claim in claims]
+    failed = [claim["name"] for claim in claims if claim["holds"] is False]
+    named = f" ({', '.join(failed)})" if failed else ""
+    undecided = f", {outcomes.count(None)} undecided" if None in outcomes else ""
+    return f"{outcomes.count(True)} {holds}, {len(failed)} {fails}{named}{undecided}"
 
 
 def _number(option: str, text: str | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import model_validator
 
@@ -30,8 +30,31 @@ from haptic_sim.worlds.scenes import (
 
 
 class HealthParameters(Parameters):
-    """How many missed ticks a realtime trial may have. A missed tick has no answer in time, or is not recorded."""
+    """What a trial may do and still be valid: its verdict (haptic_bench/analysis/verdict.py), and missed ticks.
 
+    A missed tick has no answer in time, or is not recorded.
+    """
+
+    active: Literal["forbidden", "expected"] | None = quantity(
+        None,
+        description="Whether the display is meant to give energy to the hand; forbidden: a trial whose display gives "
+        "more than `energy` has failed; null: expected where the world has motions or pulls, else forbidden",
+    )
+    energy: float = quantity(
+        0.01,
+        unit="J",
+        description="Energy that the display may give to the hand beyond what it has received and the world had stored",
+        ge=0.0,
+    )
+    speed: float = quantity(
+        50.0, unit="m/s", description="A trial whose hand or tool is faster has diverged and failed", gt=0.0
+    )
+    force: float = quantity(
+        1000.0,
+        unit="N",
+        description="A trial whose rendered force, averaged over 10 ms, is larger has diverged and failed",
+        gt=0.0,
+    )
     missed_share: float = quantity(
         0.2, description="A realtime trial that misses more than this part of its ticks fails", ge=0.0, le=1.0
     )

@@ -32,6 +32,7 @@ IR_UNSTABLE = Statement(
     f"the time at least {GROWS:g} times as far along x as in the first",
     "THESIS 6.4.3, footnote 7",
     STABLE.measured,
+    of_instability=True,
 )
 TWO_CENTIMETRES = Statement(
     "two_centimetres",

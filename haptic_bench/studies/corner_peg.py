@@ -844,6 +844,10 @@ class CornerPeg(Study):
     CLAIMS = CLAIMS
     METHODS = tuple(dict.fromkeys(one.method for one in VARIANTS.values()))
 
+    def label(self, trial: Trial) -> str | None:
+        """See Study."""
+        return variant(trial.experiment)
+
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; samples may be empty.
 

@@ -43,6 +43,7 @@ BECOMES_ACTIVE = Statement(
     "round trip on, and none without a delay",
     "Anderson and Spong 1989; round trips chosen",
     ENERGY,
+    of_instability=True,
 )
 BECOMES_UNSTABLE = Statement(
     "becomes_unstable",
@@ -50,6 +51,7 @@ BECOMES_UNSTABLE = Statement(
     f"a delay it is slower than {1e3 * REST:g} mm/s",
     "Anderson and Spong 1989; round trips chosen",
     SPEED,
+    of_instability=True,
 )
 STAYS_PASSIVE = Statement(
     "stays_passive",
@@ -197,6 +199,10 @@ class DelayedWall(Study):
         experiment = trial.experiment
         guard, delay = experiment.relay_guard, experiment.relay.delay
         return label(guard, delay) if delay in DELAYS else None
+
+    def label(self, trial: Trial) -> str | None:
+        """See Study."""
+        return self.own(trial)
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study."""

@@ -186,6 +186,10 @@ class FourChannelStiffness(LocalModelStudy):
         """Which of CONNECTIONS a trial has, with gains of its own; None: another one."""
         return next((name for name, one in CONNECTIONS.items() if one.of(trial.experiment) == trial.experiment), None)
 
+    def label(self, trial: Trial) -> str | None:
+        """See Study."""
+        return self.connection(trial)
+
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study; the references are runs under the sum of sines."""
         runs: dict[str, Samples] = {}

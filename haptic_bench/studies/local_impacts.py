@@ -118,15 +118,20 @@ class LocalImpacts(LocalModelStudy):
                 PLASTIC_TAKES,
                 {name: plastic[name] for name in ends},
                 lambda m: m["largest_gain"] <= GAIN and m["largest_loss"] < -GAIN,
+                decided_by=["plastic"],
             ),
             compared(
-                ELASTIC_KEEPS, {name: elastic[name] for name in ends}, lambda m: max(map(abs, m.values())) <= ELASTIC
+                ELASTIC_KEEPS,
+                {name: elastic[name] for name in ends},
+                lambda m: max(map(abs, m.values())) <= ELASTIC,
+                decided_by=["elastic"],
             ),
-            compared(SIMULTANEOUS, known, lambda m: m["largest"] >= 2.0),
+            compared(SIMULTANEOUS, known, lambda m: m["largest"] >= 2.0, decided_by=["plastic", "elastic"]),
             compared(
                 LARGER,
                 {name: plastic[name] for name in ("largest_impact", "contact_force")},
                 lambda m: m["largest_impact"] >= 10.0**ORDERS * m["contact_force"],
+                decided_by=["plastic"],
             ),
         ]
 

@@ -864,6 +864,10 @@ class PegFriction(Study):
     METRICS = METRICS
     CLAIMS = CLAIMS
 
+    def label(self, trial: Trial) -> str | None:
+        """See Study."""
+        return variant(trial.experiment)
+
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """Metrics and claims of a trial, and what it is compared with.
 

@@ -113,6 +113,10 @@ class Study:
         """
         return Analysis({})
 
+    def label(self, trial: Trial) -> str | None:
+        """Which of the runs that are compared a trial is, by the name in `Analysis.references`; None: none of them."""
+        return None
+
     def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
         """The figures of a trial of at least two rows, beside its references."""
         made = trial_figures([Curve("this run", trial, samples, Style())])
@@ -149,6 +153,8 @@ def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis
     """What the study of a trial finds, and with `compare` what the trial's device changes; see `Study.analyse`."""
     study = study_of(trial.experiment)
     analysis = study.analyse(trial, samples, compare=compare)
+    own = study.label(trial)
+    analysis = replace(analysis, claims=[claim.beside(analysis.references, own) for claim in analysis.claims])
     ideal = ideal_device.on_ideal_device(trial, samples) if compare and not study.OFFLINE_ONLY else None
     if ideal is None:
         return analysis

@@ -41,6 +41,7 @@ HOLD_IS_UNSTABLE = Statement(
     f"{1e3 * DELAYS[2]:g} ms, and not from {1e3 * UNSTABLE:g} ms on",
     "IGMS III-F-4 holds; delays chosen",
     SPEED,
+    of_instability=True,
 )
 LINE_IS_NEARER = Statement(
     "line_is_nearer",
@@ -164,14 +165,19 @@ class TwoHosts(Study):
     def runs(self, trial: Trial, samples: Samples) -> dict[str, Samples]:
         """The runs of all answers and delays by name, and that without a delay; that of the trial is not made again."""
         duration = float(samples["time"][-1]) if len(samples) else 0.0
-        experiment = trial.experiment
-        own = (experiment.local_model.type, experiment.environment.delay)
+        own = self.label(trial)
         found = {SYNCHRONOUS: self.run_unrecorded(variant(trial, "none", None, duration))}
         for kind in KINDS:
             for delay in DELAYS:
-                one = samples if (kind, delay) == own else self.run_unrecorded(variant(trial, kind, delay, duration))
-                found[label(kind, delay)] = one
+                name = label(kind, delay)
+                one = samples if name == own else self.run_unrecorded(variant(trial, kind, delay, duration))
+                found[name] = one
         return found
+
+    def label(self, trial: Trial) -> str | None:
+        """See Study."""
+        kind, delay = trial.experiment.local_model.type, trial.experiment.environment.delay
+        return label(kind, delay) if kind in KINDS and delay in DELAYS else None
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study."""

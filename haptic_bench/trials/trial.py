@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from haptic_bench.analysis.health import Missed
+from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment import Trial, write_resolved
 from haptic_bench.recording import bag
 from haptic_bench.recording.samples import Samples, complete_ticks
@@ -328,6 +329,9 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
         status = "failed"
         reason = reason or f"diverged: {name} is not finite from tick {samples['tick'][row]} on"
     finite = samples.finite()
+    verdict = verdict_of(trial, finite)
+    if verdict is not None and verdict.failure and status == "done":
+        status, reason = "failed", verdict.failure
     if len(finite):
         try:
             with np.errstate(all=overflow):
@@ -338,11 +342,14 @@ def complete(trial: Trial, directory: Path, closed: Mapping[str, Any]) -> dict[s
     missed = Missed.of(trial.experiment.health, timing, len(samples))
     if missed is not None and missed.undecides:
         analysis = replace(analysis, claims=[replace(claim, holds=None) for claim in analysis.claims])
+    if status == "failed":
+        analysis = replace(analysis, claims=[claim.of_failed(reason) for claim in analysis.claims])
     summary = {
         **{key: value for key, value in closed.items() if key != "complete"},
         "status": status,
         **({"reason": reason} if reason else {}),
         "ticks": len(samples),
+        **({} if verdict is None else {"verdict": verdict.summary()}),
         **analysis.summary(),
         **({"coordinates": samples.world.coordinates} if samples.world is not None else {}),
         "timing": timing | _bounded(trial, finite),

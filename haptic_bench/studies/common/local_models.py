@@ -27,6 +27,7 @@ HORIZON = 10.0  # [s] of a trial that is compared
 APPROACH = 0.01  # [m/s] a hand that was faster has moved towards the wall
 STOPPED = 2e-3  # [m/s] and one that is slower then has met it
 BACK = 1e-3  # [m/s] a hand that moves back faster rebounds
+SHORTER = 0.02  # [s] by which a run that ended before the others is shorter than they are
 OUTSIDE = 0.05  # [m] beyond the walls: a tool there has passed through them
 
 
@@ -226,9 +227,14 @@ class LocalModelStudy(Study):
 
     def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
         """See Study."""
-        runs = self.runs(trial, samples, compare)
-        references = {name: run for name, run in runs.items() if name != self.own(trial)}
-        return Analysis(self.metrics(trial, samples), self.claims(trial, runs), references)
+        runs, own = self.runs(trial, samples, compare), self.own(trial)
+        references = {name: run for name, run in runs.items() if name != own}
+        claims = [_decided_inside(claim, runs) for claim in self.claims(trial, runs)]
+        return Analysis(self.metrics(trial, samples), claims, references)
+
+    def label(self, trial: Trial) -> str | None:
+        """See Study."""
+        return self.own(trial)
 
     def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
         """The metrics of MEASURES that the study declares."""
@@ -274,14 +280,47 @@ def inside(experiment: Experiment, samples: Samples) -> Samples:
     return samples.until(float(samples["time"][np.argmax(out)])) if out.any() else samples
 
 
+def _decided_inside(claim: Claim, runs: Mapping[str, Samples]) -> Claim:
+    """A claim, undecided if one of the runs that decide it ended before the others: it left the enclosure."""
+    lasted = max((float(run["time"][-1]) for run in runs.values() if len(run)), default=0.0)
+    ended = {
+        name: float(run["time"][-1]) if len(run) else 0.0 for name, run in runs.items() if name in claim.decided_by
+    }
+    short = [f"{name} at {time:.3g} s" for name, time in ended.items() if time < lasted - SHORTER]
+    if not short or claim.of_instability:
+        return claim
+    return claim.undecided(f"left the enclosure, or was unstable: {', '.join(short)}")
+
+
+class _Noting(dict[str, float]):
+    """Numbers by the name of their run, which notes the runs that are asked for."""
+
+    def __init__(self, values: Mapping[str, float]):
+        super().__init__(values)
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> float:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def values(self) -> Any:
+        """All of them."""
+        self.asked.update(self)
+        return super().values()
+
+
 def compared(
     statement: Statement,
     measured: Mapping[str, float | None],
     holds: Callable[[Mapping[str, float]], bool],
     reason: str = "",
+    decided_by: Sequence[str] = (),
 ) -> Claim:
-    """A claim that is decided by numbers of all variants; undecided if one is missing, or for a reason."""
-    known = {name: value for name, value in measured.items() if value is not None}
+    """A claim that is decided by numbers of runs; undecided if one is missing, or for a reason.
+
+    `decided_by` are the runs, where the numbers have other names.
+    """
+    known = _Noting({name: value for name, value in measured.items() if value is not None})
     if not measured or len(known) < len(measured) or reason:
-        return statement.judged(measured, None, reason)
-    return statement.judged(measured, holds(known))
+        return statement.judged(measured, None, reason, decided_by)
+    return statement.judged(measured, bool(holds(known)), decided_by=decided_by or known.asked)
