@@ -44,9 +44,9 @@ SIMULTANEOUS = Statement(
 LARGER = Statement(
     "larger",
     f"Forces of collisions are larger than those during contact by more than {ORDERS:g} orders of magnitude (up to "
-    "four in the source): the largest of a collision, and the median during contact",
+    "four in the source), each by its median; an impulse is held over a tick, so that its force grows with the rate",
     "THESIS 6.4.1, figure 6.16",
-    Quantity("force", "N"),
+    Quantity("median force", "N"),
 )
 
 
@@ -65,6 +65,12 @@ def energy_changes(samples: Samples) -> np.ndarray:
 def force(samples: Samples) -> np.ndarray:
     """Size of the environment's force at the hand (rows,) [N]."""
     return np.asarray(np.linalg.norm(samples.wrench("env")[:, :3], axis=1))
+
+
+def impact_force(samples: Samples) -> float | None:
+    """Median of the force of collisions [N]."""
+    size = force(samples)[collisions(samples)]
+    return float(np.median(size)) if size.size else None
 
 
 def contact_force(samples: Samples) -> float | None:
@@ -129,8 +135,11 @@ class LocalImpacts(LocalModelStudy):
             compared(SIMULTANEOUS, known, lambda m: m["largest"] >= 2.0, decided_by=["plastic", "elastic"]),
             compared(
                 LARGER,
-                {name: plastic[name] for name in ("largest_impact", "contact_force")},
-                lambda m: m["largest_impact"] >= 10.0**ORDERS * m["contact_force"],
+                {
+                    "collision": impact_force(runs["plastic"]) if "plastic" in runs else None,
+                    "contact": plastic["contact_force"],
+                },
+                lambda m: m["collision"] >= 10.0**ORDERS * m["contact"],
                 decided_by=["plastic"],
             ),
         ]

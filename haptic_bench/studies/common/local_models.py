@@ -282,10 +282,9 @@ def inside(experiment: Experiment, samples: Samples) -> Samples:
 
 def _decided_inside(claim: Claim, runs: Mapping[str, Samples]) -> Claim:
     """A claim, undecided if one of the runs that decide it ended before the others: it left the enclosure."""
-    lasted = max((float(run["time"][-1]) for run in runs.values() if len(run)), default=0.0)
-    ended = {
-        name: float(run["time"][-1]) if len(run) else 0.0 for name, run in runs.items() if name in claim.decided_by
-    }
+    deciding = {name: run for name, run in runs.items() if name in claim.decided_by}
+    ended = {name: float(run["time"][-1]) if len(run) else 0.0 for name, run in deciding.items()}
+    lasted = max(ended.values(), default=0.0)
     short = [f"{name} at {time:.3g} s" for name, time in ended.items() if time < lasted - SHORTER]
     if not short or claim.of_instability:
         return claim
