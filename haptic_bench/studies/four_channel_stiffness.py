@@ -108,8 +108,8 @@ CONNECTIONS: Mapping[str, Connection] = {
 
 STIFFER = Statement(
     "stiffer",
-    "With four channels and the local model the hand feels a stiffer contact than with the directly coupled intermediate "
-    "representation, and than through a unilateral or a virtual coupling",
+    "With four channels and the local model the hand feels a stiffer contact than with the directly coupled "
+    "intermediate representation, and than through a unilateral or a virtual coupling",
     "THESIS 6.4.3",
     STIFFNESS,
 )
