@@ -44,7 +44,8 @@ def test_the_arm_is_in_the_environment_and_moves_there(compared: Compared) -> No
 
 
 def test_published_claims_and_ours_hold(compared: Compared) -> None:
-    assert compared.holds() == dict.fromkeys(names(STUDY.CLAIMS), True)
+    """But for one: with static and with kinematic constraints contact is lost more often than several times."""
+    assert compared.holds() == dict.fromkeys(names(STUDY.CLAIMS), True) | {"loses_contact": False}
 
 
 def keeps_contact(samples: Samples) -> Samples:
@@ -71,8 +72,6 @@ def farther(by: float):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("claim", "run", "wrong"),
     [
-        ("loses_contact", "KC", keeps_contact),
-        ("loses_contact", "IR", keeps_contact),
         ("bounces_more", "IR", still),
         ("bounces_more", "SC", hopping),
         ("kinematic_alike", "KC", hopping),
@@ -83,6 +82,13 @@ def farther(by: float):  # type: ignore[no-untyped-def]
 )
 def test_a_hand_that_moves_otherwise_fails(claim: str, run: str, wrong, compared: Compared) -> None:  # type: ignore[no-untyped-def]
     assert compared.holds(**{run: wrong(compared.runs[run])})[claim] is False
+
+
+def test_several_losses_have_a_lower_and_an_upper_limit(compared: Compared) -> None:
+    """As often as through the intermediate representation, it would hold; never, it would not."""
+    often = {name: compared.runs["IR"] for name in ("SC", "KC")}
+    assert compared.holds(**often)["loses_contact"] is True
+    assert compared.holds(**often | {"KC": keeps_contact(compared.runs["KC"])})["loses_contact"] is False
 
 
 def test_a_tick_with_an_update_in_which_the_force_jumps_is_found(compared: Compared) -> None:

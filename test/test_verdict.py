@@ -151,8 +151,8 @@ def test_a_trial_that_failed_decides_nothing_but_what_is_about_that() -> None:
 def test_claims_of_a_variant_are_its_own_and_of_another_trial_references() -> None:
     """`tight_hole` as in the file is the variant LM5; with another clearance of geometry it is none."""
     for settings, references in (
-        ((), {"drifts"}),
-        (("local_model.epsilon=0.003",), {"narrower", "drifts", "no_drift"}),
+        ((), {"drifts", "narrower_printed", "drifts_printed"}),
+        (("local_model.epsilon=0.003",), {"narrower", "drifts", "no_drift", "narrower_printed", "drifts_printed"}),
     ):
         trial = one("tight_hole", "duration=0.5", *settings)
         claims = analyse(trial, run_unrecorded(trial)).claims
