@@ -1,7 +1,9 @@
 """Drawings of a scene for reports: as it is at an instant, and a short animation that repeats; each one SVG of its own.
 
 The projection is parallel; convex shapes are drawn by the faces that are seen, those with many faces by their outline.
-An animation has the same number of points in all its pictures, between which the browser interpolates (SMIL).
+An animation has the same number of points in all its pictures, between which the browser interpolates (SMIL). What
+moves is there a second time, as it is at the end: that is shown to who wants less motion, on paper, and where the page
+around it stops the motion (report.css).
 """
 
 from __future__ import annotations
@@ -9,46 +11,37 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import Protocol
 
 import numpy as np
 
 from haptic_bench.view.frame import Frame
 from haptic_bench.view.scene import Scene, Shape, at
+from haptic_bench.view.viewpoint import PATH, Frames, of_trial, paths_of_bodies, paths_of_hands
 
 WIDTH, HEIGHT = 480.0, 330.0  # [px], as the panels of reports
-TOP = 24.0  # [px] of that for the line of text
+TOP, BOTTOM = 24.0, 22.0  # [px] of that for the line of text, and for the legend
 MARGIN = 14.0  # [px] around what is shown
-AWAY = {True: (0.0, 0.0, 1.0), False: (0.55, -0.75, 0.45)}  # towards the eye, of planar scenes and others
 LIGHT = np.array([0.3, -0.4, 0.86])
 FACES = 12  # of a shape; one with more is drawn by its outline
 OUTLINE = 28  # points
 PICTURES = 60  # of an animation
-SAMPLED = 60  # frames from which is found where bodies are to be shown
 POINTS = 9000  # of an animation; one with more has fewer pictures
 LOOP = 4.0  # [s] for a repetition of an animation
-ARROW = 70.0  # [px] length of the greatest force
+ARROW = 70.0  # [px] length of the greatest force in a picture
 SHORTEST = 6.0  # [px] of an arrow
+WEAK = 1e-4  # of the greatest force of the trial: a picture of weaker ones has short arrows
+NORMAL = 11.0  # [px] length of a contact normal
 SMALLEST = 0.05  # of the scene's size: what is shown is at least that large
 NEAR = 0.6  # of the extent of what moves: how much is shown around that
 WHOLE = 2.5  # of the same: what stands there and is smaller is shown as a whole
 VISIBLE = 2.0  # [px] of a motion
-WAY = 400  # points of the way of a hand
 
 FIXED, EDGE, TOOL, DEVICE = "#ced2d8", "#5b636d", "#0072b2", "#3d9bd1"
 MOVING = ("#e2bd79", "#a0c4aa", "#cda0b2", "#9ebad6", "#d6c696")
-STICKS, SLIDES, FORCE = "#009e73", "#d55e00", "#b8578f"
-
-
-class Frames(Protocol):
-    """What is drawn of a trial."""
-
-    scene: Scene
-    times: np.ndarray
-
-    def frame(self, index: int) -> Frame: ...
-
-    def greatest_force(self) -> float: ...
+STICKS, SLIDES, NORMALS = "#009e73", "#d55e00", "#6a7079"
+LESS_MOTION = (
+    ".still{display:none}@media print,(prefers-reduced-motion:reduce){.moving{display:none}.still{display:inline}}"
+)
 
 
 class _Eye:
@@ -56,7 +49,7 @@ class _Eye:
 
     def __init__(self, frames: Frames):
         scene = frames.scene
-        self.away = np.array(AWAY[scene.planar]) / np.linalg.norm(AWAY[scene.planar])
+        self.away = of_trial(frames)
         up = np.array([0.0, 1.0, 0.0] if scene.planar else [0.0, 0.0, 1.0])
         self._right = np.cross(up, self.away)
         self._right /= np.linalg.norm(self._right)
@@ -64,7 +57,7 @@ class _Eye:
         flat = self._flat(_in_sight(frames))
         low, high = flat.min(axis=0), flat.max(axis=0)
         self._centre = 0.5 * (low + high)
-        room = np.array([WIDTH, HEIGHT - TOP]) - 2.0 * MARGIN
+        room = np.array([WIDTH, HEIGHT - TOP - BOTTOM]) - 2.0 * MARGIN
         self.scale = float((room / np.maximum(high - low, SMALLEST * scene.size)).min())
 
     def _flat(self, points: np.ndarray) -> np.ndarray:
@@ -74,34 +67,13 @@ class _Eye:
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Places (N, 2) of points (N, 3) in the drawing [px]."""
         right, up = self.scale * (self._flat(np.asarray(points, float)) - self._centre).T
-        return np.stack([0.5 * WIDTH + right, 0.5 * (HEIGHT + TOP) - up], axis=-1)
-
-
-def _chosen(frames: Frames, most: int) -> list[Frame]:
-    """At most so many frames, evenly over the trial."""
-    last = len(frames.times) - 1
-    return [frames.frame(int(i)) for i in np.unique(np.linspace(0, last, min(last + 1, most)).astype(int))]
-
-
-def _ways_of_hands(frames: Frames) -> np.ndarray:
-    """Points of the hands over the trial, (times, hands, 3): of the tools, and of the devices where there are any."""
-    pairs = [[(hand.tool, hand.device) for hand in frame.hands] for frame in _chosen(frames, WAY)]
-    return np.array([[pose[:3] for pair in pairs_now for pose in pair if pose is not None] for pairs_now in pairs])
-
-
-def _ways_of_bodies(frames: Frames) -> np.ndarray:
-    """Vertices of all that can move over the trial, (times, N, 3)."""
-    moving = [shape for shape in frames.scene.shapes if frames.scene.moving[shape.body]]
-    chosen = _chosen(frames, SAMPLED) if moving else []
-    return np.array([np.concatenate([at(f.poses[s.body], s.vertices) for s in moving]) for f in chosen]).reshape(
-        len(chosen), -1, 3
-    )
+        return np.stack([0.5 * WIDTH + right, 0.5 * (HEIGHT + TOP - BOTTOM) - up], axis=-1)
 
 
 def moves(frames: Frames) -> bool:
     """Whether anything moves as far as it can be seen in a drawing."""
     eye = _Eye(frames)
-    for ways in (_ways_of_hands(frames), _ways_of_bodies(frames)):
+    for ways in (paths_of_hands(frames), paths_of_bodies(frames)):
         places = np.array([eye(points) for points in ways])
         if places.size and np.ptp(places, axis=0).max() >= VISIBLE:
             return True
@@ -111,7 +83,7 @@ def moves(frames: Frames) -> bool:
 def _in_sight(frames: Frames) -> np.ndarray:
     """Points (N, 3) that a drawing has to show: hands and what moves, all the time, and what stands near to them."""
     scene = frames.scene
-    found = [_ways_of_hands(frames).reshape(-1, 3), _ways_of_bodies(frames).reshape(-1, 3)]
+    found = [paths_of_hands(frames).reshape(-1, 3), paths_of_bodies(frames).reshape(-1, 3)]
     moving = np.concatenate(found)
     moving = moving[np.isfinite(moving).all(axis=1)]
     found = [moving]
@@ -129,7 +101,7 @@ def _in_sight(frames: Frames) -> np.ndarray:
 
 
 def picture(frames: Frames, index: int, what: str) -> str:
-    """The scene at one of its frames, with the way of the tool up to there.
+    """The scene at one of its frames, with the path of the tool up to there.
 
     Args:
         frames: of the trial.
@@ -138,11 +110,15 @@ def picture(frames: Frames, index: int, what: str) -> str:
     """
     scene, frame = frames.scene, frames.frame(index)
     eye = _Eye(frames)
+    forces = np.linalg.norm(frame.contacts["force"], axis=1)
+    newtons_per_pixel = max(float(forces.max(initial=0.0)), WEAK * frames.greatest_force(), 1e-9) / ARROW
     parts = _bodies_at(scene, frame, eye)
-    parts += _way(frames, index, eye)
-    parts += _contacts(frame, eye, ARROW / eye.scale / max(frames.greatest_force(), 1e-12))
+    parts += _paths(frames, index, eye)
+    parts += _contacts(frame, eye, 1.0 / (newtons_per_pixel * eye.scale))
     parts += _hands(frame, eye)
-    return _document(parts, f"{what}, {_time(frame.time)}")
+    drawn = forces / newtons_per_pixel >= SHORTEST
+    legend = _legend(frame, bool(index), newtons_per_pixel if drawn.any() else None)
+    return _document(parts, legend, f"{what}, {_time(frame.time)}", _said(scene, frame, forces))
 
 
 def animation(frames: Frames) -> str:
@@ -159,39 +135,49 @@ def animation(frames: Frames) -> str:
     parts = []
     for number in _order(scene, shown[0], eye):
         shape, outline = scene.shapes[number], outlines[number]
-        paths = [outline.path(frame.poses[shape.body], eye) for frame in shown]
         colour = _colour(scene, shape)
         style = f'fill="{colour}" stroke="{EDGE}" stroke-width="0.7" stroke-linejoin="round" fill-rule="nonzero"'
         if shape.hollow:
             style = f'fill="none" stroke="{EDGE}" stroke-width="1.2"'
-        parts.append(_animated(f'<path {style} d="{paths[0]}"', "d", paths))
-    parts += _way(frames, last, eye)
-    for hand in range(len(scene.hands)):
+        parts.append(_animated(style, [outline.path(frame.poses[shape.body], eye) for frame in shown]))
+    parts += _paths(frames, last, eye)
+    parts += _moving_hands(shown, eye)
+    speed = (frames.times[-1] - frames.times[0]) / LOOP
+    times = f"{speed:.2g}"
+    text = f"the whole trial, {_time(frames.times[-1])}, {'at' if times == '1' else f'{times} times'} its speed"
+    said = f"An animation that repeats. {_said(scene, shown[-1], np.zeros(0), when='At the end ')}"
+    return _document(
+        parts,
+        _legend(shown[-1], True, None, contacts=False),
+        text if speed > 0.0 else "the whole trial",
+        said,
+        LESS_MOTION,
+    )
+
+
+def _moving_hands(shown: Sequence[Frame], eye: _Eye) -> list[str]:
+    parts = []
+    for hand in range(len(shown[0].hands)):
         for kind, colour in ("tool", TOOL), ("device", DEVICE):
             poses = [getattr(frame.hands[hand], kind) for frame in shown]
             if any(pose is None for pose in poses):
                 continue
+            opacity = 1.0 if kind == "tool" else 0.5
+            style = f'fill="#ffffff" fill-opacity="{opacity}" stroke="{colour}" stroke-width="1.4"'
             places = eye(np.array([pose[:3] for pose in poses]))
-            style = (
-                f'fill="#ffffff" fill-opacity="{1.0 if kind == "tool" else 0.5}" stroke="{colour}" stroke-width="1.4"'
-            )
-            points = [f"M{x - 3:.1f} {y:.1f}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0" for x, y in places]
-            parts.append(_animated(f'<path {style} d="{points[0]}"', "d", points))
-    speed = (frames.times[-1] - frames.times[0]) / LOOP
-    times = f"{speed:.2g}"
-    text = f"the whole trial, {_time(frames.times[-1])}, {'at' if times == '1' else f'{times} times'} its speed"
-    return _document(parts, text if speed > 0.0 else "the whole trial")
+            parts.append(_animated(style, [f"M{x - 3:.1f} {y:.1f}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0" for x, y in places]))
+    return parts
 
 
-def _animated(element: str, attribute: str, values: Sequence[str]) -> str:
-    """An element without its end, whose attribute takes some values one after the other; it rests at the last."""
-    if all(value == values[0] for value in values):
-        return f"{element}/>"
-    held = [*values, values[-1], values[-1]]
-    tag = element[1:].partition(" ")[0]
+def _animated(style: str, paths: Sequence[str]) -> str:
+    """A path that takes some shapes one after the other and rests at the last; and as it is at the last."""
+    if all(path == paths[0] for path in paths):
+        return f'<path {style} d="{paths[0]}"/>'
+    held = [*paths, paths[-1], paths[-1]]
     return (
-        f'{element}><animate attributeName="{attribute}" dur="{LOOP + 1.0:g}s" repeatCount="indefinite" '
-        f'values="{";".join(held)}"/></{tag}>'
+        f'<path class="moving" {style} d="{paths[0]}"><animate attributeName="d" dur="{LOOP + 1.0:g}s" '
+        f'repeatCount="indefinite" values="{";".join(held)}"/></path>\n'
+        f'<path class="still" {style} d="{paths[-1]}"/>'
     )
 
 
@@ -306,9 +292,9 @@ def _shaded(colour: str, light: float) -> str:
     return "#" + "".join(f"{max(0, min(255, round(value * factor + 14))):02x}" for value in values)
 
 
-def _way(frames: Frames, index: int, eye: _Eye) -> list[str]:
-    """The way of the tools up to a frame."""
-    chosen = np.unique(np.linspace(0, index, min(index + 1, WAY)).astype(int))
+def _paths(frames: Frames, index: int, eye: _Eye) -> list[str]:
+    """The paths of the tools up to a frame."""
+    chosen = np.unique(np.linspace(0, index, min(index + 1, PATH)).astype(int))
     parts = []
     for hand in range(len(frames.scene.hands)) if len(chosen) > 1 else ():
         places = eye(np.array([frames.frame(int(i)).hands[hand].tool[:3] for i in chosen]))
@@ -318,14 +304,23 @@ def _way(frames: Frames, index: int, eye: _Eye) -> list[str]:
 
 
 def _contacts(frame: Frame, eye: _Eye, per_newton: float) -> list[str]:
-    """Points and forces of the contacts."""
+    """Points, normals and forces of the contacts: sticking ones as discs, sliding ones as diamonds with dashes."""
     parts = []
     for contact, slides in zip(frame.contacts, frame.slides, strict=True):
-        colour = SLIDES if slides else STICKS
-        start, end = eye(np.stack([contact["point"], contact["point"] + per_newton * contact["force"]]))
-        parts += _arrow(start, end, colour)
-        parts.append(f'<circle cx="{start[0]:.1f}" cy="{start[1]:.1f}" r="2.6" fill="{colour}"/>')
+        normal = contact["point"] + NORMAL / eye.scale * contact["normal"]
+        start, end, along = eye(np.stack([contact["point"], contact["point"] + per_newton * contact["force"], normal]))
+        parts.append(f'<path fill="none" stroke="{NORMALS}" stroke-width="1" d="{_line(start, along)}"/>')
+        parts += _arrow(start, end, SLIDES if slides else STICKS, dashed=bool(slides))
+        parts.append(_contact_point(start, bool(slides)))
     return parts
+
+
+def _contact_point(place: np.ndarray, slides: bool) -> str:
+    x, y = place
+    if slides:
+        corners = 4.0 * np.array([[-1.0, 0.0], [0.0, -1.0], [1.0, 0.0], [0.0, 1.0]]) + place
+        return f'<path fill="{SLIDES}" d="{_closed(corners)}"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{STICKS}"/>'
 
 
 def _hands(frame: Frame, eye: _Eye) -> list[str]:
@@ -333,15 +328,20 @@ def _hands(frame: Frame, eye: _Eye) -> list[str]:
     parts = []
     for hand in frame.hands:
         if hand.device is not None:
-            x, y = eye(hand.device[None, :3])[0]
-            style = 'fill="#ffffff" fill-opacity="0.5"'
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" {style} stroke="{DEVICE}" stroke-width="1.6"/>')
-        x, y = eye(hand.tool[None, :3])[0]
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.4" fill="#ffffff" stroke="{TOOL}" stroke-width="1.2"/>')
+            parts.append(_hand_point(eye(hand.device[None, :3])[0], device=True))
+        parts.append(_hand_point(eye(hand.tool[None, :3])[0], device=False))
     return parts
 
 
-def _arrow(start: np.ndarray, end: np.ndarray, colour: str) -> list[str]:
+def _hand_point(place: np.ndarray, device: bool) -> str:
+    x, y = place
+    if device:
+        style = f'fill="#ffffff" fill-opacity="0.5" stroke="{DEVICE}" stroke-width="1.6"'
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" {style}/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.4" fill="#ffffff" stroke="{TOOL}" stroke-width="1.2"/>'
+
+
+def _arrow(start: np.ndarray, end: np.ndarray, colour: str, dashed: bool = False) -> list[str]:
     along = end - start
     length = float(np.linalg.norm(along))
     if length < SHORTEST:
@@ -349,12 +349,53 @@ def _arrow(start: np.ndarray, end: np.ndarray, colour: str) -> list[str]:
     along /= length
     across = np.array([-along[1], along[0]])
     head = np.stack([end, end - 6.0 * along + 2.6 * across, end - 6.0 * along - 2.6 * across])
-    neck = end - 4.0 * along
+    dashes = ' stroke-dasharray="4 2"' if dashed else ""
+    shaft = _line(start, end - 4.0 * along)
     return [
-        f'<path fill="none" stroke="{colour}" stroke-width="1.6" '
-        f'd="M{start[0]:.1f} {start[1]:.1f}L{neck[0]:.1f} {neck[1]:.1f}"/>',
+        f'<path fill="none" stroke="{colour}" stroke-width="1.6"{dashes} d="{shaft}"/>',
         f'<path fill="{colour}" d="{_closed(head)}"/>',
     ]
+
+
+def _legend(frame: Frame, path: bool, newtons_per_pixel: float | None, *, contacts: bool = True) -> list[str]:
+    """A line of what is drawn: each sign with its name, and an arrow with its force [N]; only what there is."""
+    height = HEIGHT - 0.5 * BOTTOM
+    signs: list[tuple[float, list[str], str]] = []  # width of the sign, the sign from 0 on, its name
+
+    def at_x(x: float) -> np.ndarray:
+        return np.array([x, height])
+
+    box = np.array([[0.0, -4.0], [10.0, -4.0], [10.0, 4.0], [0.0, 4.0]]) + at_x(0.0)
+    signs.append((10.0, [f'<path fill="{TOOL}" d="{_closed(box)}"/>'], "tool"))
+    if path:
+        line = f'<path fill="none" stroke="{TOOL}" stroke-width="1" opacity="0.55" d="{_line(at_x(0.0), at_x(14.0))}"/>'
+        signs.append((14.0, [line], "its path"))
+    if any(hand.device is not None for hand in frame.hands):
+        signs.append((10.0, [_hand_point(at_x(5.0), device=True)], "hand of the device"))
+    for slides, name in ((False, "sticks"), (True, "slides")):
+        if contacts and (np.asarray(frame.slides) == slides).any():
+            signs.append((8.0, [_contact_point(at_x(4.0), slides)], name))
+    if newtons_per_pixel is not None:
+        force = _round_below(0.6 * ARROW * newtons_per_pixel)
+        length = force / newtons_per_pixel
+        arrow = _arrow(at_x(0.0), at_x(length), NORMALS)
+        signs.append((length, arrow, f"{force:g} N"))
+    parts, x = [], 8.0
+    for width, sign, name in signs:
+        parts.append(f'<g transform="translate({x:.1f} 0)">{"".join(sign)}</g>')
+        parts.append(_text(x + width + 4.0, height + 3.2, 9.0, name))
+        x += width + 4.0 + 5.2 * len(name) + 12.0
+    return parts
+
+
+def _round_below(value: float) -> float:
+    """The largest of 1, 2 and 5 times a power of ten that is not above a positive value."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return float(next(power * step for step in (5.0, 2.0, 1.0) if power * step <= value * (1.0 + 1e-9)))
+
+
+def _line(start: np.ndarray, end: np.ndarray) -> str:
+    return f"M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}"
 
 
 def _closed(points: np.ndarray) -> str:
@@ -366,12 +407,47 @@ def _time(time: float) -> str:
     return f"{time:.3g} s" if time < 100.0 else f"{time:.0f} s"
 
 
-def _document(parts: Sequence[str], text: str) -> str:
+def _said(scene: Scene, frame: Frame, forces: np.ndarray, when: str = "") -> str:
+    """What a picture shows, in words, for who hears it."""
+    texts = []
+    for holding, hand in zip(scene.hands, frame.hands, strict=True):
+        place = ", ".join(f"{axis} {_millimetres(value)}" for axis, value in zip("xyz", hand.tool[:3], strict=True))
+        named = f" of hand {holding.name}" if holding.name else ""
+        texts.append(f"{when}the tool{named} is at {place} mm")
+    count = len(frame.contacts)
+    if len(forces):
+        slide = int(np.count_nonzero(frame.slides))
+        sizes = f"largest force {forces.max():.3g} N"
+        texts.append(
+            f"{count} contact{'s' if count > 1 else ''}, of which {slide} slide{'s' if slide == 1 else ''}; {sizes}"
+        )
+    elif not when:
+        texts.append("no contacts")
+    said = "; ".join(texts)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _millimetres(value: float) -> str:
+    text = f"{1e3 * value:.1f}"
+    return "0.0" if text == "-0.0" else text.replace("-", "\N{MINUS SIGN}")
+
+
+def _text(x: float, y: float, size: float, text: str) -> str:
+    return f'<text class="ink" x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="#222222">{escape(text)}</text>'
+
+
+def _document(parts: Sequence[str], legend: Sequence[str], text: str, said: str, style: str = "") -> str:
+    """A drawing: what is seen between a line of text and the legend."""
     content = "\n".join(parts)
+    within = f'x="0" y="{TOP:g}" width="{WIDTH:g}" height="{HEIGHT - TOP - BOTTOM:g}"'
+    seen = f'viewBox="0 {TOP:g} {WIDTH:g} {HEIGHT - TOP - BOTTOM:g}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" '
-        f'aria-label="{escape(text)}" font-family="DejaVu Sans, sans-serif">\n'
-        f'<rect width="{WIDTH:g}" height="{HEIGHT:g}" fill="#ffffff"/>\n{content}\n'
-        f'<rect width="{WIDTH:g}" height="{TOP:g}" fill="#ffffff" opacity="0.85"/>\n'
-        f'<text x="8" y="16" font-size="11" fill="#222222">{escape(text)}</text>\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="scene" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" '
+        f'aria-label="{escape(f"{text}. {said}")}" font-family="DejaVu Sans, sans-serif">\n'
+        f"<title>{escape(text)}</title>\n<desc>{escape(said)}</desc>\n"
+        + (f"<style>{style}</style>\n" if style else "")
+        + f'<rect class="paper" width="{WIDTH:g}" height="{HEIGHT:g}" fill="#ffffff"/>\n'
+        f"<svg {within} {seen}>\n{content}\n</svg>\n"
+        + "\n".join([_text(8.0, 16.0, 11.0, text), *legend])
+        + "\n</svg>\n"
     )

@@ -1,0 +1,110 @@
+"""From where a scene is seen: so that what moves does not move along the line of sight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from haptic_bench.view.frame import Frame
+from haptic_bench.view.scene import Scene, at
+
+ABOVE = np.array([0.0, 0.0, 1.0])  # towards the eye, of planar scenes
+USUAL = np.array([0.55, -0.75, 0.45]) / np.linalg.norm([0.55, -0.75, 0.45])  # of the others, where nothing moves
+ELEVATIONS = (26.0, 45.0, 65.0)  # [deg], from which it is chosen
+AZIMUTHS = range(0, 360, 15)  # [deg]
+TURNED = 0.5  # what motion that is seen is worth less for a view from the opposite side
+BEHIND = 0.5  # and for one from behind a wall
+STILL = 0.01  # of the size of the scene: less is no motion
+SAMPLED = 60  # frames of a trial from which is found where bodies are
+PATH = 400  # points of the path of a hand
+
+
+class Frames(Protocol):
+    """What is drawn of a trial."""
+
+    scene: Scene
+    times: np.ndarray
+
+    def frame(self, index: int) -> Frame: ...
+
+    def greatest_force(self) -> float: ...
+
+
+def chosen_frames(frames: Frames, most: int) -> list[Frame]:
+    """At most so many frames, evenly over the trial."""
+    last = len(frames.times) - 1
+    return [frames.frame(int(i)) for i in np.unique(np.linspace(0, last, min(last + 1, most)).astype(int))]
+
+
+def paths_of_hands(frames: Frames) -> np.ndarray:
+    """Points of the hands over the trial, (times, hands, 3): of the tools, and of the devices where there are any."""
+    pairs = [[(hand.tool, hand.device) for hand in frame.hands] for frame in chosen_frames(frames, PATH)]
+    return np.array([[pose[:3] for pair in pairs_now for pose in pair if pose is not None] for pairs_now in pairs])
+
+
+def paths_of_bodies(frames: Frames) -> np.ndarray:
+    """Vertices of all that can move over the trial, (times, N, 3)."""
+    moving = [shape for shape in frames.scene.shapes if frames.scene.moving[shape.body]]
+    chosen = chosen_frames(frames, SAMPLED) if moving else []
+    return np.array([np.concatenate([at(f.poses[s.body], s.vertices) for s in moving]) for f in chosen]).reshape(
+        len(chosen), -1, 3
+    )
+
+
+def towards_eye(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
+    """Unit vector from the scene to the eye, (3,).
+
+    Planar scenes are seen from above. Of the directions from around and above, that one is taken from which most of
+    the motion is seen, its smaller directions too; among equals the one that is nearest to the usual one, and in front
+    of the walls.
+
+    Args:
+        scene: what there is to see.
+        paths: points over time, (times, N, 3) each; the motion of each group counts the same.
+    """
+    if scene.planar:
+        return ABOVE
+    spreads = [spread for path in paths if (spread := _spread(path, STILL * scene.size)) is not None]
+    if not spreads:
+        return USUAL
+    walls = [(shape, scene.poses[shape.body]) for shape in scene.shapes if shape.ground]
+    outward = [at(pose, shape.vertices) for shape, pose in walls]
+    normals = [half[: len(half) // 2].mean(axis=0) - half[len(half) // 2 :].mean(axis=0) for half in outward]
+
+    def worth(away: np.ndarray) -> float:
+        seen = np.mean([np.linalg.norm(np.cross(spread, away), axis=1).sum() for spread in spreads])
+        behind = any(normal @ away < -1e-3 * np.linalg.norm(normal) for normal in normals)
+        return float(seen) - TURNED * 0.5 * float(1.0 - away @ USUAL) - BEHIND * behind
+
+    return max([USUAL, *_around()], key=worth)
+
+
+def _spread(path: np.ndarray, least: float) -> np.ndarray | None:
+    """Principal directions of the motion of points, (3, 3), as long as their part of it; None if it is small [m]."""
+    moved = path - np.nanmean(path, axis=0) if path.size else path
+    moved = moved.reshape(-1, 3)
+    moved = moved[np.isfinite(moved).all(axis=1)]
+    if not len(moved):
+        return None
+    squares, directions = np.linalg.eigh(moved.T @ moved / len(moved))
+    sizes = np.sqrt(np.maximum(squares, 0.0))
+    return None if sizes.max() < least else (directions * sizes / sizes.sum()).T
+
+
+def _around() -> list[np.ndarray]:
+    found = []
+    for elevation in map(math.radians, ELEVATIONS):
+        for azimuth in map(math.radians, AZIMUTHS):
+            across = math.cos(elevation)
+            found.append(np.array([across * math.cos(azimuth), across * math.sin(azimuth), math.sin(elevation)]))
+    return found
+
+
+def of_trial(frames: Frames) -> np.ndarray:
+    """The same of a recorded trial: by the motion of its hands, and of its bodies."""
+    return (
+        ABOVE if frames.scene.planar else towards_eye(frames.scene, [paths_of_hands(frames), paths_of_bodies(frames)])
+    )
