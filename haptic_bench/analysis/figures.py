@@ -9,15 +9,16 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from haptic_bench.analysis import units
+from haptic_bench.analysis import scales, units, vector
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
 from haptic_sim.dynamics.energy import TERMS
@@ -46,6 +47,8 @@ _EDGE = 3.0  # [pt] between a panel's edge and the labels of its axes
 _ROWS = 5  # of a legend; a panel grows with more
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # TrueType, which publishers want
+    "hatch.linewidth": 0.5,
     "text.parse_math": False,
     "font.family": ["DejaVu Sans"],
     "font.size": 9.0,
@@ -98,7 +101,7 @@ class Line:
     """A line of a panel; `steps` where values are held until the next (wrenches over their tick).
 
     An `area` is filled from the line to 0, and hides the areas after it: sums that grow are a stack. `points` are
-    drawn as such, without a line between them.
+    drawn as such, without a line between them. `hatch`: of an area, as matplotlib names them.
     """
 
     x: np.ndarray
@@ -108,6 +111,7 @@ class Line:
     steps: bool = False
     area: bool = False
     points: bool = False
+    hatch: str = ""
 
     def __post_init__(self) -> None:
         for name in ("x", "y"):  # of a trial that diverged: axes cannot be made for such values
@@ -123,7 +127,7 @@ class Axis:
     Attributes:
         label: with its unit.
         span: what is shown; all of it if None.
-        least: smallest span of a y axis, so that rounding errors are not magnified.
+        least: smallest span of a y axis, so that rounding errors are not magnified; None: as its unit says.
         linear: a y axis is linear up to this value and logarithmic from there; None: linear everywhere.
         log: whether it is logarithmic.
         counts: whether a y axis begins at 0 and has whole numbers only.
@@ -131,21 +135,48 @@ class Axis:
 
     label: str
     span: tuple[float, float] | None = None
-    least: float = 0.0
+    least: float | None = None
     linear: float | None = None
     log: bool = False
     counts: bool = False
 
+    def __post_init__(self) -> None:
+        if self.least is None:
+            object.__setattr__(self, "least", scales.least_of(self.label))
+
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing: the name of its file, what it shows, and the SVG document; `empty` if it shows nothing."""
+    """One drawing.
+
+    Attributes:
+        name: of its file.
+        title: what it shows.
+        svg: the document.
+        tall: twice as high.
+        empty: it shows nothing.
+        save: draws it into a file that is open, as a kind of `KINDS`; None: from the document.
+    """
 
     name: str
     title: str
     svg: str
     tall: bool = False
     empty: bool = False
+    save: Callable[[IO[bytes], str], None] | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is an animation."""
+        return 'class="moving"' in self.svg
+
+    def document(self, kind: str) -> bytes:
+        """The drawing as a document of one of `KINDS`; the same each time."""
+        if kind == "svg":
+            return self.svg.encode()
+        buffer = io.BytesIO()
+        (self.save or partial(vector.save_as, self.svg))(buffer, kind)
+        return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -190,21 +221,28 @@ def draw(
     x, y = (Axis(axis) if isinstance(axis, str) else axis for axis in (x, y))
     if marks is not None and not marks.x.size:
         marks = None
-    empty = marks is None and not any(_shows(line, equal, y.least) for line in lines)
-    return Panel(name, title, _svg(name, title, lines, (x, y), equal, corner, marks, tall), tall, empty)
+    empty = marks is None and not any(_shows(line, equal, y.least or 0.0) for line in lines)
+    lines = _noted(lines, y)
+    shown = (name, title, lines, (x, y), equal, corner, marks, tall)
+    return Panel(name, title, _svg(*shown), tall, empty, partial(_save, shown))
 
 
-def _svg(
-    name: str,
-    title: str,
-    lines: Sequence[Line],
-    axes_of: tuple[Axis, Axis],
-    equal: bool,
-    corner: tuple[float, float] | None,
-    marks: Line | None,
-    tall: bool,
-) -> str:
-    """The document of a panel, as SVG; arguments as of `draw`."""
+_Shown = tuple[str, str, Sequence[Line], tuple[Axis, Axis], bool, "tuple[float, float] | None", "Line | None", bool]
+"""The arguments of `draw`: name, title, lines, both axes, equal, corner, marks, tall."""
+
+
+def _svg(*shown: Any) -> str:
+    """The document of a panel, as SVG; arguments as of `_Shown`."""
+    name, title, lines, (x, y), *_ = shown
+    buffer = io.StringIO()
+    _save(shown, buffer, "svg")  # type: ignore[arg-type]
+    names = ", ".join(line.label for line in lines if not line.label.startswith("_"))
+    return _tidy(buffer.getvalue(), name, title, f"{y.label} over {x.label}: {names}")
+
+
+def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
+    """Draw a panel into a file."""
+    name, title, lines, axes_of, equal, corner, marks, tall = shown
     import matplotlib
     from matplotlib.figure import Figure as Drawing
 
@@ -228,29 +266,29 @@ def _svg(
             how |= {"markerfacecolor": "none", "markeredgecolor": marks.style.colour}
             axes.plot(marks.x, marks.y, label=marks.label, **how)
         if equal:
-            _equal(axes, (width - 70) / (top - 40), y.least)
+            scales.equal(axes, (width - 70) / (top - 40), y.least or 0.0)
         if x.span is not None:
             axes.set_xlim(*x.span)
         if y.linear is not None:
-            _symmetric_log(axes, y.linear)
+            scales.symmetric_log(axes, y.linear)
         for name_of_axis, axis in (("x", x), ("y", y)):
             if axis.log:
-                _log(axes, name_of_axis)
+                scales.log(axes, name_of_axis)
         if y.counts:
-            _count(axes)
+            scales.count(axes)
         if y.span is not None:
             axes.set_ylim(*y.span)
         elif y.linear is None and not (equal or y.log or y.counts):
-            _at_least(axes, y.least)
+            scales.at_least(axes, y.least or 0.0)
         if corner is not None:
-            _shade(axes, *corner)
-        _plain(axes.xaxis)
-        _plain(axes.yaxis)
+            scales.shade(axes, *corner)
+        scales.plain(axes.xaxis)
+        scales.plain(axes.yaxis)
         axes.set_xlabel(x.label)
         axes.set_ylabel(y.label)
         inside = _make_room(axes, width)
         if equal:
-            _equal(axes, inside / (top - 40), y.least)
+            scales.equal(axes, inside / (top - 40), y.least or 0.0)
         drawing.text(8 / width, 1 - 15 / height, title, fontsize=9.5, fontweight="bold", color="#222222")
         drawing.legend(
             *axes.get_legend_handles_labels(),
@@ -263,9 +301,39 @@ def _svg(
             labelspacing=0.25,
             borderpad=0.2,
         )
-        buffer = io.StringIO()
-        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _tidy(buffer.getvalue(), name, title)
+        drawing.savefig(file, format=kind, **vector.WITHOUT_DATES[kind])
+
+
+_SAME = 0.004  # of the height of what is shown: curves that are nearer to each other look like one
+
+
+def _noted(lines: Sequence[Line], y: Axis) -> Sequence[Line]:
+    """Lines whose legend says which curve lies on top of them."""
+    values = [line.y[np.isfinite(line.y)] for line in lines if not (line.area or line.points)]
+    ends = [end for some in values if some.size for end in (some.min(), some.max())]
+    if not ends or y.log or y.linear is not None:
+        return lines
+    height = max(max(ends) - min(ends), y.least or 0.0) if y.span is None else y.span[1] - y.span[0]
+    found: list[Line] = []
+    for line in lines:
+        over = next((other for other in found if _on_top(other, line, _SAME * height)), None)
+        plain = "" if over is None else over.label.partition(" (as ")[0]
+        found.append(line if over is None else replace(line, label=f"{line.label} (as {plain})"))
+    return found
+
+
+def _on_top(over: Line, line: Line, near: float) -> bool:
+    """Whether a curve with a name hides another one all along it."""
+    if any(one.label.startswith("_") or one.area or one.points for one in (over, line)):
+        return False
+    if over.x.shape == line.x.shape and np.array_equal(over.x, line.x, equal_nan=True):
+        there = over.y
+    elif over.x.size > 1 and line.x.size > 1 and np.all(np.diff(over.x) > 0.0):
+        there = np.interp(line.x, over.x, over.y, np.nan, np.nan)
+    else:
+        return False
+    known = np.isfinite(line.y)
+    return bool(known.any() and np.all(np.abs(line.y[known] - there[known]) <= near))
 
 
 def _make_room(axes: Any, width: float) -> float:
@@ -332,7 +400,8 @@ def _fill(axes: Any, x: np.ndarray, y: np.ndarray, line: Line, order: float) -> 
     x, y = x[known], y[known]
     tint = tuple(0.45 + 0.55 * part for part in to_rgb(line.style.colour))
     outline = np.concatenate([x[:1], x, x[-1:]]), np.concatenate([0.0 * y[:1], y, 0.0 * y[-1:]])
-    axes.fill(*outline, color=tint, linewidth=0.0, zorder=order, label=line.label)
+    how = {"hatch": line.hatch, "edgecolor": line.style.colour} if line.hatch else {}
+    axes.fill(*outline, facecolor=tint, linewidth=0.0, zorder=order, label=line.label, **how)
     axes.plot(x, y, color=line.style.colour, linewidth=0.6, zorder=order)
 
 
@@ -391,84 +460,14 @@ def thin(x: np.ndarray, y: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarr
     return x[chosen], y[chosen]
 
 
-def _at_least(axes: Any, least: float) -> None:
-    low, high = axes.get_ylim()
-    if high - low < least:
-        middle = round(0.5 * (low + high) / least) * least
-        axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
-
-
-def _equal(axes: Any, shape: float, least: float) -> None:
-    """Extend the limits until a unit is as long on both axes of a box `shape` times as wide as high."""
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    high = max(top - bottom, (right - left) / shape, least)
-    wide = shape * high
-    axes.set_xlim(0.5 * (left + right - wide), 0.5 * (left + right + wide))
-    axes.set_ylim(0.5 * (bottom + top - high), 0.5 * (bottom + top + high))
-
-
-def _symmetric_log(axes: Any, linear: float) -> None:
-    """A scale that is linear up to `linear`, with a tick at each power of ten."""
-    axes.set_yscale("symlog", linthresh=linear, linscale=1.0)
-    low, high = axes.dataLim.intervaly
-    largest = max(abs(low), abs(high), linear)
-    powers = linear * 10.0 ** np.arange(0, np.ceil(np.log10(largest / linear)) + 1)
-    ticks = [*(-powers[::-1] if low < 0 else []), 0.0, *(powers if high > 0 else [])]
-    axes.set_yticks(ticks, [units.typeset(f"{tick:g}") for tick in ticks])
-    axes.set_yticks([], minor=True)
-    axes.set_ylim(1.25 * low if low < -linear else -1.25 * linear, 1.25 * high if high > linear else 1.25 * linear)
-
-
-def _log(axes: Any, name: str) -> None:
-    """A logarithmic scale whose ticks are plain numbers, also at 2 and 5 where it spans few powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis = getattr(axes, f"{name}axis")
-    low, high = sorted(axis.get_data_interval())
-    if not high > 0.0:  # nothing that it could show
-        return
-    axes.set(**{f"{name}scale": "log"})
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: units.typeset(f"{value:g}")))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _plain(axis: Any) -> None:
-    """Powers of ten beside each number of a linear axis that needs them, not once above the axis."""
-    from matplotlib.ticker import FuncFormatter
-
-    largest = float(np.abs(axis.get_view_interval()).max())
-    if axis.get_scale() == "linear" and largest > 0.0 and not 1e-4 <= largest < 1e6:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: units.typeset(f"{value:g}")))
-
-
-def _count(axes: Any) -> None:
-    """A y axis of whole numbers from 0 on."""
-    from matplotlib.ticker import MaxNLocator
-
-    largest = float(axes.dataLim.ymax)
-    axes.set_ylim(0.0, max(3.0, 1.1 * largest) if np.isfinite(largest) else 3.0)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _shade(axes: Any, right: float, lower: float) -> None:
-    """Shade what is inside the walls; the border is where penetration begins."""
-    (left, most), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    if most > right:
-        axes.axvspan(right, most, color="#f1ece4", zorder=0.5, linewidth=0)
-        axes.axvline(right, color="#8a7f70", linewidth=0.9, zorder=0.9)
-    if bottom < lower:
-        axes.axhspan(bottom, lower, color="#f1ece4", zorder=0.5, linewidth=0)
-        axes.axhline(lower, color="#8a7f70", linewidth=0.9, zorder=0.9)
-    axes.set_xlim(left, most)
-    axes.set_ylim(bottom, top)
-
-
-def _tidy(svg: str, name: str, title: str) -> str:
+def _tidy(svg: str, name: str, title: str, said: str) -> str:
     """Coordinates to 0.01 pt, ids that are unique on a page of several panels, a name to read aloud."""
     svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
     svg = re.sub(r'(\bid="|href="#|url\(#)', lambda match: f"{match[1]}{name}.", svg)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
+    head, mark, rest = svg.partition("<svg ")
+    opening, end, content = rest.partition(">")
+    described = f"\n <desc>{escape(said)}</desc>" if content else ""
+    return f'{head}{mark}role="img" aria-label="{escape(title)}" {opening}{end}{described}{content}'
 
 
 def trial_figures(curves: Sequence[Curve]) -> list[Figure]:
@@ -493,6 +492,9 @@ def _trajectories(curves: Sequence[Curve]) -> Figure | None:
     for body in bodies:
         positions = [1e3 * curve.samples.group(body, "px", "py", "pz") for curve in curves]
         extent = np.max([np.ptp(position, axis=0) for position in positions], axis=0)
+        if sum(extent > _STILL) <= 1:  # along an axis: as a path it would be a straight line
+            panels.append(_along(body, int(np.argmax(extent)), positions, curves))
+            continue
         axes = [1] if extent[2] == 0.0 else [2] if extent[1] < _STILL else [1, 2]
         for axis in axes:
             across = "xyz"[axis]
@@ -512,6 +514,17 @@ def _trajectories(curves: Sequence[Curve]) -> Figure | None:
     if not panels:
         return None
     return Figure("Trajectories", f"Position of the {' and of the '.join(bodies)}.", panels)
+
+
+def _along(body: str, axis: int, positions: Sequence[np.ndarray], curves: Sequence[Curve]) -> Panel:
+    """A coordinate of a body over time."""
+    name = "xyz"[axis]
+    lines = [
+        Line(*thin(curve.samples["time"], p[:, axis]), curve.label, curve.style)
+        for p, curve in zip(positions, curves, strict=True)
+    ]
+    title = f"Position of the {body} along {name}"
+    return draw(f"trajectory_{body}_{name}", title, lines, "time [s]", Axis(f"{name} [mm]", least=_SHOWN))
 
 
 def _wrenches(curves: Sequence[Curve]) -> Figure | None:
@@ -574,7 +587,8 @@ def port_figure(curves: Sequence[Curve]) -> Figure | None:
 
 # Where energy is, and where it went; in the order of a stack
 _STORED = {"kinetic": BLUE, "potential": SKY, "elastic": GREEN}
-_SPENT = {"damping": ORANGE, "friction": PURPLE, "impact": "#8a8f98"}
+_SPENT = {"damping": ORANGE, "friction": PURPLE, "impact": "#6d737c"}
+_HATCHES = {"potential": "..", "elastic": "--", "damping": "//", "friction": "\\\\", "impact": "xx"}
 _NAMES = {
     "kinetic": "kinetic",
     "potential": "potential",
@@ -666,7 +680,15 @@ def _stack(balance: _Balance, unit: str, scale: float) -> list[Panel]:
     for name, colour in (_STORED | _SPENT).items():
         if balance.terms[name].any():
             total = total + scale * balance.terms[name]
-            lines.append(Line(*thin(balance.time, total, _AREA), _NAMES[name], Style(colour), area=True))
+            lines.append(
+                Line(
+                    *thin(balance.time, total, _AREA),
+                    _NAMES[name],
+                    Style(colour),
+                    area=True,
+                    hatch=_HATCHES.get(name, ""),
+                )
+            )
     title = "Where the energy is, and where it went"
     return [draw("energy_stack", title, lines, "time [s]", Axis(f"energy, stacked [{unit}]", least=scale * NO_ENERGY))]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench import experiment
+from haptic_bench.analysis import vector
 from haptic_bench.benchmarks import suite
 from haptic_bench.commands import view
 from haptic_bench.commands.command_line import DONE, FAILED
@@ -312,6 +313,7 @@ def _verify(directory: Path) -> bool:
 
 def report(options: argparse.Namespace) -> int:
     """`haptics report DIR`."""
+    kinds = _kinds(options.figures)
     _show_compilation()
     directory, status = Path(options.directory), DONE
     summary = read_summary(directory)
@@ -321,18 +323,34 @@ def report(options: argparse.Namespace) -> int:
         if problem:
             print(f"{one}: {problem}", file=sys.stderr)
         if problem or is_complete(found):
-            page = pages.write(one, damage=problem)
+            page = pages.write(one, damage=problem, kinds=kinds)
             continue
         found = trial.complete(experiment.read_resolved(one / "experiment.yaml"), one, found)
         page = Path(found.get("results", one)) / "report.html"
         if "results" in found:
             print(f"haptics: {one}: {found['reason']}", file=sys.stderr)
             status = FAILED
+        elif kinds:
+            pages.write(one, kinds=kinds)
     if "sweep" in summary:
         sweep.write_table(directory, summary)
-        page = pages.write(directory)
+        page = pages.write(directory, kinds=kinds)
     print(page)
     return status
+
+
+def _kinds(given: str | None) -> list[str]:
+    """Kinds of files for figures, from the words of a user.
+
+    Raises:
+        ParameterError: one of them is unknown.
+    """
+    kinds = [] if given is None else [kind.strip().lower() for kind in given.split(",")]
+    for kind in kinds:
+        if kind not in vector.KINDS:
+            known = f"must be {' or '.join(vector.KINDS)}, or several with commas between them, as pdf,png"
+            raise ParameterError([f"--figures {inputs.shown(given)}: {known}"])
+    return kinds
 
 
 def repair(options: argparse.Namespace) -> int:

@@ -310,6 +310,7 @@ def _add_commands(commands: Any) -> None:
 
     command = commands.add_parser("report", help="write the report of a trial or a sweep again")
     command.add_argument("directory", help="directory of a trial or a sweep")
+    command.add_argument("--figures", metavar="KINDS", help="write each figure as these too: pdf, png, or pdf,png")
     command.set_defaults(command="haptic_bench.commands.cli:report")
 
     command = commands.add_parser("gallery", help="run every experiment once, and write one page of all")

@@ -19,6 +19,7 @@ from haptic_bench.trials.viewed import run_viewed
 from haptic_bench.view.controls import Player
 from haptic_bench.view.page import HOST, Page, address, free_port
 from haptic_bench.view.recorded import read_frames
+from haptic_bench.view.viewpoint import of_trial
 from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError
 
@@ -119,7 +120,7 @@ def _view_recorded(options: argparse.Namespace) -> int:
         trial, frames = read_frames(directory)
         for note in frames.scene.notes:
             print(f"haptics: {note}", file=sys.stderr)
-        page = Page(frames.scene, viewing.host, viewing.port, max(frames.greatest_force(), 1e-6))
+        page = Page(frames.scene, viewing.host, viewing.port, max(frames.greatest_force(), 1e-6), of_trial(frames))
         print(f"{address(viewing.host, viewing.port)}  {trial.experiment.name}, recorded; Ctrl-C ends it", flush=True)
         Player(page, frames).run(interruption.event)
         page.stop()

@@ -10,7 +10,7 @@ from typing import Any
 
 from haptic_bench.catalogue import headline
 from haptic_bench.recording.summary import read_summary
-from haptic_bench.report.pages import page
+from haptic_bench.report.pages import HALT, page
 from haptic_sim.parameters import ParameterError
 
 TITLE = "Experiments of haptics"
@@ -28,7 +28,7 @@ def write_gallery(directory: Path, experiments: Mapping[str, Path]) -> Path:
         experiments: files of the experiments by name.
     """
     cards = "\n".join(_card(directory / name, name, path) for name, path in experiments.items())
-    head = f'<header>\n<h1>{escape(TITLE)}</h1>\n<p class="soft">{len(experiments)} experiments</p>\n</header>'
+    head = f'<header>\n<h1>{escape(TITLE)}</h1>\n<p class="soft">{len(experiments)} experiments</p>\n{HALT}\n</header>'
     target = directory / "index.html"
     target.write_text(page(TITLE, [head, f'<div class="gallery">\n{cards}\n</div>']), encoding="utf-8")
     return target
@@ -47,7 +47,7 @@ def _card(directory: Path, name: str, path: Path) -> str:
     status = str(summary.get("status", "unknown"))
     words = "" if status == "done" else f'<p class="notice">{escape(status)}: {escape(_reason(summary))}</p>'
     return (
-        f'<figure class="card">\n{_picture(directory / "figures")}\n<h3>{heading}</h3>\n'
+        f'<figure class="card">\n{_picture(directory / "figures", title or name)}\n<h3>{heading}</h3>\n'
         f'<p class="soft"><code>{escape(name)}</code>{" · " + escape(source) if source else ""}</p>\n'
         f"{words}{_claims(summary.get('claims'))}\n</figure>"
     )
@@ -57,13 +57,18 @@ def _reason(summary: Mapping[str, Any]) -> str:
     return str(summary.get("reason") or "no trial was recorded")
 
 
-def _picture(folder: Path) -> str:
-    """The scene in motion, or the first figure: as data, so that names within pictures do not meet."""
+def _picture(folder: Path, title: str) -> str:
+    """The scene in motion, which can be stopped; or the first figure: as data, as names within figures would meet."""
     found = [folder / name for name in PICTURES if (folder / name).is_file()] or sorted(folder.glob("*.svg"))
     if not found:
         return '<div class="nothing">no picture</div>'
+    if found[0].name in PICTURES:
+        svg = found[0].read_text(encoding="utf-8")
+        return svg[svg.index("<svg") :].replace('aria-label="', f'aria-label="{escape(title)}: ', 1)
     data = base64.b64encode(found[0].read_bytes()).decode("ascii")
-    return f'<img alt="" src="data:image/svg+xml;base64,{data}">'
+    return (
+        f'<img alt="{escape(title)}: {escape(found[0].stem.replace("_", " "))}" src="data:image/svg+xml;base64,{data}">'
+    )
 
 
 def _claims(claims: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from haptic_bench.analysis import health, ideal_device, units
+from haptic_bench.analysis import health, ideal_device, units, vector
 from haptic_bench.analysis.figures import NO_ENERGY, Curve, Figure, Panel, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
@@ -47,15 +47,21 @@ SOURCES = {
 }
 _UNKNOWN = Quantity("")
 SCENE = (
-    "Blue: the virtual tool, and its way; circle: hand of the device. Contacts with their forces: green where they "
-    "stick, orange where they slide. The command haptics view shows the trial on a page."
+    "Blue: the virtual tool and its path; circle: hand of the device. Contacts with their normals and forces: green "
+    "discs where they stick, orange diamonds and dashed arrows where they slide. Each picture has its own scale of "
+    "forces. The command haptics view shows the trial on a page."
 )
+HALT = (
+    '<label class="motion"><input type="checkbox" class="halt"> <span class="moves">hold still</span>'
+    '<span class="rests">show the motion</span></label>'
+)
+"""What stops the motion of drawings on a page, or starts it for who wants less motion; see report.css."""
 LABEL = 48  # characters of a run's label in figures and tables
 COLUMNS = 5  # of numbers that a table has beside each other
 DRAWN = 12  # runs in a figure
 
 
-def write(directory: Path, analysis: Analysis | None = None, *, damage: str = "") -> Path:
+def write(directory: Path, analysis: Analysis | None = None, *, damage: str = "", kinds: Collection[str] = ()) -> Path:
     """Write `report.html` and `figures/*.svg` of a trial's or a sweep's directory, in place of those there.
 
     Reads `experiment.yaml`, `samples.csv`, `summary.json` and, after realtime, `timing.npz`; neither the bag nor ROS.
@@ -65,6 +71,7 @@ def write(directory: Path, analysis: Analysis | None = None, *, damage: str = ""
         directory: of the trial or the sweep.
         analysis: that of the trial if it was just made; else its references are simulated again.
         damage: what of the trial's bag is not as it was recorded.
+        kinds: of files that each figure is written to besides SVG, of `vector.KINDS`.
 
     Returns:
         The page's path.
@@ -79,7 +86,7 @@ def write(directory: Path, analysis: Analysis | None = None, *, damage: str = ""
         run = _Run.read(directory, "", summary)
         measured = health.read(directory, run.trial.experiment.rate, _mapping(summary.get("timing")))
         page, figures = _trial_page(run, directory, analysis, measured, damage)
-    _write_figures(directory / "figures", figures)
+    _write_figures(directory / "figures", figures, kinds)
     path, draft = directory / "report.html", directory / "report.html.draft"
     draft.write_text(page, encoding="utf-8")
     draft.replace(path)
@@ -126,13 +133,15 @@ def _read_samples(path: Path) -> Samples | None:
         raise ParameterError([f"{path}: not the samples of a trial: {error}"]) from error
 
 
-def _write_figures(folder: Path, figures: Iterable[Figure]) -> None:
+def _write_figures(folder: Path, figures: Iterable[Figure], kinds: Collection[str] = ()) -> None:
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("*.svg"):
-        old.unlink()
+    for kind in vector.KINDS:
+        for old in folder.glob(f"*.{kind}"):
+            old.unlink()
     for figure in figures:
         for panel in figure.panels:
-            (folder / f"{panel.name}.svg").write_text(panel.svg, encoding="utf-8")
+            for kind in ("svg", *(kind for kind in kinds if kind != "svg")):
+                (folder / f"{panel.name}.{kind}").write_bytes(panel.document(kind))
 
 
 def shown_of(figures: Iterable[Figure]) -> list[Figure]:
@@ -224,15 +233,17 @@ def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
         frames = SampledFrames(trial, samples, read_tables(directory))
     except (ParameterError, ValueError, OSError, KeyError):  # an older trial, or its tables are damaged
         return []
-    last, contact = len(frames.times) - 1, frames.first_contact()
-    moments = {"start": 0, "end": last}
+    if not frames.scene.shapes:
+        return []
+    last, contact, moves = len(frames.times) - 1, frames.first_contact(), drawing.moves(frames)
+    moments = {"start": 0, "end": last} if moves else {"end": last}  # which are the same
     if contact is not None and 0 < contact < last:
         moments = {"start": 0, "first_contact": contact, "end": last}
     panels = [
         Panel(f"scene_{name}", name.replace("_", " "), drawing.picture(frames, index, name.replace("_", " ")))
         for name, index in moments.items()
     ]
-    if drawing.moves(frames):
+    if moves:
         panels.append(Panel("scene_motion", "the whole trial", drawing.animation(frames)))
     return [Figure("The scene", SCENE, panels)]
 
@@ -536,7 +547,7 @@ def _figures(figures: Sequence[Figure]) -> str:
     for figure in figures:
         panels = "".join(
             f'<div class="{"tall" if panel.tall else ""}{" alone" if len(figure.panels) == 1 else ""}">'
-            f"{panel.svg[panel.svg.index('<svg') :]}</div>\n"
+            f"{panel.svg[panel.svg.index('<svg') :]}{HALT if panel.moves else ''}</div>\n"
             for panel in figure.panels
         )
         table = ""

@@ -29,13 +29,15 @@ class Chart(NamedTuple):
     """From SI to the unit."""
     curves: tuple[str, ...]
     """None: the title says why there is nothing to draw."""
+    least: float = 1.0
+    """Smallest span of the chart in its unit, so that rounding errors are not magnified."""
 
 
 CHARTS = (
-    Chart("force", "Force", "N", 1.0, ("on the hand", "of the operator", "on the tool")),
-    Chart("penetration", "Penetration", "mm", 1e3, ("deepest contact",)),
-    Chart("energy", "Energy", "J", 1.0, ("kinetic", "stored", "injected", "dissipated")),
-    Chart("latency", "Latency", "ms", 1e3, ("of the force", "of the surroundings")),
+    Chart("force", "Force", "N", 1.0, ("on the hand", "of the operator", "on the tool"), 0.1),
+    Chart("penetration", "Penetration", "mm", 1e3, ("deepest contact",), 0.01),
+    Chart("energy", "Energy", "J", 1.0, ("kinetic", "stored", "injected", "dissipated"), 0.01),
+    Chart("latency", "Latency", "ms", 1e3, ("of the force", "of the surroundings"), 1.0),
 )
 """The latency of the force is the time from the state of the device to the force that answers it."""
 

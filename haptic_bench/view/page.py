@@ -21,8 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from haptic_bench.view.frame import Frame, Hand
+from haptic_bench.view import charts
+from haptic_bench.view.frame import Chart, Frame, Hand
 from haptic_bench.view.scene import Scene, Shape
+from haptic_bench.view.viewpoint import ABOVE as FROM_ABOVE
+from haptic_bench.view.viewpoint import USUAL, towards_eye
 from haptic_sim.parameters import ParameterError
 
 HOST, PORT = "127.0.0.1", 8080
@@ -53,15 +56,18 @@ MOVING: tuple[Colour, ...] = ((226, 189, 121), (160, 196, 170), (205, 160, 178),
 STICKS, SLIDES, NORMAL, NEARBY = GREEN, VERMILION, (120, 126, 134), SKY
 ON_HAND, OF_OPERATOR, TORQUE = BLUE, PURPLE, ORANGE
 
-LEGEND: tuple[tuple[Colour, str], ...] = (
-    (TOOL, "virtual tool (proxy); pale: hand of the device"),
-    (STICKS, "contact that sticks, and its force"),
-    (SLIDES, "contact that slides, and its force"),
-    (NEARBY, "constraint of the local model"),
-    (ON_HAND, "force on the hand"),
-    (OF_OPERATOR, "force of the operator"),
-    (TORQUE, "torque on the hand"),
+LEGEND: tuple[tuple[Colour, str, str], ...] = (
+    (TOOL, "\u25a0", "virtual tool (proxy); pale: hand of the device"),
+    (STICKS, "\u25cf", "contact that sticks, and its force"),
+    (SLIDES, "\u25c6", "contact that slides, and its force"),
+    (NORMAL, "\u2500", "contact normal"),
+    (NEARBY, "\u25a1", "constraint of the local model"),
+    (ON_HAND, "\u2192", "force on the hand"),
+    (OF_OPERATOR, "\u2192", "force of the operator"),
+    (TORQUE, "\u2192", "torque on the hand"),
+    (TOOL, "\u2500", "path of the tool; pale: of the hand of the device"),
 )
+CAMERA = ("motion", "x", "y", "z")  # along which one can look: across the motion, or along an axis
 
 
 class PageError(ParameterError):
@@ -103,6 +109,7 @@ class Page:
         scene: what there is to draw.
         host, port: where it is served; the port is free.
         greatest: force that has the longest arrow [N]; it grows with greater ones.
+        away: unit vector towards the eye at the start; None: from above in the plane, from the side in space.
 
     Attributes:
         server: viser's.
@@ -112,7 +119,14 @@ class Page:
         trial, view: the tabs for what controls the trial, and for what is shown.
     """
 
-    def __init__(self, scene: Scene, host: str = HOST, port: int = PORT, greatest: float = 1.0):
+    def __init__(
+        self,
+        scene: Scene,
+        host: str = HOST,
+        port: int = PORT,
+        greatest: float = 1.0,
+        away: np.ndarray | None = None,
+    ):
         import viser
 
         self.scene = scene
@@ -127,6 +141,7 @@ class Page:
         self._shown: dict[str, bool] = {}
         self._poses = np.full((len(scene.bodies), 7), np.nan)
         self._add_scene()
+        self._look((FROM_ABOVE if scene.planar else USUAL) if away is None else away)
         self._add_panels()
         self.show_state("")
 
@@ -137,7 +152,6 @@ class Page:
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=BLUE)
         viewed.set_up_direction("+y" if scene.planar else "+z")
         viewed.configure_default_lights(cast_shadow=not scene.planar)
-        self._look()
         self.bodies: dict[str, Any] = {}
         self.meshes: dict[str, Any] = {}
         palette = iter(MOVING * (1 + len(scene.bodies) // len(MOVING)))
@@ -174,15 +188,18 @@ class Page:
         self._normals = viewed.add_line_segments(
             "/contacts/normals", nothing, NORMAL, thickness=0.008 * scene.size, visible=False
         )
-        self._points = viewed.add_point_cloud(
-            "/contacts/points",
-            np.zeros((1, 3)),
-            GREEN,
-            point_size=0.035 * scene.size,
-            point_shape="circle",
-            precision="float32",
-            visible=False,
-        )
+        self._points = {  # of contacts that stick and that slide
+            slides: viewed.add_point_cloud(
+                f"/contacts/{'sliding' if slides else 'sticking'}",
+                np.zeros((1, 3)),
+                SLIDES if slides else STICKS,
+                point_size=(0.045 if slides else 0.035) * scene.size,
+                point_shape="diamond" if slides else "circle",
+                precision="float32",
+                visible=False,
+            )
+            for slides in (False, True)
+        }
         self._constraints = viewed.add_line_segments(
             "/constraints", nothing, NEARBY, thickness=0.01 * scene.size, visible=False
         )
@@ -206,16 +223,30 @@ class Page:
                 cast_shadow=opacity is None and not shape.ground,
             )
 
-    def _look(self) -> None:
-        """The camera at the start: a planar scene is seen from above."""
+    def _look(self, away: np.ndarray) -> None:
+        """The camera at the start."""
         scene, camera = self.scene, self.server.initial_camera
-        distance = 3.0 * scene.size
-        away = np.array([0.0, 0.0, 1.6]) if scene.planar else np.array([0.55, -0.75, 0.45])
-        camera.position = tuple(scene.centre + distance * away)
+        camera.position = self._eye(away)
         camera.look_at = tuple(scene.centre)
         camera.up = (0.0, 1.0, 0.0) if scene.planar else (0.0, 0.0, 1.0)
         camera.fov = 0.55 if scene.planar else 0.8
         camera.near, camera.far = NEAR * scene.size, FAR * scene.size
+
+    def _eye(self, away: np.ndarray) -> tuple[float, ...]:
+        """Where the camera is, in some direction from the scene."""
+        return tuple(self.scene.centre + (4.8 if self.scene.planar else 3.1) * self.scene.size * away)
+
+    def _turn(self, camera: Any, choice: str) -> None:
+        """Let the camera of a browser look across the motion so far, or along an axis."""
+        moving = np.flatnonzero(self.scene.moving)
+        paths = [np.array(trail)[:, None] for trail in self._trails.values()]
+        paths.append(np.array([frame.poses[moving, :3] for frame in self._strips]).reshape(-1, len(moving), 3))
+        directions = {"x": np.array([1.0, 0.0, 0.0]), "y": np.array([0.0, -1.0, 0.0]), "z": np.array([0.0, 0.0, 1.0])}
+        away = directions.get(choice)
+        away = towards_eye(self.scene, [path for path in paths if path.size]) if away is None else away
+        upward = self.scene.planar or abs(away[2]) > 0.99
+        camera.up_direction = (0.0, 1.0, 0.0) if upward else (0.0, 0.0, 1.0)
+        camera.position, camera.look_at = self._eye(away), tuple(self.scene.centre)
 
     def _add_panels(self) -> None:
         gui = self.server.gui
@@ -246,18 +277,27 @@ class Page:
                 self._factor = float(length.value)
                 self._again()
 
-            gui.add_html("".join(_legend(colour, text) for colour, text in LEGEND))
-        self._charts = {}
-        charts = gui.add_panel()
-        with charts.add_tab("Charts"):
+            look = gui.add_button_group("look along", CAMERA, hint="motion: across what has moved so far")
+
+            @look.on_click
+            async def _(event: Any) -> None:
+                if event.client is not None:
+                    self._turn(event.client.camera, str(look.value))
+
+            gui.add_html("".join(_legend(*one) for one in LEGEND))
+        self._charts: dict[str, Any] = {}
+        self._numbers: dict[str, Any] = {}
+        self._spans: dict[str, tuple[str, tuple[float, float]]] = {}
+        panel = gui.add_panel()
+        with panel.add_tab("Charts"):
             colours = [_css(colour) for colour in (BLUE, PURPLE, VERMILION, GREEN)]
             for chart in self.scene.charts:
                 if not chart.curves:
                     gui.add_markdown(chart.title)
                     continue
                 curves = [
-                    {"label": curve, "stroke": colour, "width": 1.5, "spanGaps": False}
-                    for curve, colour in zip(chart.curves, colours, strict=False)
+                    {"label": curve, "stroke": colour, "width": 1.5, "spanGaps": False, "dash": dash}
+                    for curve, colour, dash in zip(chart.curves, colours, charts.DASHES, strict=False)
                 ]
                 self._charts[chart.name] = gui.add_uplot(
                     (np.array([0.0, 1.0]), *(np.full(2, np.nan) for _ in curves)),
@@ -266,8 +306,9 @@ class Page:
                     scales={"x": {"time": False}},
                     height=125,
                 )
-        charts.dock_left()
-        charts.set_width(330)
+                self._numbers[chart.name] = gui.add_html("")
+        panel.dock_left()
+        panel.set_width(330)
 
     def _switch(self, kind: str, box: Any) -> Any:
         async def switch(_: Any) -> None:
@@ -342,10 +383,13 @@ class Page:
         shown = self._shown["contacts"]
         points = contacts["point"] + self._above
         self._set_arrows("contacts", points, per_newton * contacts["force"], colours, shown)
-        _set(self._points, "visible", shown and len(contacts) > 0)
+        for slides, cloud in self._points.items():
+            these = points[frame.slides == slides]
+            _set(cloud, "visible", shown and len(these) > 0)
+            if shown and len(these):
+                cloud.points = these.astype(np.float32)
         _set(self._normals, "visible", shown and len(contacts) > 0)
         if shown and len(contacts):
-            self._points.points, self._points.colors = points.astype(np.float32), colours
             self._normals.points = _segments(points, 0.12 * size * contacts["normal"])
         near = frame.constraints
         _set(self._constraints, "visible", self._shown["constraints"] and len(near) > 0)
@@ -395,11 +439,26 @@ class Page:
     def _draw_charts(self, frame: Frame) -> None:
         times = np.array([one.time for one in self._strips])
         for chart in (chart for chart in self.scene.charts if chart.curves):
-            data = [times]
-            for curve in chart.curves:
-                key = chart.name, curve
-                data.append(np.array([one.values.get(key, 0.0) for one in self._strips]) * chart.scale)
-            self._charts[chart.name].data = tuple(data)
+            curves = [
+                np.array([one.values.get((chart.name, curve), np.nan) for one in self._strips])
+                for curve in chart.curves
+            ]
+            self._draw_chart(chart, times, curves)
+
+    def _draw_chart(self, chart: Chart, times: np.ndarray, curves: list[np.ndarray]) -> None:
+        """Show curves (N,) in SI units over times (N,): title and range are sent only where they change."""
+        known = [np.abs(curve[np.isfinite(curve)]).max(initial=0.0) for curve in curves]
+        unit, scale = charts.scale_of(chart, float(max(known, default=0.0)))
+        shown = [scale * curve for curve in curves]
+        span = charts.span_of(shown, chart.least * scale / chart.scale)
+        plot = self._charts[chart.name]
+        if self._spans.get(chart.name) != (unit, span):
+            self._spans[chart.name] = unit, span
+            plot.title = f"{chart.title} [{unit}]"
+            plot.scales = {"x": {"time": False}, "y": {"range": span}}
+        plot.data = (times, *shown)
+        said = "<br>".join(escape(text) for text in charts.numbers(chart, shown, span, unit))
+        self._numbers[chart.name].content = f'<div style="font-size:0.8em;padding:0 1em 0.4em">{said}</div>'
 
     def stop(self) -> None:
         """End the page."""
@@ -472,6 +531,6 @@ def _css(colour: Colour) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def _legend(colour: Colour, text: str) -> str:
-    mark = f'<span style="color:{_css(colour)};font-size:1.2em">&#9632;</span>'
+def _legend(colour: Colour, sign: str, text: str) -> str:
+    mark = f'<span style="color:{_css(colour)};font-size:1.2em">{sign}</span>'
     return f'<div style="font-size:0.85em;padding:1px 1em">{mark} {escape(text)}</div>'
