@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_bench import save_figure
+from haptic_bench import Film, save_figure
 from haptic_sim import World
 
 MASS, RADIUS, HEIGHT, RESTITUTION = 0.2, 0.05, 0.4, 0.8  # kg, m, m
@@ -29,11 +29,14 @@ scene = {
 }
 world = World(scene, contact={"restitution": RESTITUTION}, environment={"method": "hybrid"}, rate=2000.0)
 times, heights, energies = [], [], []
+film = Film(world)
 while world.time < 2.0:
     world.step()
+    film.take()
     times.append(world.time)
     heights.append(world.bodies["ball"].position[2] - RADIUS)
     energies.append(world.energy)
+film.save(folder / "bouncing_ball_motion.svg", "A ball bounces")
 
 energy = {name: np.array([one[name] for one in energies]) for name in energies[0]}
 heights = np.array(heights)

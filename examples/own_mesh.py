@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_bench import save_figure
+from haptic_bench import Film, save_figure
 from haptic_sim import World
 
 SIDE, DENSITY = 0.1, 1200.0  # m, kg/m^3
@@ -39,12 +39,15 @@ with tempfile.TemporaryDirectory() as directory:
         folder=directory,
     )
 times, heights, loads = [], [], []
+film = Film(world)
 while world.time < 0.5:
     world.step()
+    film.take()
     times.append(world.time)
     heights.append(world.bodies["tetrahedron"].position[2])
     loads.append(sum(contact.force[2] for contact in world.contacts))
 
+film.save(folder / "own_mesh_motion.svg", "A tetrahedron falls and tips over")
 print(
     f"rests {1e3 * heights[-1]:.3f} mm above the floor on {len(world.contacts)} contacts, which carry {loads[-1]:.4f} N"
 )

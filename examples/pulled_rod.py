@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_bench import save_figure
+from haptic_bench import Film, save_figure
 from haptic_sim import World
 
 LENGTH, MASS, FORCE, STIFFNESS = 0.5, 1.2, 2.0, 100.0  # m, kg, N, 1/s^2
@@ -40,9 +40,10 @@ for after, ends in (("return", 2.0), ("keep", 0.3)):
             "pulls": {"grip": {"body": "rod", "grabs": [[0.0, ends]], "stiffness": 2000.0, "damping": 20.0}},
         }
     )
-    times, angles, rates = [], [], []
+    times, angles, rates, film = [], [], [], Film(world)
     while world.time < 2.0 * ends:
         world.step([0, FORCE if world.time < ends else 0.0, 0, 0, 0, 0])
+        film.take()
         times.append(world.time)
         angles.append(np.degrees(world.coordinates["rod"]))
         rates.append(world.velocities["rod"])
@@ -52,4 +53,6 @@ for after, ends in (("return", 2.0), ("keep", 0.3)):
         f"{after}: {angles[last]:.3f} deg at the end of the pull, {angles[-1]:.3f} deg at last, {bends[-1]:.3f} rad/s^2"
     )
     curves[after] = (times, angles)
+    if after == "return":
+        film.save(folder / "pulled_rod_motion.svg", "A rod is pulled aside and returns")
 save_figure(folder / "pulled_rod.svg", "A rod is pulled aside", curves, "time [s]", "angle [degrees]")

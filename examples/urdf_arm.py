@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_bench import save_figure
+from haptic_bench import Film, save_figure
 from haptic_sim import World
 
 FORCE = 8.0  # N
@@ -25,12 +25,15 @@ world = World(
     rate=1000.0,
 )
 times, shoulder, lower = [], [], []
+film = Film(world)
 while world.time < 8.0:
     world.step([FORCE, 0, 0, 0, 0, 0])
+    film.take()
     first, second = world.coordinates.values()
     times.append(world.time)
     shoulder.append(np.degrees(first))
     lower.append(np.degrees(first + second))
+film.save(folder / "urdf_arm_motion.svg", "An arm is pushed sideways with 8 N")
 
 print(f"the upper link rests at {shoulder[-1]:.3f} deg, the lower one at {lower[-1]:.3f} deg from the vertical")
 curves = {"upper link": (times, shoulder), "lower link": (times, lower)}

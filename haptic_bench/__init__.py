@@ -1,7 +1,7 @@
 """Experiments: their catalogue, runs, recordings, replay, reports and the command line.
 
 For programs: `run` runs a trial, `load_trial` loads a recorded one, `save_figure` draws curves in the style of the
-reports. Each is imported at its first use.
+reports, `Film` takes pictures of a world that moves. Each is imported at its first use.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from haptic_bench.trials.recorded import RecordedTrial as RecordedTrial
     from haptic_bench.trials.recorded import load_trial as load_trial
     from haptic_bench.trials.recorded import run as run
+    from haptic_bench.view.film import Film as Film
 
-__all__ = ["RecordedTrial", "load_trial", "run", "save_figure"]
+__all__ = ["Film", "RecordedTrial", "load_trial", "run", "save_figure"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +23,10 @@ def __getattr__(name: str) -> Any:
         from haptic_bench.analysis import figures  # imported when it is first used
 
         return figures.save_figure
+    if name == "Film":
+        from haptic_bench.view import film  # imported when it is first used
+
+        return film.Film
     if name in __all__:
         from haptic_bench.trials import recorded  # imported when it is first used
 

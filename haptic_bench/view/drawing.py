@@ -121,8 +121,13 @@ def picture(frames: Frames, index: int, what: str) -> str:
     return _document(parts, legend, f"{what}, {_time(frame.time)}", _said(scene, frame, forces))
 
 
-def animation(frames: Frames) -> str:
-    """The whole trial in a few seconds, again and again."""
+def animation(frames: Frames, what: str = "the whole trial") -> str:
+    """The whole trial in a few seconds, again and again.
+
+    Args:
+        frames: of the trial.
+        what: happens, for the line of text.
+    """
     scene = frames.scene
     eye = _Eye(frames)
     outlines = [_Outline(shape) for shape in scene.shapes]
@@ -144,12 +149,12 @@ def animation(frames: Frames) -> str:
     parts += _moving_hands(shown, eye)
     speed = (frames.times[-1] - frames.times[0]) / LOOP
     times = f"{speed:.2g}"
-    text = f"the whole trial, {_time(frames.times[-1])}, {'at' if times == '1' else f'{times} times'} its speed"
+    text = f"{what}, {_time(frames.times[-1])}, {'at' if times == '1' else f'{times} times'} its speed"
     said = f"An animation that repeats. {_said(scene, shown[-1], np.zeros(0), when='At the end ')}"
     return _document(
         parts,
         _legend(shown[-1], True, None, contacts=False),
-        text if speed > 0.0 else "the whole trial",
+        text if speed > 0.0 else what,
         said,
         LESS_MOTION,
     )

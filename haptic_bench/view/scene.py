@@ -7,16 +7,16 @@ A scene is made once, from the resolved trial. Where the bodies are at an instan
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_bench.experiment import Trial
+from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.view.frame import Chart, charts_of
 from haptic_bench.view.visuals import VisualError, load_visuals
 from haptic_sim.constraints.drawing import Drawing
@@ -144,28 +144,61 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
     start = trial.start
     if not isinstance(start, World):
         return _constrained(trial, start, travelled)
+    scene = trial.experiment.scene
+
+    def add(names: tuple[str, ...], shapes: list[Shape], poses: np.ndarray) -> tuple[str, ...]:
+        if isinstance(scene, MujocoParameters):
+            model, data = mujoco_files.load(scene)
+            more, theirs = _shapes_of_mujoco(model, names)
+            shapes += more
+            mujoco_files.library().mj_kinematics(model, data)
+            for i, body in theirs.items():
+                poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
+        if not (visual and isinstance(scene, WorldParameters)):
+            return ()
+        seen, notes = _visuals(scene, names)
+        shown = {shape.body for shape in seen}
+        shapes[:] = [shape for shape in shapes if shape.body not in shown] + seen
+        return notes
+
+    return _of_world(_About.of(trial.experiment), start, trial.experiment.hand_names, travelled, add)
+
+
+def scene_of_world(world: World, title: str, rate: float, travelled: np.ndarray = NOWHERE) -> Scene:
+    """The scene of a world that is no trial's, advanced at a rate [Hz]; `travelled` as above."""
+    return _of_world(_About(title, rate, ()), world, (), travelled, lambda names, shapes, poses: ())
+
+
+class _About(NamedTuple):
+    """What a scene has of its experiment."""
+
+    title: str
+    rate: float
+    charts: tuple[Chart, ...]
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> _About:
+        return cls(experiment.title or experiment.name, experiment.rate, charts_of(experiment))
+
+
+def _of_world(
+    about: _About,
+    start: World,
+    hand_names: Sequence[str],
+    travelled: np.ndarray,
+    add: Callable[[tuple[str, ...], list[Shape], np.ndarray], tuple[str, ...]],
+) -> Scene:
+    """The scene of a world; `add` changes shapes and poses of its bodies, by their names, and returns notes."""
     names, joints, X_JB = _bodies(start)
     at_start = _kinematics(start, joints, X_JB)
     shapes = list(_shapes_of_world(start, names, X_JB))
     poses = at_start(start.q)
-    if isinstance(trial.experiment.scene, MujocoParameters):
-        model, data = mujoco_files.load(trial.experiment.scene)
-        more, theirs = _shapes_of_mujoco(model, names)
-        shapes += more
-        mujoco_files.library().mj_kinematics(model, data)
-        poses = np.array(poses)
-        for i, body in theirs.items():
-            poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
-    notes: tuple[str, ...] = ()
-    if visual and isinstance(trial.experiment.scene, WorldParameters):
-        seen, notes = _visuals(trial.experiment.scene, names)
-        shown = {shape.body for shape in seen}
-        shapes = [shape for shape in shapes if shape.body not in shown] + seen
+    notes = add(names, shapes, poses)
     shapes += _sticks(start, names, joints, X_JB, {shape.body for shape in shapes})
     moving = tuple(joint > 0 or name in start.elsewhere for name, joint in zip(names, joints, strict=True))
     hands = [
         _holding(name, start, frame, joints, X_JB)
-        for name, frame in zip(("", *trial.experiment.hand_names), (start.hand, *start.further), strict=True)
+        for name, frame in zip(("", *hand_names), (start.hand, *start.further), strict=True)
     ]
 
     def from_configuration(q: np.ndarray) -> np.ndarray:
@@ -175,7 +208,7 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
         return found
 
     return _scene(
-        trial,
+        about,
         names,
         moving,
         shapes,
@@ -204,7 +237,7 @@ def _visuals(parameters: WorldParameters, names: tuple[str, ...]) -> tuple[list[
 
 
 def _scene(
-    trial: Trial,
+    about: _About,
     names: tuple[str, ...],
     moving: tuple[bool, ...],
     shapes: list[Shape],
@@ -225,9 +258,8 @@ def _scene(
         low[2] = high[2] = 0.0
     size = max(0.5 * float(np.linalg.norm(high - low)), 1e-3)
     centre = 0.5 * (low + high)
-    experiment = trial.experiment
     return Scene(
-        experiment.title or experiment.name,
+        about.title,
         planar,
         names,
         moving,
@@ -236,8 +268,8 @@ def _scene(
         poses,
         centre,
         size,
-        experiment.rate,
-        charts_of(experiment),
+        about.rate,
+        about.charts,
         names if named is None else named,
         place,
         from_configuration,
@@ -597,7 +629,7 @@ def _constrained(trial: Trial, setup: ConstrainedSetup, travelled: np.ndarray) -
     hands = [Holding("", 0, np.eye(4))]
     poses = place(start[None], setup.q)
     return _scene(
-        trial,
+        _About.of(trial.experiment),
         names,
         moving,
         shapes,
