@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from haptic_bench import experiment
+from haptic_bench import Film, experiment
 from haptic_bench.recording.samples import MessageStore
 from haptic_bench.recording.world_record import read_tables
 from haptic_bench.studies import study_of
-from haptic_bench.view import drawing
+from haptic_bench.view import drawing, viewpoint
 from haptic_bench.view.recorded import SampledFrames
-from haptic_bench.view.scene import at
+from haptic_bench.view.scene import at, build_scene
+from haptic_sim import World
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -138,3 +139,73 @@ def test_the_tables_of_a_trial_are_read_as_they_were_written(tmp_path: Any) -> N
     for name in ("body_a", "body_b", "point", "normal", "depth", "force"):
         assert np.array_equal(found.contacts[name], world.contacts[name]), name
     assert read_tables(tmp_path / "elsewhere") is None
+
+
+def moved(direction: list[float]) -> np.ndarray:
+    """Paths of a point that moves to and fro."""
+    return (np.sin(np.linspace(0.0, 6.0, 50))[:, None] * np.array(direction))[:, None]
+
+
+@pytest.mark.parametrize("direction", [[0.55, -0.75, 0.45], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.3, 0.3, 0.0]])
+def test_no_motion_is_along_the_line_of_sight(direction: list[float]) -> None:
+    scene = build_scene(experiment.load("push_arm")[0])
+    away = viewpoint.towards_eye(scene, [moved(direction)])
+    unit = np.array(direction) / np.linalg.norm(direction)
+    assert np.linalg.norm(away) == pytest.approx(1.0)
+    assert np.linalg.norm(np.cross(away, unit)) > 0.8  # of the motion is seen
+    assert away[2] > 0.0  # never from below the floor
+
+
+def test_a_scene_without_motion_is_seen_as_usual_and_a_planar_one_from_above(peg: tuple[SampledFrames, Any]) -> None:
+    scene = build_scene(experiment.load("push_arm")[0])
+    assert np.array_equal(viewpoint.towards_eye(scene, [moved([0.0, 1e-6, 0.0])]), viewpoint.USUAL)
+    assert np.array_equal(viewpoint.of_trial(peg[0]), [0.0, 0.0, 1.0])
+
+
+def test_a_picture_says_what_it_shows(peg: tuple[SampledFrames, Any]) -> None:
+    frames, _ = peg
+    index = frames.first_contact()
+    assert index is not None
+    root = ElementTree.fromstring(drawing.picture(frames, index, "first contact"))
+    assert root.get("role") == "img" and str(root.get("aria-label")).startswith("first contact, 0.6")
+    said = root.findtext(f"{SVG}desc") or ""
+    count, contacts = len(frames.frame(index).contacts), frames.frame(index).contacts
+    assert f"{count} contacts, of which {int(frames.frame(index).slides.sum())} slide" in said
+    assert f"largest force {np.linalg.norm(contacts['force'], axis=1).max():.3g} N" in said
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert texts[1:4] == ["tool", "its path", "hand of the device"] and "slides" in texts
+    (scale,) = [text for text in texts if str(text).endswith(" N")]
+    # the arrow of the legend is as long as one of that force in the picture, whose greatest has ARROW
+    longest = drawing.ARROW * float(str(scale).split()[0]) / np.linalg.norm(contacts["force"], axis=1).max()
+    signs = [group for group in root.iter(f"{SVG}g") if group.get("transform")]
+    found = re.findall(r"[ML](-?[\d.]+) ", signs[-1][1].get("d", ""))
+    assert float(found[0]) == pytest.approx(longest, abs=0.1)
+
+
+def test_who_wants_less_motion_sees_the_end(peg: tuple[SampledFrames, Any]) -> None:
+    root = ElementTree.fromstring(drawing.animation(peg[0]))
+    style = root.findtext(f"{SVG}style") or ""
+    assert "prefers-reduced-motion" in style and "print" in style
+    moving = [one for one in root.iter(f"{SVG}path") if one.get("class") == "moving"]
+    still = [one.get("d") for one in root.iter(f"{SVG}path") if one.get("class") == "still"]
+    last = [str(one[0].get("values")).split(";")[-1] for one in moving]
+    assert still == last and len(still) > 1
+
+
+def test_a_film_shows_a_world_where_it_is(tmp_path: Any) -> None:
+    bodies = {
+        "floor": {"joint": "fixed", "shapes": [{"type": "plane"}]},
+        "ball": {"joint": "free", "mass": 1.0, "position": [0, 0, 0.3], "shapes": [{"type": "sphere", "radius": 0.1}]},
+    }
+    world = World({"tool": "ball", "bodies": bodies}, environment={"method": "constraint"})
+    film = Film(world)
+    while world.time < 0.4:
+        world.step()
+        film.take()
+    assert np.all(np.diff(film.times) >= 1 / 60 - 1e-9) and len(film.times) == 24
+    svg = film.save(tmp_path / "ball.svg", "A ball falls").read_text(encoding="utf-8")
+    assert "A ball falls, 0.3" in svg and 'class="moving"' in svg
+    still = film.save(tmp_path / "end.svg", "A ball rests", moves=False).read_text(encoding="utf-8")
+    assert "largest force 9.81 N" in still and "z 100.0 mm" in still
+    with pytest.raises(ValueError, match=r"ball\.png: must end in \.svg"):
+        film.save(tmp_path / "ball.png", "A ball falls")

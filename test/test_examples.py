@@ -38,6 +38,10 @@ def test_each_is_short_and_shown_with_its_picture(path: Path) -> None:
     page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
     assert f"(../examples/{path.name})" in page and f"(examples/{path.stem}.svg)" in page
     assert (ROOT / "docs" / "examples" / f"{path.stem}.svg").stat().st_size < 60_000
+    films = [f"{path.stem}_motion.svg"] if "film.save" in path.read_text(encoding="utf-8") else []
+    for film in films:
+        assert f"(examples/{film})" in page
+        assert (ROOT / "docs" / "examples" / film).stat().st_size < 100_000
 
 
 def test_peg_at_wall(tmp_path: Path) -> None:

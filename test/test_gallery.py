@@ -35,7 +35,7 @@ def test_the_page_tells_of_each_trial_what_it_found(tmp_path: Path) -> None:
     incline, crank, stack = page.split('<figure class="card">')[1:]
     assert "2 hold<" in incline and "1 do not<" in incline and "1 undecided<" in incline
     assert "a &lt; 3 &amp; b" in incline and 'href="incline/report.html"' in incline
-    assert 'src="data:image/svg+xml;base64,PHN2Zy8+"' in incline
+    assert ': a" src="data:image/svg+xml;base64,PHN2Zy8+"' in incline  # its alternative text ends with the file's name
     assert "failed: the disk &lt;is&gt; full" in crank and "no claims" in crank and "href" not in crank
     assert "not run" in stack
     assert not re.search(r'(src|href)="(?!data:|incline/)', page)  # holds all that it shows
@@ -45,7 +45,8 @@ def test_experiments_run_and_are_on_the_page(haptics: Callable[..., Haptics], tm
     run = haptics("gallery", str(tmp_path / "out"), "incline", "crank", "--quiet")
     assert run.wait() == 0, run.err
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<figure class="card">') == 2 == page.count("data:image/svg+xml")
+    assert page.count('<figure class="card">') == 2 == page.count("<svg")
+    assert page.count('class="halt"') == 1  # one switch stops all pictures
     for name in ("incline", "crank"):
         assert f'href="{name}/report.html"' in page and (tmp_path / "out" / name / "report.html").is_file()
 

@@ -9,8 +9,10 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
+import matplotlib.image
 import numpy as np
 import pytest
+from conftest import answer
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
@@ -124,7 +126,7 @@ def test_the_page_is_well_formed_and_self_contained(done):
     assert set(re.findall(r"https?://[^\s\"'<>]*", text)) <= namespaces
     assert "@import" not in text
     assert set(re.findall(r"url\(([^)]*)\)", text)) <= {f"#{name}" for name in page.ids}
-    assert text.count("<svg") == len(list((directory / "figures").glob("*.svg")))
+    assert text.count('role="img"') == len(list((directory / "figures").glob("*.svg"))) == text.count("<desc>")
 
 
 @pytest.mark.drawn
@@ -161,7 +163,7 @@ def test_figures_are_small_svg_files_without_dates(done):
     for file in files:
         root = ElementTree.parse(file).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        assert file.stat().st_size < 200_000
+        assert file.stat().st_size < 210_000
         assert "date" not in file.read_text().lower()
 
 
@@ -308,7 +310,7 @@ def test_a_world_of_ones_own_has_units_notes_and_no_dangling_dots(tmp_path):
     [
         ("incline", ["scene.angle=20"], {"trajectory_tool_xz", "wrench_fx", "wrench_fz", "wrench_ty"}),
         ("stack", ["scene.boxes=3"], {"wrench_fz"}),
-        ("bounce_settle", [], {"trajectory_tool_xz", "wrench_fz"}),
+        ("bounce_settle", [], {"trajectory_tool_z", "wrench_fz"}),  # of a fall the height, over time
     ],
 )
 def test_a_trial_without_a_device_has_a_page(tmp_path, name, settings, panels):
@@ -667,3 +669,60 @@ def test_any_finite_values_are_drawn_on_any_axis(axis, values):
         figures.Line([], [], "nothing", figures.Style()),
     ]
     assert "</svg>" in figures.draw("any", "Any", lines, "time [s]", axis).svg
+
+
+@pytest.mark.drawn
+def test_ticks_of_an_axis_differ_and_rounding_errors_are_flat():
+    time = np.linspace(0.0, 1.0, 50)
+
+    def labels(values, label):
+        line = figures.Line(time, values, "a", figures.Style())
+        svg = figures.draw("a", "A", [line], "x", label).svg
+        return re.findall(r">([^<>]+)</text>", svg[svg.index("matplotlib.axis_2") :])[:-2]  # but label and title
+
+    for values in (12345678.0 + time, 1e-17 * np.sin(9.0 * time), 3e7 + 1e-3 * time, np.full(50, 5.0)):
+        found = labels(values, "force [N]")
+        assert len(found) == len(set(found)) > 1, found
+    assert max(float(text.replace("\u2212", "-")) for text in labels(1e-17 * time, "force [N]")) >= 0.004
+
+
+def test_the_legend_says_which_curve_lies_on_another():
+    time = np.linspace(0.0, 1.0, 50)
+    lines = [
+        figures.Line(time, factor * time, name, figures.Style())
+        for name, factor in zip("abc", (1, 2, 1.001), strict=True)
+    ]
+    panel = figures.draw("a", "A", [*lines, figures.Line(time[::7], time[::7], "d", figures.Style())], "x", "y")
+    shown = panel.save.args[0][2]
+    assert [line.label for line in shown] == ["a", "b", "c (as a)", "d (as a)"]
+
+
+@pytest.mark.drawn
+def test_figures_are_written_as_pdf_and_png_too(tmp_path):
+    line = figures.Line(np.arange(3.0), np.arange(3.0), "line", figures.Style())
+    scene = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 48 33"><rect width="48" height="33" fill="#ffffff"/>'
+    scene += '<svg x="0" y="2" width="48" height="20"><path class="moving" d="M0 0L9 9Z"/>'
+    scene += '<path fill="#0072b2" d="M4 4L20 4L20 20Z"/></svg><g transform="translate(30.0 0)">'
+    scene += (
+        '<circle cx="5" cy="9" r="3" fill="#d55e00"/></g><text x="2" y="31" font-size="6" fill="#222222">a</text></svg>'
+    )
+    panels = [figures.draw("a", "A", [line], "x", "y"), figures.Panel("scene_end", "end", scene)]
+    for _ in range(2):
+        pages._write_figures(tmp_path, [Figure("f", "", panels)], ["pdf", "png"])
+        files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        assert set(files) == {f"{name}.{kind}" for name in ("a", "scene_end") for kind in ("svg", "pdf", "png")}
+        for name, data in files.items():
+            assert data.startswith({"svg": b"<", "pdf": b"%PDF-", "png": b"\x89PNG"}[name.rpartition(".")[2]]), name
+            assert b"CreationDate" not in data and b"/Type3" not in data
+    image = matplotlib.image.imread(tmp_path / "scene_end.png")  # 300 dots an inch
+    assert image.shape[:2] == (137, 200)
+    colour = lambda x, y: [round(255 * part) for part in image[round(y * 300 / 72), round(x * 300 / 72), :3]]  # noqa: E731
+    assert colour(17, 9) == [0, 114, 178] and colour(35, 9) == [213, 94, 0] and colour(6, 15) == [255, 255, 255]
+    pages._write_figures(tmp_path, [Figure("f", "", panels[:1])])
+    assert [file.name for file in tmp_path.iterdir()] == ["a.svg"]  # none of an older report remains
+
+
+def test_an_unknown_kind_of_figures_is_named(tmp_path):
+    done = answer("report", str(tmp_path), "--figures", "pdf,gif")
+    assert done.status == 2
+    assert "--figures pdf,gif: must be svg or pdf or png, or several with commas between them, as pdf,png" in done.err

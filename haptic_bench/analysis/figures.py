@@ -304,6 +304,7 @@ def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
         drawing.savefig(file, format=kind, **vector.WITHOUT_DATES[kind])
 
 
+_LONGEST = 76  # letters of a label with a note: longer ones would leave the panel
 _SAME = 0.004  # of the height of what is shown: curves that are nearer to each other look like one
 
 
@@ -317,8 +318,8 @@ def _noted(lines: Sequence[Line], y: Axis) -> Sequence[Line]:
     found: list[Line] = []
     for line in lines:
         over = next((other for other in found if _on_top(other, line, _SAME * height)), None)
-        plain = "" if over is None else over.label.partition(" (as ")[0]
-        found.append(line if over is None else replace(line, label=f"{line.label} (as {plain})"))
+        noted = line.label if over is None else f"{line.label} (as {over.label.partition(' (as ')[0]})"
+        found.append(line if len(noted) > _LONGEST else replace(line, label=noted))
     return found
 
 
@@ -587,7 +588,7 @@ def port_figure(curves: Sequence[Curve]) -> Figure | None:
 
 # Where energy is, and where it went; in the order of a stack
 _STORED = {"kinetic": BLUE, "potential": SKY, "elastic": GREEN}
-_SPENT = {"damping": ORANGE, "friction": PURPLE, "impact": "#6d737c"}
+_SPENT = {"damping": ORANGE, "friction": PURPLE, "impact": "#8a8f98"}
 _HATCHES = {"potential": "..", "elastic": "--", "damping": "//", "friction": "\\\\", "impact": "xx"}
 _NAMES = {
     "kinetic": "kinetic",

@@ -370,8 +370,7 @@ def _legend(frame: Frame, path: bool, newtons_per_pixel: float | None, *, contac
     def at_x(x: float) -> np.ndarray:
         return np.array([x, height])
 
-    box = np.array([[0.0, -4.0], [10.0, -4.0], [10.0, 4.0], [0.0, 4.0]]) + at_x(0.0)
-    signs.append((10.0, [f'<path fill="{TOOL}" d="{_closed(box)}"/>'], "tool"))
+    signs.append((10.0, [f'<rect fill="{TOOL}" x="0" y="{height - 4.0:g}" width="10" height="8"/>'], "tool"))
     if path:
         line = f'<path fill="none" stroke="{TOOL}" stroke-width="1" opacity="0.55" d="{_line(at_x(0.0), at_x(14.0))}"/>'
         signs.append((14.0, [line], "its path"))
