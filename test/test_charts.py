@@ -38,9 +38,9 @@ def test_numbers_are_those_of_now_and_name_the_curve_that_lies_on_another() -> N
     curve = np.linspace(0.0, 1.9876, 50)
     said = charts.numbers(FORCE, [curve, -curve, curve + 1e-4], (-2.0, 2.0), "N")
     assert said == [
-        "on the hand 1.988 N",
-        "of the operator \u22121.988 N",
-        "on the tool 1.988 N (drawn over on the hand)",
+        "on the hand 1.99 N",
+        "of the operator \u22121.99 N",
+        "on the tool 1.99 N (drawn over on the hand)",
     ]
     assert charts.numbers(FORCE, [curve[:0]] * 3, (0.0, 0.1), "N") == [
         "on the hand \u2013",
