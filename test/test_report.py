@@ -163,7 +163,7 @@ def test_figures_are_small_svg_files_without_dates(done):
     for file in files:
         root = ElementTree.parse(file).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        assert file.stat().st_size < 210_000
+        assert file.stat().st_size < 200_000
         assert "date" not in file.read_text().lower()
 
 
@@ -521,7 +521,7 @@ def test_a_day_of_energies_stays_small():
     table = {"tick": np.arange(ticks), "time": np.arange(ticks) / 1e3}
     table |= {f"energy_{name}": rng.random(ticks) for name in TERMS}
     figure = figures.energy_figure([curve(Samples(table))])
-    assert max(len(panel.svg) for panel in figure.panels) < 200_000
+    assert max(len(panel.svg) for panel in figure.panels) < 210_000
 
 
 @pytest.mark.drawn
@@ -678,7 +678,8 @@ def test_ticks_of_an_axis_differ_and_rounding_errors_are_flat():
     def labels(values, label):
         line = figures.Line(time, values, "a", figures.Style())
         svg = figures.draw("a", "A", [line], "x", label).svg
-        return re.findall(r">([^<>]+)</text>", svg[svg.index("matplotlib.axis_2") :])[:-2]  # but label and title
+        found = re.findall(r">([^<>]+)</text>", svg[svg.index("matplotlib.axis_2") :])
+        return found[: found.index(label)]
 
     for values in (12345678.0 + time, 1e-17 * np.sin(9.0 * time), 3e7 + 1e-3 * time, np.full(50, 5.0)):
         found = labels(values, "force [N]")
@@ -723,6 +724,7 @@ def test_figures_are_written_as_pdf_and_png_too(tmp_path):
 
 
 def test_an_unknown_kind_of_figures_is_named(tmp_path):
+    (tmp_path / "summary.json").write_text(EMPTY)
     done = answer("report", str(tmp_path), "--figures", "pdf,gif")
     assert done.status == 2
     assert "--figures pdf,gif: must be svg or pdf or png, or several with commas between them, as pdf,png" in done.err

@@ -73,7 +73,7 @@ def _patch(element: ElementTree.Element, tag: str, shift: float) -> Any:
         return float(element.get(key, default))
 
     dashes = [float(part) for part in element.get("stroke-dasharray", "").split()]
-    how = {
+    how: dict[str, Any] = {
         "facecolor": element.get("fill", "none"),
         "edgecolor": element.get("stroke", "none"),
         "linewidth": number("stroke-width", 1.0),
