@@ -41,6 +41,7 @@ from haptic_drivers.operators import (
 )
 from haptic_drivers.pantograph import Pantograph, PantographParameters
 from haptic_drivers.pointer import mobility_of
+from haptic_drivers.readings import JUMPED, NO_ORIENTATION, NOT_FINITE, TOO_FAST, judge_alone
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.messages import (
     ENABLED,
@@ -125,10 +126,13 @@ SOFT_START = 0.5  # [s] after an activation in the course of a trial, and of har
 REJECTED = 5  # readings in a row that are rejected, after which the device is stopped
 
 
-NOT_FINITE_TEXTS = (
-    "not finite; a simulated device has diverged: lower the gains of operator or controller, or raise the rate",
-    "not finite",
-)
+WRONG = {
+    NOT_FINITE: "not finite; a simulated device has diverged: lower the gains of operator or controller, or raise the "
+    "rate",
+    JUMPED: "further from the last one than the device moves",
+    NO_ORIENTATION: "no orientation: its quaternion must have the length 1",
+    TOO_FAST: f"too fast: at most {JUMP:g} times device.bound.velocity",
+}  # of simulated devices
 
 
 class NoDeviceParameters(Parameters):
@@ -272,8 +276,7 @@ class Driver:
     Attributes:
         saturations: ticks in which the device was at a limit; bounded: in which its last bound cut what was about to be
         rendered; refused: commands that were not finite, or not of the device's mode; expired: ticks without a command
-        because the last one was too old, or said so; rejected: readings that were not finite, or too far from the last
-        good one.
+        because the last one was too old, or said so; rejected: readings that the device cannot have measured.
         fault: why the device cannot be used any more; empty as long as it can. It is idle then.
         reason: why it rendered nothing in the last tick.
     """
@@ -301,7 +304,8 @@ class Driver:
         self.saturations = self.bounded = self.refused = self.expired = self.rejected = 0
         self.fault = ""
         self.reason = Reason.NO_COMMAND
-        self._displacement = device.bound.velocity * JUMP * self._period  # largest of a tick [m, rad]
+        # of hardware the readings themselves are judged, whatever scale they are shown at
+        self._fastest = np.full(2, np.inf) if hardware is not None else JUMP * device.bound.velocity
         self._soft_start = soft_start
         self.activate(0)
 
@@ -364,8 +368,8 @@ class Driver:
     def sense(self, tick: int, state: DeviceState, time: int | None = None) -> None:
         """Fill the state at t_k, stamped with `time` [ns] (None: k T), and what the device knows of the operator's.
 
-        Of a reading that is not finite, or further from the last good one than the device moves (JUMP times its limit
-        of speed), the last good one is taken in place. After REJECTED in a row there is a `fault`.
+        Of a reading that the device cannot have measured (`haptic_drivers.readings`) the last good one is taken in
+        place. After REJECTED in a row there is a `fault`.
         """
         device, hardware = self._device, self._hardware
         self._tick = tick
@@ -391,11 +395,14 @@ class Driver:
             hardware.tell(state)
             if not hardware.lets_through:
                 reset_port(device.port)  # the last tick with force has been counted
+                hardware.forget()
 
     def _check_reading(self, tick: int, state: DeviceState) -> None:
         """Reject what the sensors cannot have measured; else observe the port."""
         good = self._reading_tick
-        wrong = _accept(self._port, state.packed, self._displacement, self._doubtful + 1, tick == good)
+        wrong = 0 if self._hardware is None else self._hardware.wrong
+        elapsed = (self._doubtful + 1) * self._period
+        wrong = _accept(self._port, state.packed, wrong, self._fastest, elapsed, tick == good)
         if not wrong:
             self._reading_tick, self._doubtful = tick, 0
             if self._hardware is not None:
@@ -404,16 +411,11 @@ class Driver:
         self.rejected += 1
         self._doubtful += 1
         if self._doubtful >= REJECTED or not self._device.port.observed[0]:
-            found = (
-                NOT_FINITE_TEXTS[self._hardware is not None]
-                if wrong == NOT_FINITE
-                else "further from the last one than the device moves"
-            )
-            fault = f"device: readings rejected from tick {good + 1} to {tick}, the last was {found}"
+            fault = f"device: readings rejected from tick {good + 1} to {tick}, the last was "
             if self._hardware is None:
-                self.fault = fault
+                self.fault = fault + WRONG[wrong]
             elif self._hardware.lets_through:
-                self._hardware.fail(fault)
+                self._hardware.fail(fault + self._hardware.problem())
 
     def follow(self, command: DeviceCommand) -> None:
         """As `actuate`, in realtime: a command that comes after a gap of commands begins softly."""
@@ -625,24 +627,22 @@ def _keep_within(drive, wrench):
     return 1
 
 
-NOT_FINITE, JUMPED = 1, 2  # what is wrong with a reading
-
-
 @numba.njit(cache=True, nogil=True)
-def _accept(packed_port, packed_state, displacement, ticks, again):
+def _accept(packed_port, packed_state, wrong, fastest, elapsed, again):
     """Observe the port in a state that was read, or put the last good reading in its place; fill in the energies.
 
     Args:
         packed_port: a Port, packed; packed_state: a DeviceState, packed.
-        displacement: largest in a tick (2,) [m, rad].
-        ticks: since the last good reading.
+        wrong: what is already known to be wrong with the reading; 0: nothing.
+        fastest: largest speed that is believed (2,) [m/s, rad/s].
+        elapsed: time since the last good reading [s].
         again: whether this tick has been read before.
 
     Returns:
         What is wrong with the reading; 0: nothing.
     """
     port, state = packed_port.arrays, packed_state.arrays
-    wrong = _judge(port, state, displacement, ticks)
+    wrong = wrong or _judge(port, state, fastest, elapsed)
     if wrong:
         state.pose[:] = port.pose
         state.twist[:] = port.twist
@@ -655,14 +655,13 @@ def _accept(packed_port, packed_state, displacement, ticks, again):
 
 
 @numba.njit(cache=True, nogil=True)
-def _judge(port, state, displacement, ticks):
-    finite = True
-    for i in range(7):
-        finite &= math.isfinite(state.pose[i])
+def _judge(port, state, fastest, elapsed):
+    wrong = judge_alone(state.pose, state.twist, fastest)
+    if wrong:
+        return wrong
     for i in range(6):
-        finite &= math.isfinite(state.twist[i]) and math.isfinite(state.operator_wrench[i])
-    if not finite:
-        return NOT_FINITE
+        if not math.isfinite(state.operator_wrench[i]):
+            return NOT_FINITE
     if not port.observed[0]:
         return 0
     moved, turned = 0.0, 0.0
@@ -670,7 +669,7 @@ def _judge(port, state, displacement, ticks):
     for i in range(3):
         moved += (state.pose[i] - port.pose[i]) ** 2
         turned += port.turned[i] ** 2
-    if math.sqrt(moved) > ticks * displacement[0] or math.sqrt(turned) > ticks * displacement[1]:
+    if math.sqrt(moved) > elapsed * fastest[0] or math.sqrt(turned) > elapsed * fastest[1]:
         return JUMPED
     return 0
 

@@ -439,8 +439,11 @@ def test_a_hand_is_not_placed_by_a_quaternion_of_zeros() -> None:
     bench.fake.pose[3:] = 0.0
     state = bench.step(PUSH, 2)
     assert np.isfinite(state.pose).all() and not bench.fake.force.any()
+    assert state.state == FAULT and "no orientation: its quaternion has the length 0" in bench.link.life.fault
     bench.fake.pose[6] = 1.0
-    bench.step(PUSH)
+    assert bench.link.ask(Request.ENABLE) == ""
+    bench.settle()
+    bench.step(PUSH, 2)
     assert bench.fake.force.any()
 
 

@@ -43,6 +43,7 @@ from haptic_drivers.devices.exchange import (
 )
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.readings import LAG
 from haptic_sim.parameters import Parameters, quantity
 
 AXES = np.diag([-1.0, -1.0, 1.0])  # R_BV: the vendor's x is toward the user, y right, z up
@@ -108,6 +109,7 @@ class Connection(Parameters):
         unit="s",
         description="Time constant of the angular velocity of a device without a wrist's estimator",
         ge=0.0,
+        le=LAG,
     )
 
 

@@ -33,6 +33,7 @@ import numpy as np
 from haptic_drivers.devices.exchange import Exchange, Exchanging
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.readings import LAG
 from haptic_sim.parameters import Parameters, quantity
 
 AXES = np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]])  # R_BV: the vendor's x is right, y forward, z up
@@ -59,7 +60,11 @@ class Connection(Parameters):
         1000.0, unit="Hz", description="Rate at which the service is asked for the state at least", gt=0.0, le=8000.0
     )
     smoothing: float = quantity(
-        0.005, unit="s", description="Time constant of the angular velocity, which is that of orientations", ge=0.0
+        0.005,
+        unit="s",
+        description="Time constant of the angular velocity, which is that of orientations",
+        ge=0.0,
+        le=LAG,
     )
 
 

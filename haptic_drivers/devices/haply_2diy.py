@@ -42,6 +42,7 @@ import numpy as np
 
 from haptic_drivers.devices.interface import DeviceError, Reading
 from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.readings import LAG
 from haptic_sim.parameters import Parameters, quantity
 
 RESET, SETUP, TORQUES = 0, 1, 2
@@ -67,7 +68,10 @@ class Connection(Parameters):
         (1, 1, 1, 1), description="1 counterclockwise, 0 clockwise: of the motors at port 1 and 2, then of the encoders"
     )
     velocity_cutoff: float = quantity(
-        80.0, unit="Hz", description="Cut-off of the first-order filter of the velocity, a difference", gt=0.0
+        80.0,
+        unit="Hz",
+        description="Cut-off of the first-order filter of the velocity, a difference",
+        ge=1.0 / (2.0 * math.pi * LAG),
     )
 
 
@@ -123,6 +127,7 @@ class Haply2diy:
         self._force, self._on, self._written = np.zeros(2), False, 0
         self._fault = ""
         self._pose, self._twist, self._time, self._taken = np.zeros(2), np.zeros(2), 0, 0
+        self._was_late = False
 
     def open(self) -> None:
         """See Hardware."""
@@ -230,7 +235,8 @@ class Haply2diy:
         self._drain()
         self._send_torques(torques)
         told = self._receive(9, min(patience, self._device.reading_watchdog))
-        if len(told) < 9:  # what answers too late shall not go on with this force
+        late = len(told) < 9
+        if late:  # what answers too late shall not go on with this force
             self._send_torques(np.zeros(2))
             told += self._receive(9 - len(told), patience)
         arrived = time.monotonic_ns()
@@ -241,24 +247,24 @@ class Haply2diy:
         second, first = struct.unpack_from("<2f", told, 1)
         if not (math.isfinite(first) and math.isfinite(second)):
             point = np.full(2, math.nan)  # the driver rejects it, and stops the device when there are more
-            self._tell(point, arrived)
+            self._tell(point, arrived, late)
             return np.zeros((2, 2))
         point, jacobian = self._mechanism.locate(np.radians((first, second)))
-        self._tell(np.array([point[0] - 0.5 * self._connection.apart, -point[1]]), arrived)
+        self._tell(np.array([point[0] - 0.5 * self._connection.apart, -point[1]]), arrived, late)
         return jacobian
 
-    def _tell(self, point: np.ndarray, arrived: int) -> None:
-        """A new reading of the hand point in the base (2,) [m]."""
+    def _tell(self, point: np.ndarray, arrived: int, late: bool) -> None:
+        """A new reading of the hand point in the base (2,) [m]; when it was taken is not known if it is late."""
         with self._lock:
             elapsed = 1e-9 * (arrived - self._time)
-            if self._time > 0 and math.isfinite(self._pose[0]) and 0.0 < elapsed < SILENCE:
+            if not self._was_late and self._time > 0 and math.isfinite(self._pose[0]) and 0.0 < elapsed < SILENCE:
                 part = -math.expm1(-2.0 * math.pi * self._connection.velocity_cutoff * elapsed)
                 self._twist += part * ((point - self._pose) / elapsed - self._twist)
                 if not np.isfinite(self._twist).all():
                     self._twist[:] = 0.0
             else:
                 self._twist[:] = 0.0
-            self._pose[:], self._time = point, arrived
+            self._pose[:], self._time, self._was_late = point, arrived, late
 
     def _drain(self) -> None:
         """Forget what was answered twice, or too late."""

@@ -39,6 +39,7 @@ from haptic_control.guard import Port, count_wrench, guard_wrench
 from haptic_drivers.bound import Bound, bound_wrench, shrink_wrench, start_softly
 from haptic_drivers.devices.link import Source
 from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.readings import Readings, forget, judge
 from haptic_sim import rotations
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, FORCE, DeviceCommand, DeviceReading, DeviceState, Reason
 from haptic_sim.packed import Packed
@@ -66,8 +67,8 @@ class HardwareArrays(NamedTuple):
     box: np.ndarray = shared("workspace in the base: lower corner, upper corner", 6, unit="m")
     wall: np.ndarray = shared("stiffness and damping at the workspace", 2, unit="N/m, N s/m")
     held: np.ndarray = shared("mass whose weight is compensated for, and its centre in the hand", 4, unit="kg, m")
-    told_pose: np.ndarray = shared("pose of the hand as it was read", 7, unit="m")
-    told_twist: np.ndarray = shared("twist of the hand as it was read", 6, unit="m/s, rad/s")
+    told_pose: np.ndarray = shared("pose of the hand in the last reading that was believed", 7, unit="m")
+    told_twist: np.ndarray = shared("twist of the hand in that reading", 6, unit="m/s, rad/s")
     written: np.ndarray = shared("wrench that was written", 6, unit="N, N m")
     bound: Bound = value("last bound of what is rendered, at the scale")
     port: Port = value("the port and its guard, at the scale")
@@ -95,6 +96,7 @@ class HardwareDevice:
     Attributes:
         told: what the source tells in this tick, and what was written.
         state, reason: of this tick, as in DeviceState: why no force is let through; NONE: it is.
+        wrong: what is wrong with the reading of this tick, in whose place the last good one is taken; 0: nothing.
     """
 
     MODE: ClassVar[int] = FORCE
@@ -106,6 +108,8 @@ class HardwareDevice:
         self._source, self._placed = source, device.aligned == "mount"
         self.told = DeviceReading()
         self.told.pose[6] = 1.0
+        self._readings = readings = Readings.of(bound, period)
+        self._judged = Packed(readings)
         mount = np.array(device.mount)
         box = np.array(device.workspace or (-np.inf, -np.inf, -np.inf, np.inf, np.inf, np.inf))
         arrays = allocate(
@@ -125,8 +129,8 @@ class HardwareDevice:
             box=box,
             wall=np.array(device.wall),
             held=np.array((device.held_mass, *device.held_centre)),
-            told_pose=self.told.pose,
-            told_twist=self.told.twist,
+            told_pose=readings.pose,
+            told_twist=readings.twist,
             written=np.zeros(6),
             scale=np.array((device.motion_scale if self._placed else 0.0, device.force_scale)),
             bound=bound,
@@ -138,6 +142,7 @@ class HardwareDevice:
         self._written, self._packed = arrays.written, Packed(arrays)
         self.state, self.reason = DISABLED, Reason.NOT_ENABLED
         self._scale = float(arrays.scale[0])
+        self.wrong = 0
 
     @property
     def lets_through(self) -> bool:
@@ -150,6 +155,7 @@ class HardwareDevice:
         self._source.take(tick, told)
         told.written[:] = self._written
         told.stamp(tick, time)
+        self.wrong = judge(self._judged, told.pose, told.twist, time, told.age)
         self.state, self.reason = told.state, Reason(told.reason)
         self._placed |= self.lets_through
         self._scale = 0.0 if self.reason == Reason.CLUTCHED or not self._placed else told.motion_scale
@@ -159,6 +165,14 @@ class HardwareDevice:
     def accept(self) -> None:
         """What was read is good: from there the scale of the tick to come acts, and the clutch."""
         _change_scale(self._packed, self._scale)
+
+    def forget(self) -> None:
+        """Compare the next reading with none."""
+        forget(self._readings)
+
+    def problem(self) -> str:
+        """What is wrong with the reading of this tick, in words."""
+        return self._readings.problem(self.wrong, self.told.pose, self.told.twist)
 
     def tell(self, state: DeviceState) -> None:
         """Fill in what a DeviceState says of hardware; the age of a reading grows while later ones are rejected."""
@@ -253,7 +267,7 @@ def _locate(packed, scale, force_scale):
         pose[3], pose[4], pose[5], pose[6] = quat_product(read[3:], a.offset)
     else:
         for i in range(3, 7):
-            pose[i] = a.shown[i] + 0.0 * read[i]  # what is not finite is not hidden
+            pose[i] = a.shown[i]
     a.scale[1] = force_scale
 
 
@@ -267,8 +281,6 @@ def _change_scale(packed, scale):
         back, offset = (-a.read[3], -a.read[4], -a.read[5], a.read[6]), a.offset
         offset[0], offset[1], offset[2], offset[3] = quat_product(back, a.pose[3:])
         length = math.sqrt(a.offset[0] ** 2 + a.offset[1] ** 2 + a.offset[2] ** 2 + a.offset[3] ** 2)
-        if not length > 0.0:
-            return  # what was read is no orientation
         for i in range(4):
             a.offset[i] /= length  # that of a device that tells float32 would grow from clutch to clutch
     a.here[:] = a.read[:3]

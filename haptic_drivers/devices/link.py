@@ -218,6 +218,7 @@ class Link:
         told = self._reading
         if self._hardware.read(told):
             self._has_told, self.life.homed = True, told.homed
+            told.time_ns = min(told.time_ns, self._clock())  # one of the future would never become old
             if told.fault:
                 self._fail(told.fault)
 

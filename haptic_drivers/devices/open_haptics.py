@@ -42,6 +42,7 @@ from haptic_drivers.devices.exchange import (
 )
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
+from haptic_drivers.readings import LAG
 from haptic_sim.parameters import Parameters, quantity
 
 # R_BV: the vendor's x is right, y up, z toward the user
@@ -118,7 +119,11 @@ class Connection(Parameters):
     device: str = quantity("Default Device", description="Name of the device, as the vendor's setup program has it")
     inkwell: bool = quantity(False, description="Whether nobody holds the stylus while it is in its well")
     smoothing: float = quantity(
-        0.005, unit="s", description="Time constant of the angular velocity, which is that of transforms", ge=0.0
+        0.005,
+        unit="s",
+        description="Time constant of the angular velocity, which is that of transforms",
+        ge=0.0,
+        le=LAG,
     )
 
 

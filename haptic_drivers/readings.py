@@ -1,0 +1,190 @@
+"""Which readings of a hardware device are believed: what a device cannot have measured is rejected.
+
+A reading is a pose and a twist of the hand point, in the axes of the device's base. It is rejected if
+
+- it is not finite, or its orientation is no unit quaternion;
+- its position, orientation or velocity needs more than JUMP times the limit of speed `bound.velocity`;
+- its velocity is against the displacement of the last readings.
+
+The last is judged by the displacement that velocities tell beyond that of the poses, which is forgotten over WINDOW:
+
+    e(k) = exp(-T/WINDOW) e(k-1) + T (v(k-1) + v(k)) / 2 - (x(k) - x(k-1)),   |e| <= GRACE v_max + SHARE p
+
+T is the time between the readings themselves, so that late, repeated or missing ones change nothing, and p the length
+of the path, forgotten likewise. A velocity that is smoothed over at most LAG lags: its integral is a mean of past
+positions, so |e| <= LAG v at a steady speed v, of which SHARE p = SHARE WINDOW v allows five times as much. From rest a
+motion that has its speed v at once is the worst: |e| - SHARE p <= 0.49 LAG v after 1.6 LAG, of which GRACE allows 2.5
+times as much at the limit of speed, for times of arrival and impacts between readings. Quantisation is in e once, since
+differences of positions cancel. A wrong velocity below GRACE / WINDOW of the limit of speed, 75 mm/s for 1.5 m/s, is
+not found.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from haptic_drivers.bound import JUMP, Bound
+from haptic_sim.records import allocate, array, record, shared, value
+from haptic_sim.spatial import rotation_difference
+
+LAG = 0.02  # [s] by which the velocity of a driver may lag at most
+WINDOW = 0.5  # [s] over which velocities and displacements are compared
+SHARE = 0.2  # part of the path by which they may differ
+GRACE = 0.025  # [s] at the limit of speed, by which they may differ beside that
+APART = 0.05  # [s] between readings, beyond which they are not compared
+SOON = 0.002  # [s] after the last reading: what arrives sooner may have been taken that much later
+UNIT = 0.01  # by which the length of a quaternion may differ from 1
+
+NOT_FINITE, JUMPED, NO_ORIENTATION, TOO_FAST, DISAGREES = range(1, 6)  # what is wrong with a reading
+
+
+@record
+class Readings(NamedTuple):
+    """The last reading that was believed, and what the next one is compared with; pairs: translation, rotation."""
+
+    fastest: np.ndarray = shared("largest speed that is believed", 2, unit="m/s, rad/s")
+    grace: np.ndarray = shared("largest difference at rest", 2, unit="m, rad")
+    period: float = value("of the servo", unit="s")
+    pose: np.ndarray = array("pose of the hand point", 7, unit="m")
+    twist: np.ndarray = array("twist of the hand point", 6, unit="m/s, rad/s")
+    stamp: np.ndarray = array("time of the tick in which it was read", 1, dtype=np.int64, unit="ns")
+    age: np.ndarray = array("its age then", 1, unit="s")
+    known: np.ndarray = array("how many there are since the start, at most 2", 1, dtype=np.int64)
+    excess: np.ndarray = array("displacement by the velocities beyond that of the poses", 6, unit="m, rad")
+    path: np.ndarray = array("length of the path", 2, unit="m, rad")
+    ahead: np.ndarray = array("excess with the reading that is judged", 6, unit="m, rad")
+    way: np.ndarray = array("displacement since the last reading", 6, unit="m, rad")
+    found: np.ndarray = array("by the last comparison that failed: part, what was found, what is allowed", 3)
+
+    @classmethod
+    def of(cls, bound: Bound, period: float) -> Readings:
+        """Of a device with limits of speed; none was believed yet."""
+        return allocate(
+            cls,
+            fastest=JUMP * bound.velocity,
+            grace=GRACE * bound.velocity,
+            period=period,
+            pose=np.array([0.0, 0, 0, 0, 0, 0, 1]),
+        )
+
+    def problem(self, wrong: int, pose: np.ndarray, twist: np.ndarray) -> str:
+        """What is wrong with the last reading, which `judge` rejected, in words."""
+        if wrong == NOT_FINITE:
+            return "not finite"
+        if wrong == NO_ORIENTATION:
+            return f"no orientation: its quaternion has the length {math.hypot(*pose[3:]):.3g}, must be 1"
+        if wrong == TOO_FAST:
+            speeds = np.array([_length(twist, 0), _length(twist, 3)])
+            part = int(speeds[0] <= self.fastest[0])
+            found, allowed = speeds[part], self.fastest[part]
+        else:
+            part, (found, allowed) = int(self.found[0]), self.found[1:]
+        thing, speed, unit = (("position", "velocity", "m"), ("orientation", "angular velocity", "rad"))[part]
+        if wrong == TOO_FAST:
+            most = f"at most {allowed:.3g} {unit}/s, {JUMP:g} times device.bound.velocity"
+            return f"too fast: {speed} {found:.3g} {unit}/s, {most}"
+        if wrong == JUMPED:
+            return f"further from the last one than the device moves: {thing} by {found:.3g} of {allowed:.3g} {unit}"
+        return (
+            f"against the displacement: {speed} and {thing} differ by {found:.3g} {unit} of the last {WINDOW:g} s, at "
+            f"most {allowed:.3g} {unit}; check sign, unit and filter of the {speed}, which may lag by {LAG:g} s"
+        )
+
+
+def forget(readings: Readings) -> None:
+    """Compare the next reading with none."""
+    readings.known[0] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def judge(packed, pose, twist, stamp, age):
+    """Believe a reading, and keep it, or reject it.
+
+    Args:
+        packed: Readings.
+        pose, twist: that were read (7,), (6,) [m, quat_xyzw; m/s, rad/s].
+        stamp: of the tick [ns]; age: of the reading then [s].
+
+    Returns:
+        What is wrong with it; 0: nothing.
+    """
+    r = packed.arrays
+    wrong = judge_alone(pose, twist, r.fastest)
+    if wrong:
+        return wrong
+    elapsed = 1e-9 * (stamp - r.stamp[0]) + r.age[0] - age
+    if r.known[0]:
+        wrong = _compare(r, pose, twist, elapsed)
+        if wrong:
+            return wrong
+    if not r.known[0] or abs(elapsed) > APART:
+        r.known[0] = 0
+        r.ahead[:] = 0.0
+        r.path[:] = 0.0
+    r.excess[:] = r.ahead
+    if r.known[0] == 0 or elapsed > 0.5 * r.period:  # else it is the same one again
+        r.known[0] = min(r.known[0] + 1, 2)
+    r.pose[:] = pose
+    r.twist[:] = twist
+    r.stamp[0], r.age[0] = stamp, age
+    return 0
+
+
+@numba.njit(cache=True, nogil=True)
+def judge_alone(pose, twist, fastest):
+    """What is wrong with a reading by itself, as `judge`; `fastest` (2,) is the largest speed that is believed."""
+    finite = True
+    for i in range(7):
+        finite &= math.isfinite(pose[i])
+    for i in range(6):
+        finite &= math.isfinite(twist[i])
+    if not finite:
+        return NOT_FINITE
+    length = math.sqrt(pose[3] ** 2 + pose[4] ** 2 + pose[5] ** 2 + pose[6] ** 2)
+    if not abs(length - 1.0) <= UNIT:
+        return NO_ORIENTATION
+    for part in range(2):
+        if not _length(twist, 3 * part) <= fastest[part]:
+            return TOO_FAST
+    return 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _compare(r, pose, twist, elapsed):
+    """What is wrong with a reading after the last one that was believed, `elapsed` [s] before; else fill `r.ahead`."""
+    for i in range(3):
+        r.way[i] = pose[i] - r.pose[i]
+    rotation_difference(pose[3:], r.pose[3:], r.way[3:])
+    for part in range(2):
+        farthest = r.fastest[part] * max(elapsed, r.period, SOON)
+        way = _length(r.way, 3 * part)
+        if not way <= farthest:
+            r.found[0], r.found[1], r.found[2] = part, way, farthest
+            if r.known[0] == 1:  # the first may have been taken long before it arrived
+                r.known[0] = 0
+                return 0
+            return JUMPED
+    kept = math.exp(-max(elapsed, 0.0) / WINDOW)
+    for i in range(6):
+        r.ahead[i] = kept * r.excess[i] + 0.5 * elapsed * (r.twist[i] + twist[i]) - r.way[i]
+    if abs(elapsed) > APART:
+        return 0
+    for part in range(2):
+        allowed = r.grace[part] + SHARE * (kept * r.path[part] + _length(r.way, 3 * part))
+        excess = _length(r.ahead, 3 * part)
+        if not excess <= allowed:
+            r.found[0], r.found[1], r.found[2] = part, excess, allowed
+            return DISAGREES
+    for part in range(2):
+        r.path[part] = kept * r.path[part] + _length(r.way, 3 * part)
+    return 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _length(vector, first):
+    """Length of three components of a vector; one that overflows is infinite."""
+    return math.sqrt(vector[first] ** 2 + vector[first + 1] ** 2 + vector[first + 2] ** 2)
