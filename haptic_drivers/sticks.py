@@ -193,9 +193,32 @@ def find_gamepad(path: str = "") -> int:
     if not found:
         raise SourceError("gamepad: none in /dev/input/by-id; name its event file with --device")
     try:
-        return os.open(found[0], os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(found[0], os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        raise SourceError(f"gamepad {found[0]}: {error.strerror}; its group is usually `input`") from error
+        hint = "; its group is usually `input`" if isinstance(error, PermissionError) else ""
+        raise SourceError(f"gamepad {found[0]}: {error.strerror}{hint}") from error
+    if problem := _no_gamepad(descriptor):
+        os.close(descriptor)
+        raise SourceError(f"gamepad {found[0]}: {problem}; name the event file of a gamepad, /dev/input/event*")
+    return descriptor
+
+
+def _no_gamepad(descriptor: int) -> str:
+    """Why an open file is no gamepad; empty if it is one: it has a left stick and one of the buttons that let go."""
+    try:
+        axes, keys = (_codes(descriptor, kind) for kind in (_ABS, _KEY))
+    except OSError:
+        return "is no input device"
+    lacking = [] if {0, 1} <= axes else ["stick (ABS_X, ABS_Y)"]
+    lacking += [] if keys & set(_LETS_GO) else ["button A or B (BTN_SOUTH, BTN_EAST)"]
+    return f"is an input device without a {' and a '.join(lacking)}" if lacking else ""
+
+
+def _codes(descriptor: int, kind: int) -> set[int]:
+    """The codes that an input device has of a kind of events."""
+    bits = bytearray(96)
+    fcntl.ioctl(descriptor, 2 << 30 | len(bits) << 16 | ord("E") << 8 | 0x20 + kind, bits)  # EVIOCGBIT
+    return {8 * i + k for i, byte in enumerate(bits) for k in range(8) if byte >> k & 1}
 
 
 SPACEMOUSE_HELP = "push, pull and turn the cap; any button: let go; Ctrl-C: end"

@@ -228,6 +228,71 @@ def test_a_device_that_is_not_calibrated_says_so(service: Service) -> None:
         assert not next_reading(hardware).homed
 
 
+INVERSE = '"inverse3":[{"device_id":"049D","state":%s}]'
+STATE = '{"cursor_position":%s,"cursor_velocity":{"x":0,"y":0,"z":0}}'
+GARBAGE = {
+    "brackets": "[" * 100_000,
+    "objects": '{"a":' * 100_000,
+    "a number": "1",
+    "nothing": " ",
+    "half a message": '{"inverse3":[{"device',
+    "an integer of 5000 digits": f'{{"a":{"1" * 5000}}}',
+    "no list": '{"inverse3":7}',
+    "a list of numbers": '{"inverse3":[1,2]}',
+    "no state": "{" + INVERSE % "null" + "}",
+    "a state of a list": "{" + INVERSE % "[]" + "}",
+    "a position of a number": "{" + INVERSE % (STATE % "5") + "}",
+    "no position": "{" + INVERSE % "{}" + "}",
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_a_message_of_any_shape_is_a_fault_with_its_name_and_the_device_is_usable_again(garbage: str) -> None:
+    service = Service(idle=10.0)
+    with opened(data(service)) as hardware:
+        hardware.enable()
+        push(hardware, unit(0, 1.0), lambda: any(service.told(0)["force"]), "a force")
+        service.garble(GARBAGE[garbage])
+        said = told_of_fault(hardware)
+        assert said.startswith("Haply Inverse service: a message that is not understood") or "not connected" in said
+        assert len(said) < 300
+        wait_until(lambda: not any(service.told(0)["force"]), "zero force")
+        service.garble("")
+        hardware.open()
+        assert next_reading(hardware).fault == ""
+    service.close()
+
+
+@pytest.mark.parametrize("number", ["1" * 400, '"five"', "true", "null", "[]", "1e999", "NaN"])
+def test_what_is_no_number_in_a_message_is_a_reading_that_the_driver_rejects(number: str) -> None:
+    service = Service(idle=10.0)
+    with opened(data(service, grip="none")) as hardware:
+        service.garble("{" + INVERSE % (STATE % f'{{"x":0,"y":{number},"z":0}}') + "}")
+        reading = Reading()
+        wait_until(lambda: hardware.read(reading) and not np.isfinite(reading.pose).all(), "a reading")
+        assert reading.fault == "" and np.isfinite(reading.twist).all()
+    service.close()
+
+
+@pytest.mark.parametrize("event", ["[" * 100_000, "[]", "1", '{"data":[1]}', '{"data":{"device_id":[]},"level":{}}'])
+def test_an_event_of_any_shape_leaves_no_dead_thread(service: Service, event: str) -> None:
+    """It is a fault with a name, or is ignored."""
+    with opened(data(service)) as hardware:
+        service.tell_event(event)
+        reading, begun = Reading(), time.monotonic_ns()
+        wait_until(lambda: hardware.read(reading) and (reading.fault or reading.time_ns > begun + 2e7), "its effect")
+        assert not reading.fault or reading.fault.startswith("Haply Inverse service: a message that is not understood")
+
+
+@pytest.mark.parametrize("inventory", ["[" * 100_000, "[]", '{"inverse3":[1]}', '{"inverse3":[{}]}', '{"inverse3":3}'])
+def test_an_inventory_of_any_shape_is_said(inventory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(idle=10.0)
+    monkeypatch.setattr(service, "_state", lambda full=False: inventory)
+    with pytest.raises(DeviceError, match=r"Haply Inverse service: .*not understood"):
+        build_hardware(data(service)).open()
+    service.close()
+
+
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(DeviceError, match=r"Haply Inverse service: ws://127.0.0.1:9: .*refused.*Haply Hub"):
         build_hardware(driver_checks.parameters("inverse3", {"url": "ws://127.0.0.1:9"})).open()

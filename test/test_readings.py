@@ -1,4 +1,4 @@
-"""Which readings of a hardware device are believed: real motions always, and none with a field that is wrong for long."""
+"""Which readings of a hardware device are believed: real motions always, a field that is wrong not for long."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class Swinging(Fake):
     """
 
     spoil: Callable[[Swinging, Any], None] | None = None
-    sway, turning = 0.1, 0.6  # amplitudes [m, rad]
+    sway, turning = 0.2, 1.5  # amplitudes [m, rad]
     pace = 2.0 * np.pi  # [rad/s]
 
     def read(self, reading: Any) -> bool:

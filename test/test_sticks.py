@@ -131,6 +131,41 @@ def test_gamepad_that_is_not_there_is_said() -> None:
         find_gamepad("/nowhere")
 
 
+@pytest.mark.parametrize(
+    ("axes", "keys", "said"),
+    [
+        ({0, 1, 3, 4}, {304, 305}, ""),
+        ({0, 1}, {305}, ""),
+        ({0, 1}, {272, 330}, r"is an input device without a button A or B \(BTN_SOUTH, BTN_EAST\)"),  # a touchpad
+        (set(), {30}, "is an input device without a stick .* and a button A or B"),  # a keyboard
+    ],
+)
+def test_what_is_no_gamepad_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axes: set[int], keys: set[int], said: str
+) -> None:
+    """By the codes of its events, as the kernel tells them."""
+
+    def ioctl(descriptor: int, request: int, bits: bytearray) -> int:
+        assert request >> 8 & 0xFF == ord("E") and request >> 16 & 0x3FFF == len(bits)
+        for code in {0x21: keys, 0x23: axes}[request & 0xFF]:
+            bits[code // 8] |= 1 << code % 8
+        return 0
+
+    path = tmp_path / "event7"
+    path.touch()
+    monkeypatch.setattr(sticks.fcntl, "ioctl", ioctl)
+    if not said:
+        os.close(find_gamepad(str(path)))
+        return
+    with pytest.raises(SourceError, match=f"event7: {said}; name the event file of a gamepad"):
+        find_gamepad(str(path))
+
+
+def test_a_file_that_is_no_input_device_is_said() -> None:
+    with pytest.raises(SourceError, match="gamepad /dev/null: is no input device; name the event file"):
+        find_gamepad("/dev/null")
+
+
 def test_spacemouse_is_read_by_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
     state = SimpleNamespace(x=1.0, y=-1.0, z=math.nan, roll=0.05, pitch=-1.0, yaw=1.0, buttons=[0, 0])
     mouse = SpaceMouse(SimpleNamespace(read=lambda: state))

@@ -142,6 +142,9 @@ def turn(block, now):
         block.twist[3] += part * (scale * sx - block.twist[3])
         block.twist[4] += part * (scale * sy - block.twist[4])
         block.twist[5] += part * (scale * sz - block.twist[5])
+        if not math.isfinite(block.twist[3] + block.twist[4] + block.twist[5]):  # else it would never be again
+            for i in range(3):
+                block.twist[3 + i] = 0.0
     for i in range(4):
         block.before[i] = block.pose[3 + i]
     block.before_time = now

@@ -107,6 +107,11 @@ class Haply(Exchanging):
         except DeviceError:
             self.close()
             raise
+        except (AttributeError, KeyError, TypeError) as error:
+            self.close()
+            raise DeviceError(
+                f"{self._parameters.name}: Haply Inverse service: {url}: an inventory that is not understood: {error!r}"
+            ) from error
         if self._connection.events:
             try:
                 self._events = Channel(self._connection.events)
@@ -182,7 +187,7 @@ class Haply(Exchanging):
             self._serve()
         except (OSError, ChannelError) as error:
             self._exchange.fail(f"Haply Inverse service: {error}")
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # of a message of any shape: the driver has to know that nothing is read any more
             self._exchange.fail(f"Haply Inverse service: a message that is not understood: {error!r}")
         finally:
             with contextlib.suppress(Exception):  # it may be gone: then its device is idle
@@ -267,7 +272,7 @@ class Haply(Exchanging):
                 orientation = state["orientation"]
                 # both frames get new names for their axes: that turns the vector of a quaternion, and nothing else
                 pose[3:6] = AXES @ _vector(orientation)
-                pose[6] = orientation["w"]
+                pose[6] = _number(orientation["w"])
                 pressed = state.get("buttons") or {"a": state.get("button", False)}  # a wired grip has one
                 for bit, name in enumerate(self._parameters.buttons):
                     buttons |= bool(pressed.get(name, False)) << bit
@@ -287,15 +292,25 @@ class Haply(Exchanging):
 
 
 def _content(text: str) -> dict[str, Any]:
-    content = json.loads(text)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ChannelError(f"a message that is not understood: {error}: {text:.80}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"not an object: {text:.80}")
+        raise ChannelError(f"a message that is not understood: not an object: {text:.80}")
     return content
 
 
 def _vector(named: dict[str, Any]) -> np.ndarray:
-    """Components x, y, z; what is no number becomes NaN, which the driver rejects."""
-    return np.array([math.nan if named[axis] is None else named[axis] for axis in ("x", "y", "z")], float)
+    """Components x, y, z."""
+    return np.array([_number(named[axis]) for axis in ("x", "y", "z")])
+
+
+def _number(value: Any) -> float:
+    """A number; what is none, or of hundreds of digits, becomes NaN, which the driver rejects."""
+    if isinstance(value, float):
+        return value
+    return float(value) if type(value) is int and abs(value) < 10**300 else math.nan
 
 
 class ChannelError(RuntimeError):

@@ -268,9 +268,10 @@ class Haply2diy:
 
     def _drain(self) -> None:
         """Forget what was answered twice, or too late."""
-        while select.select([self._file], [], [], 0.0)[0]:
-            if not self._read(256):
+        for _ in range(64):
+            if not select.select([self._file], [], [], 0.0)[0] or not self._read(256):
                 return
+        raise DeviceError("the board sends without being asked: is it a Haply 2diy?")
 
     def _send_torques(self, torques: np.ndarray) -> None:
         """Of motor 1, which is at port 2, and of motor 2 (2,) [N m]."""

@@ -50,6 +50,7 @@ class Service:
         self.misuse, self.port, self.events_port = "", 0, 0
         self._session, self._listening, self._cut = 0, set[ServerConnection](), False
         self._connected = set[ServerConnection]()
+        self._garbled = ""
         self._loop = asyncio.new_event_loop()
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), name="fake Inverse service", daemon=True)
@@ -128,6 +129,14 @@ class Service:
         self._cut = cut
         if cut:
             self._do(self._break())
+
+    def garble(self, text: str) -> None:
+        """Answer with a text instead of the state, until it is empty."""
+        self._garbled = text
+
+    def tell_event(self, text: str) -> None:
+        """Send a text on the channel of events."""
+        self._do(self._send_event(text))
 
     def told(self, index: int) -> dict[str, Any]:
         """What a device was told last: force (3,) [N]; times [s]: changed, zero; messages; silences; misuse of all."""
@@ -215,7 +224,7 @@ class Service:
             if late:
                 await asyncio.sleep(late)
             try:
-                await connection.send(self._state())
+                await connection.send(self._garbled or self._state())
             except ConnectionClosed:
                 return
 
