@@ -11,7 +11,8 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -176,8 +177,15 @@ _NEEDS = {
 
 
 def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[str]:
-    """Say each problem of a validation error in one line: key, what was found, what is allowed."""
-    return [_explain_one(problem, model, prefix) for problem in error.errors()]
+    """Say each problem of a validation error in one line: key, what was found, what is allowed.
+
+    Of a value that may be of several types there is a problem for each of these, which become one line.
+    """
+    allowed: dict[str, list[str]] = {}
+    for problem in error.errors():
+        found, must_be, what = _explain_one(problem, model, prefix).partition(": must be ")
+        allowed.setdefault(found + must_be, []).append(what)
+    return [found + " or ".join(dict.fromkeys(whats)) for found, whats in allowed.items()]
 
 
 def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
@@ -221,8 +229,8 @@ def _explain_one(problem: Any, model: type[BaseModel], prefix: str) -> str:
 def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
     """Dotted key of a pydantic location, the field declared there, and the model that owns the last name.
 
-    Pydantic puts the tag of a variant into the location; a tag names no key and is left out. A key of the variant may
-    have the same name.
+    Pydantic puts the tag of a variant into the location, or the name of a type where there are several; neither names a
+    key, and both are left out. A key of the variant may have the same name.
     """
     key = ""
     field: Any = None
@@ -237,6 +245,8 @@ def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
         if named:
             key += f".{part}"
             named = tagged = False
+            continue
+        if field is not None and _has_types(field):
             continue
         variants: dict[str, Any] = _variants(field) if field is not None else {}
         if part in variants and not tagged:
@@ -259,6 +269,14 @@ def _entry(field: Any) -> tuple[Any, str | None]:
                 discriminator = getattr(note, "discriminator", None) or discriminator
         annotation = get_args(annotation)[1 if origin is dict else 0]
     return annotation, discriminator
+
+
+def _has_types(field: Any) -> bool:
+    """Whether a field, or an entry of it, may be of several types, of which no key says which."""
+    annotation, discriminator = _entry(field)
+    if discriminator is not None or get_origin(annotation) not in (Union, UnionType):
+        return False
+    return sum(one is not NoneType for one in get_args(annotation)) > 1
 
 
 def _variants(field: Any) -> dict[str, Any]:

@@ -11,13 +11,16 @@ from pathlib import Path
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
+from haptic_bench.experiment.devices import known_devices
+from haptic_bench.experiment.system import DEVICES
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 SYSTEM = str(Path(__file__).resolve().parent / "system.launch.py")
 ARGUMENTS = [
     DeclareLaunchArgument(
         "device",
-        description="Of config/devices, a simulated type, or a .yaml file; several: NAMESPACE=DEVICE, with ',' between",
+        description=f"Hardware: {', '.join(known_devices())}; simulated: {', '.join(DEVICES)}; or a .yaml file; "
+        "several: NAMESPACE=DEVICE, with ',' between",
     ),
     DeclareLaunchArgument("world", default_value="corner_peg", description="World of each device; none: CRTK"),
     DeclareLaunchArgument(

@@ -22,6 +22,7 @@ if lacking := requirements.unmet():
     raise RuntimeError("; ".join(lacking))
 
 from haptic_bench import experiment
+from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.system import DEVICES, load_system
 from haptic_bench.running import namespaces
 from haptic_bench.running.arguments import check_names
@@ -43,7 +44,8 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         "device",
         default_value="",
-        description=f"{', '.join(DEVICES)}, or a .yaml file with the section device; empty: as the world has it",
+        description=f"Simulated: {', '.join(DEVICES)}; hardware: {', '.join(known_devices())}; or a .yaml file with "
+        "the section device or the data of a hardware device; empty: as the world has it",
     ),
     DeclareLaunchArgument(
         "composed",

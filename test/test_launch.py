@@ -256,7 +256,7 @@ def test_a_system_starts_its_nodes_again_until_it_is_interrupted(bench: Callable
             "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?",
         ),
         ("devcie:=inertial", "devcie: unknown argument; did you mean device? (known: world, device, "),
-        ("device:=hand", "device hand: must be a .yaml file, or inertial, "),
+        ("device:=hand", "device hand: must be a simulated device (inertial, "),
         ("side:=haptics", "side:=haptics: needs a local model; add set:=local_model.type=full"),
         ("world:=none composed:=true", "controller.type = crtk: is for a system"),
     ],

@@ -9,6 +9,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from conftest import answer
 
+from haptic_drivers import sticks
 from haptic_drivers.pointing import Sender
 from haptic_drivers.sticks import (
     DEAD,

@@ -210,7 +210,7 @@ def test_ctrl_c_in_the_first_second_leaves_nothing(haptics: Callable[..., Haptic
         (["corner"], "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?"),
         (["nothing.urdf"], "world nothing.urdf: there is no such file"),
         (["nothing.yaml"], "experiment nothing.yaml: cannot be read: No such file or directory"),
-        (["corner_peg", "--device", "hand"], "device hand: must be a .yaml file, or inertial, admittance, "),
+        (["corner_peg", "--device", "hand"], "device hand: must be a simulated device (inertial, admittance, "),
         (["corner_peg", "--device", "hand.yaml"], "hand.yaml: cannot be read: No such file or directory"),
         (["corner_peg", "--set", "contact.stiffness=[1,2]"], "--set: a list of values sweeps"),
         (["linkage_impact"], "world linkage_impact: has no ticks"),

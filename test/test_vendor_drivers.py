@@ -17,7 +17,7 @@ import driver_checks
 import numpy as np
 import pytest
 from driver_checks import library, next_reading, opened, push, wait_until
-from fake_haply_2diy import APART, DISTAL, PROXIMAL, Board, angles_at, board, force_of
+from fake_haply_2diy import APART, DISTAL, HOME, NUMBER, PROXIMAL, Board, angles_at, board, force_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -166,7 +166,7 @@ class Bench:
     def step(self, wrench: np.ndarray) -> DeviceState:
         """A tick in which a wrench is commanded (6,), in the world."""
         self.tick += 1
-        self.driver.sense(self.tick, self.state)
+        self.driver.sense(self.tick, self.state, time.monotonic_ns())
         command = DeviceCommand()
         command.stamp(self.tick, 0)
         command.mode = FORCE
@@ -283,3 +283,113 @@ def test_whatever_happens_at_any_tick_ends_in_zero_force_and_the_device_is_usabl
     bench.until(PUSH, lambda _: stand.force().any(), "the force again")
     bench.close()
     wait_until(lambda: not stand.force().any(), "zero force")
+
+
+# Each field of what a vendor's software tells, wrong alone: no force in time, with the reason
+
+BRACKETS = "[" * 100_000
+
+
+def haply_fields(stand: HaplyStand) -> dict[str, Callable[[], None]]:
+    """What a state of the service may say wrongly."""
+    service = stand._service
+
+    def says(**values: Any) -> Callable[[], None]:
+        return lambda: service.set_state(0, **values)
+
+    found: dict[str, Callable[[], None]] = {}
+    for value in (np.nan, np.inf, 1e30, 1e300, 10**400, "far", None, True):
+        found[f"velocity {value!s:.9}"] = says(velocity=[0.0, value, 0.0])
+        found[f"position {value!s:.9}"] = says(position=[value, 0.0, 0.0])
+        found[f"orientation {value!s:.9}"] = says(orientation=[0.0, 0.0, value, 1.0])
+    found["a velocity without motion"] = says(velocity=[0.0, 1.0, 0.0])
+    found["position in mm"] = says(position=[0.0, -120.0, 150.0])
+    found["an orientation of zeros"] = says(orientation=[0.0] * 4)
+    found["an orientation twice as long"] = says(orientation=[0.0, 0.0, 0.0, 2.0])
+    found["not calibrated"] = says(ready=False)
+    found["brackets"] = lambda: service.garble(BRACKETS)
+    return found
+
+
+def library_fields(stand: LibraryStand) -> dict[str, Callable[[], None]]:
+    """What a vendor's library may say wrongly."""
+    vendor = stand._library
+
+    def says(position: Any = (0.0,) * 3, twist: Any = (0.0,) * 6, frame: Any = None) -> Callable[[], None]:
+        matrix = np.eye(3) if frame is None else np.asarray(frame, float)
+        return lambda: vendor.set_state(0, np.array(position, float), matrix, np.array(twist, float))
+
+    found: dict[str, Callable[[], None]] = {}
+    for value in (np.nan, np.inf, 1e30, 1e300):
+        found[f"velocity {value}"] = says(twist=(0.0, value, 0.0, 0.0, 0.0, 0.0))
+        found[f"position {value}"] = says(position=(value, 0.0, 0.0))
+        found[f"a rotation of {value}"] = says(frame=value * np.eye(3))
+        if stand.name == "sigma7":  # the other's angular velocity is that of its transforms
+            found[f"angular velocity {value}"] = says(twist=(0.0, 0.0, 0.0, 0.0, value, 0.0))
+    found["a velocity without motion"] = says(twist=(0.0, stand._unit, 0.0, 0.0, 0.0, 0.0))
+    found["position in another unit"] = says(position=(0.0, 300.0 * stand._unit, 0.0))
+    found["a rotation of zeros"] = says(frame=np.zeros((3, 3)))
+    if stand.name == "sigma7":
+        found["angular velocity in degrees"] = says(twist=(0.0, 0.0, 0.0, 0.0, 57.3, 0.0))
+    return found
+
+
+def board_fields(stand: BoardStand) -> dict[str, Callable[[], None]]:
+    """What a board may say wrongly: the rest of a reading is the driver's."""
+    board = stand._board
+
+    def says(*angles: float) -> Callable[[], None]:
+        return lambda: board.angles.__setitem__(slice(None), angles)
+
+    found = {f"angle {value}": says(value, board.angles[1]) for value in (np.nan, np.inf, 1e30, -1e30, 3e38)}
+    found["angles in radians"] = says(*np.radians(board.angles))
+    found["angles of the wrong sign"] = says(*(-angle for angle in board.angles))
+    found["the number of another device"] = lambda: setattr(board, "number", 77)
+    return found
+
+
+def repair(stand: Any) -> None:
+    """All is right again."""
+    if isinstance(stand, HaplyStand):
+        stand._service.set_state(
+            0, position=[0.0] * 3, velocity=[0.0] * 3, orientation=[0.0, 0.0, 0.0, 1.0], ready=True
+        )
+        stand._service.garble("")
+    elif isinstance(stand, LibraryStand):
+        stand._library.set_state(0, np.zeros(3))
+    else:
+        stand._board.number = NUMBER
+        stand._board.angles[:] = HOME
+
+
+def pushed(stand: Any) -> bool:
+    """Whether the motors have a force: what the angles of a board are is no matter here."""
+    return any(stand._board.torques) if isinstance(stand, BoardStand) else bool(stand.force().any())
+
+
+def check_fields(stand: Any, names: Callable[[list[str]], list[str]]) -> None:
+    """Each of some wrong fields ends the force with a reason, and the device is usable again."""
+    kinds = {HaplyStand: haply_fields, LibraryStand: library_fields, BoardStand: board_fields}
+    fields: dict[str, Callable[[], None]] = kinds[type(stand)](stand)  # type: ignore[operator]
+    repair(stand)
+    bench = Bench(stand, bound={"wrench": [3.0] * 3 + [0.0] * 3, "rate": [1e5] * 6, "velocity": [1.0, 10.0]})
+    for name in names(list(fields)):
+        bench.until(PUSH, lambda _: pushed(stand), f"a force before {name}")
+        fields[name]()
+        bench.until(PUSH, lambda state: state.state == FAULT, f"a fault by {name}")
+        fault = bench.link.life.fault
+        assert fault and len(fault) < 400, name
+        assert np.isfinite(bench.state.pose).all() and np.isfinite(bench.state.twist).all()
+        wait_until(lambda: not pushed(stand), f"zero force after {name}")
+        repair(stand)
+        bench.enable_again()
+    bench.close()
+
+
+def test_a_field_of_each_driver_that_is_wrong_alone_ends_the_force(stand: Stand) -> None:
+    check_fields(stand, lambda names: [one for one in names if "1e+30" in one][:1] + names[-1:])
+
+
+@pytest.mark.exhaustive
+def test_each_field_of_each_driver_that_is_wrong_alone_ends_the_force(stand: Stand) -> None:
+    check_fields(stand, lambda names: names)

@@ -30,6 +30,7 @@ from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import sweep, trial, workers
 from haptic_bench.view.page import address
+from haptic_drivers.devices.parameters import HardwareParameters, check_driver
 from haptic_sim import inputs, kernel_cache
 from haptic_sim.parameters import ParameterError
 
@@ -47,6 +48,10 @@ def validate(options: argparse.Namespace) -> int:
     """`haptics validate EXPERIMENT`."""
     trials = experiment.load(options.experiment, options.settings, options.duration)
     _say_notes(trials)
+    for one in trials:
+        for part in (one.experiment, *one.experiment.hands):
+            if isinstance(part.device, HardwareParameters):
+                check_driver(part.device)
     for one in trials:
         ticks = one.experiment.last_tick + 1
         label = f", {one.label}" if one.label else ""

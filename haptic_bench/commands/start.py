@@ -8,6 +8,8 @@ import os
 from haptic_bench.commands import command_line
 from haptic_bench.set_up import failures, prepare
 
+USERS_PATH = "HAPTICS_PYTHONPATH"
+
 
 def start(arguments):
     """Prepares what is missing and becomes the program; returns an exit status where there is no need or no way to.
@@ -21,12 +23,24 @@ def start(arguments):
     try:
         preparation = for_this_shell()
         preparation.prepare(arguments)
-        become([str(preparation.python), "-m", "haptic_bench", *arguments], preparation.environment())
+        variables = preparation.environment() | users_path()
+        become([str(preparation.python), "-m", "haptic_bench", *arguments], variables)
     except prepare.PreparationError as error:
         prepare.say(error)
     except OSError as error:
         prepare.say(f"cannot prepare the environment: {error.strerror}: {error.filename or prepare.ROOT}")
     return failures.FAILED
+
+
+def users_path():
+    """PYTHONPATH as the user has set it, in a variable of its own: see haptic_drivers/devices/parameters.py.
+
+    In the program's PYTHONPATH its packages would hide those of the environment, whatever they are: a sourced ROS 2, a
+    conda. From the variable, which is kept where it is set, a driver of a device is looked for after all others.
+    """
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    found = os.pathsep.join(os.path.abspath(folder) for folder in given if folder)
+    return {} if USERS_PATH in os.environ or not found else {USERS_PATH: found}
 
 
 def become(command, variables):

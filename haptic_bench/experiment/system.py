@@ -167,8 +167,12 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
             )
         return document | given
     if device not in DEVICES:
-        known = ", ".join((*DEVICES, *known_devices()))
-        raise ParameterError([f"device {inputs.shown(device)}: must be a .yaml file, or {known}"])
+        raise ParameterError(
+            [
+                f"device {inputs.shown(device)}: must be a simulated device ({', '.join(DEVICES)}), hardware "
+                f"({', '.join(known_devices())}), or a .yaml file"
+            ]
+        )
     return rest | {"device": {"type": device}}
 
 

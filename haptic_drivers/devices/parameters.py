@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, ValidationError, model_validator
 
+from haptic_drivers import devices
 from haptic_drivers.bound import BoundParameters
 from haptic_drivers.devices.interface import Hardware
 from haptic_sim.contact.response import DeviceLimits
@@ -17,7 +22,19 @@ from haptic_sim.parameters import NotNegativePair, ParameterError, Parameters, e
 
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 FOLDER = "haptic_drivers.devices"
+USERS_PATH = "HAPTICS_PYTHONPATH"
 MOTION_SCALES, FORCE_SCALES = (0.01, 100.0), (0.0, 10.0)  # smallest and largest
+
+
+def _users_folders() -> list[str]:
+    """The folders on PYTHONPATH as the user has set it, which `./haptics` hands on in USERS_PATH."""
+    return [folder for folder in os.environ.get(USERS_PATH, "").split(os.pathsep) if os.path.isabs(folder)]
+
+
+def _is_driver(name: str) -> bool:
+    """Whether a module of this folder has a driver."""
+    spec = importlib.util.find_spec(f"{FOLDER}.{name}")
+    return spec is not None and spec.origin is not None and "\ndef build(" in Path(spec.origin).read_text("utf-8")
 
 
 def _directions(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -189,24 +206,45 @@ def build_hardware(device: HardwareParameters) -> Hardware:
     """The driver of a device by its module; nothing is opened yet.
 
     Raises:
-        ParameterError: there is no such module, or `connection` is not what it takes.
+        ParameterError: as of `check_driver`.
     """
-    module = _module(device.module)
-    try:
-        connection = module.Connection.model_validate(device.connection)
-    except ValidationError as error:
-        raise ParameterError(explain(error, module.Connection, "device.connection.")) from error
+    module, connection = check_driver(device)
     built: Hardware = module.build(device, connection)
     return built
 
 
+def check_driver(device: HardwareParameters) -> tuple[ModuleType, Any]:
+    """The module of a device's driver, and what it takes as `connection`.
+
+    Raises:
+        ParameterError: there is no such module, or `connection` is not what it takes.
+    """
+    module = _module(device.module)
+    try:
+        return module, module.Connection.model_validate(device.connection)
+    except ValidationError as error:
+        raise ParameterError(explain(error, module.Connection, "device.connection.")) from error
+
+
 def _module(name: str) -> ModuleType:
     full = name if "." in name else f"{FOLDER}.{name}"
+    sys.path += [one for one in _users_folders() if one not in sys.path]  # after all others: nothing of ours is hidden
     try:
         module = importlib.import_module(full)
     except ModuleNotFoundError as error:
-        missing = "" if error.name == full else f": it needs {error.name}"
-        raise ParameterError([f"device.module = {name}: there is no module {full}{missing}"]) from error
+        if error.name and not full.startswith(error.name):
+            raise ParameterError([f"device.module = {name}: it needs the module {error.name}: install it"]) from error
+        known = ", ".join(sorted(one.name for one in pkgutil.iter_modules(devices.__path__) if _is_driver(one.name)))
+        folders = os.pathsep.join(_users_folders()) or "empty"
+        raise ParameterError(
+            [
+                f"device.module = {name}: there is no module {full}; must be one of {known}, or a module with dots "
+                f"that Python finds: put the folder that has it on PYTHONPATH (which is {folders})"
+            ]
+        ) from error
+    except Exception as error:  # a module may raise anything
+        what = f"{type(error).__name__}: {error}"
+        raise ParameterError([f"device.module = {name}: cannot be imported: {what}; mend it"]) from error
     wanted: tuple[Any, ...] = tuple(getattr(module, part, None) for part in ("Connection", "build"))
     if None in wanted:
         raise ParameterError([f"device.module = {name}: {full} has no Connection or no build"])
