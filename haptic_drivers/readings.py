@@ -36,6 +36,7 @@ WINDOW = 0.5  # [s] over which velocities and displacements are compared
 SHARE = 0.2  # part of the path by which they may differ
 GRACE = 0.025  # [s] at the limit of speed, by which they may differ beside that
 APART = 0.05  # [s] between readings, beyond which they are not compared
+AGAIN = 1e-4  # [s] between two looks at the same reading, at most
 SOON = 0.002  # [s] after the last reading: what arrives sooner may have been taken that much later
 UNIT = 0.01  # by which the length of a quaternion may differ from 1
 
@@ -126,7 +127,7 @@ def judge(packed, pose, twist, stamp, age):
         r.ahead[:] = 0.0
         r.path[:] = 0.0
     r.excess[:] = r.ahead
-    if r.known[0] == 0 or elapsed > 0.5 * r.period:  # else it is the same one again
+    if r.known[0] == 0 or elapsed > AGAIN:  # else it is the same one again
         r.known[0] = min(r.known[0] + 1, 2)
     r.pose[:] = pose
     r.twist[:] = twist
@@ -164,7 +165,7 @@ def _compare(r, pose, twist, elapsed):
         way = _length(r.way, 3 * part)
         if not way <= farthest:
             r.found[0], r.found[1], r.found[2] = part, way, farthest
-            if r.known[0] == 1:  # the first may have been taken long before it arrived
+            if r.known[0] == 1 and way <= r.fastest[part] * APART:  # the first may have been taken long before it arrived
                 r.known[0] = 0
                 return 0
             return JUMPED

@@ -152,7 +152,7 @@ def turn(block, now):
 
 @numba.njit(inline="always")
 def orient(block, r):
-    """Fill the orientation of the pose from a rotation matrix (3, 3)."""
+    """Fill the orientation of the pose from a rotation matrix (3, 3); NaN if it is none."""
     q = block.pose
     trace = r[0, 0] + r[1, 1] + r[2, 2]
     if trace > 0.0:
@@ -163,6 +163,9 @@ def orient(block, r):
     i = 0 if r[0, 0] >= r[1, 1] and r[0, 0] >= r[2, 2] else 1 if r[1, 1] >= r[2, 2] else 2
     j, k = (i + 1) % 3, (i + 2) % 3
     s = 2.0 * math.sqrt(max(0.0, 1.0 + r[i, i] - r[j, j] - r[k, k]))
+    if not s > 0.0:
+        q[3] = q[4] = q[5] = q[6] = math.nan
+        return
     q[3 + i], q[3 + j], q[3 + k] = 0.25 * s, (r[i, j] + r[j, i]) / s, (r[i, k] + r[k, i]) / s
     q[6] = (r[k, j] - r[j, k]) / s
 

@@ -205,6 +205,8 @@ class ForceDimension(Exchanging):
             while not self._asked[END] and self._turn(id, int(library.dhdHasWrist(id)), int(torques)):
                 if self._asked[HOME] and not self._home(id):
                     break
+        except Exception as error:  # the driver has to know that nothing is read any more
+            self._exchange.fail(f"{LIBRARY}: {error!r}")
         finally:
             library.dhdStop(id)
             library.drdClose(id) if self._homes else library.dhdClose(id)

@@ -49,6 +49,7 @@ RESET, SETUP, TORQUES = 0, 1, 2
 SMALLEST_SINE = 0.1  # between the distal links, below which the torques of a force grow beyond reason
 FIRST = 2.0  # [s] in which the board has to answer at first
 SILENCE = 0.1  # [s] after which an answer does not come any more
+MOST = 360.0  # [deg] of an encoder: the links do not turn that far
 QUIET = 0.05  # [s] after a reset, in which the answers of before come
 
 
@@ -245,7 +246,7 @@ class Haply2diy:
         if told[0] != number:
             raise DeviceError(f"the board answers for device {told[0]}: must be {number}")
         second, first = struct.unpack_from("<2f", told, 1)
-        if not (math.isfinite(first) and math.isfinite(second)):
+        if not (abs(first) <= MOST and abs(second) <= MOST):
             point = np.full(2, math.nan)  # the driver rejects it, and stops the device when there are more
             self._tell(point, arrived, late)
             return np.zeros((2, 2))
