@@ -165,7 +165,9 @@ def _compare(r, pose, twist, elapsed):
         way = _length(r.way, 3 * part)
         if not way <= farthest:
             r.found[0], r.found[1], r.found[2] = part, way, farthest
-            if r.known[0] == 1 and way <= r.fastest[part] * APART:  # the first may have been taken long before it arrived
+            if (
+                r.known[0] == 1 and way <= r.fastest[part] * APART
+            ):  # the first may have been taken long before it arrived
                 r.known[0] = 0
                 return 0
             return JUMPED
