@@ -7,7 +7,7 @@ nobody subscribes to. Each node publishes what is its own: a driver the device, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,22 +157,30 @@ def base_frame(node: Any) -> str:
 
 
 class WorldTopics(StandardTopics):
-    """The world: `joint_states`, `/tf`, `robot_description` and `markers` of its contacts.
+    """The world: `joint_states`, `/tf`, `/tf_static`, `robot_description` and `markers` of its contacts.
 
     Args:
         node: which publishes world states.
         rate: [Hz].
         description: of the world as URDF, and its joints; empty where there is none.
+        fixed: poses (7,) of the bodies that never move, which `/tf_static` has once; all others are on `/tf`.
     """
 
-    def __init__(self, node: Any, rate: float, description: str, joints: Sequence[str]):
+    def __init__(
+        self, node: Any, rate: float, description: str, joints: Sequence[str], fixed: Mapping[str, np.ndarray]
+    ):
         super().__init__(node, "world_state", rate)
-        self._joints = joints
+        self._joints, self._fixed = joints, frozenset(fixed)
         self._state: WorldState | None = None
         self.open("joint_states", JointState, RELIABLE)
         self.open("markers", MarkerArray, RELIABLE)
         self.open("/tf", TFMessage, RELIABLE)
+        self.open("/tf_static", TFMessage, LATCHED)
         self.open("robot_description", String, LATCHED)
+        if TFMessage is not None and fixed:
+            header = Header(frame_id=FRAME)
+            frames = [_transform(header, self._prefix + name, pose) for name, pose in fixed.items()]
+            self.publish("/tf_static", TFMessage(transforms=frames))
         if description:
             self.publish("robot_description", String(data=description))
 
@@ -194,7 +202,8 @@ class WorldTopics(StandardTopics):
             self.publish("joint_states", message)
         if self.wanted("/tf"):
             poses = zip(state.bodies, state.poses, strict=True)
-            frames = [_transform(header, self._prefix + name, pose) for name, pose in poses]
+            moving = [(name, pose) for name, pose in poses if name not in self._fixed]
+            frames = [_transform(header, self._prefix + name, pose) for name, pose in moving]
             self.publish("/tf", TFMessage(transforms=frames))
         if self.wanted("markers"):
             self.publish("markers", MarkerArray(markers=_markers(header, state)))

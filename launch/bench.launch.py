@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import threading
 import time
@@ -32,7 +31,7 @@ if lacking := requirements.unmet():
 from haptic_bench import experiment
 from haptic_bench.recording.summary import is_complete
 from haptic_bench.running import namespaces
-from haptic_bench.running.arguments import check_names
+from haptic_bench.running.arguments import check_names, refusing
 from haptic_bench.running.graph import node_specs, write_parameters
 from haptic_bench.running.runner import Interruption, Outcome, Progress, error_said
 from haptic_bench.trials.trial import conclude, new_directory
@@ -92,17 +91,14 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     with contextlib.ExitStack() as stack:
         interrupts = stack.enter_context(Interrupts())
         chosen = context.launch_configurations["namespace"]
-        try:
+        with refusing(logger()):
             check_names(context.argv, [argument.name for argument in ARGUMENTS], [Path(__file__).name])
             values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
             trial = load(values)
             name = namespaces.checked(chosen) if chosen else trial.experiment.namespace
-            namespace = stack.enter_context(namespaces.claim(name, exactly=bool(chosen)))
+            inside = trial.experiment.hand_names
+            namespace = stack.enter_context(namespaces.claim(name, exactly=bool(chosen), inside=inside))
             directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
-        except ParameterError as error:
-            for problem in error.problems:
-                logger().error(re.sub(r"--(set|out|namespace) ", r"\1:=", problem))
-            raise RuntimeError("bad input, nothing was started") from error
         logger().info(f"the trial is in {directory}")
         for note in trial.notes:
             logger().warning(note)

@@ -7,7 +7,6 @@ device is passive.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +24,16 @@ from haptic_bench import experiment
 from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.system import DEVICES, load_system
 from haptic_bench.running import namespaces
-from haptic_bench.running.arguments import check_names
+from haptic_bench.running.arguments import check_names, refusing
 from haptic_bench.running.graph import SIDES, node_specs, write_parameters
 from haptic_bench.running.runner import PAUSE, comings_and_goings
+from haptic_bench.running.views import write_views
 from haptic_bench.trials.trial import new_directory
 from haptic_sim.parameters import ParameterError
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 
 BOOLEAN = ["true", "false"]
-FILES = [f"{name}.launch.py" for name in ("system", "hardware", "crtk", "two_hosts")]  # whose arguments these are
-MORE = ["controller"]  # of hardware.launch.py
+FILES = ["system.launch.py", "two_hosts.launch.py"]  # whose arguments these are
 ARGUMENTS = [
     DeclareLaunchArgument(
         "world",
@@ -84,31 +83,30 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     values = {argument.name: context.launch_configurations[argument.name] for argument in ARGUMENTS}
     logger: Any = launch.logging.get_logger("haptics")
     settings = [setting.strip() for setting in values["set"].split(";") if setting.strip()]
-    exactly = bool(values["namespace"] or values["side"])
-    try:
-        check_names(context.argv, [*values, *MORE], FILES)
+    side = values["side"]
+    with refusing(logger):
+        check_names(context.argv, list(values), FILES)
         trial = load_system(values["world"], values["device"], settings)
-        if values["side"] and not trial.experiment.asynchronous:
-            raise ParameterError([f"side:={values['side']}: needs a local model; add set:=local_model.type=full"])
+        if side and not trial.experiment.asynchronous:
+            raise ParameterError([f"side:={side}: needs a local model; add set:=local_model.type=full"])
         name = namespaces.checked(values["namespace"]) if values["namespace"] else trial.experiment.namespace
-        claim = namespaces.claim(name, exactly=exactly, inside=trial.experiment.hand_names)
+        exactly, inside = bool(values["namespace"] or side), trial.experiment.hand_names
+        claim = namespaces.claim(name, exactly=exactly, inside=inside, side=side)
         namespace = claim.__enter__()
         directory = new_directory(values["out"] or None, trial.experiment.namespace).resolve()
         written = experiment.write_resolved(trial.in_mode("realtime"), directory)
-        composed, side = values["composed"] == "true", values["side"]
+        composed = values["composed"] == "true"
         specs = node_specs(
             written, directory, mode="realtime", composed=composed, record=False, lasting=True, side=side
         )
-    except ParameterError as error:
-        for problem in error.problems:
-            logger.error(re.sub(r"--(set|out|namespace) ", r"\1:=", problem))
-        raise RuntimeError("bad input, nothing was started") from error
     for note in trial.notes:
         logger.warning(note)
     restart = values["restart"] == "true" and not trial.experiment.relayed
     parameters: Path = directory / "parameters.yaml"
     write_parameters(specs, parameters, namespace)
     logger.info(f"{namespace}: parameters are in {parameters}")
+    if side != "dynamics":
+        logger.info(write_views(directory, namespace))
     # Launch leaves its processes behind when it is terminated or killed; with this, they end.
     environment = {"HAPTICS_PARENT": str(os.getpid()), **comings_and_goings()}
     nodes = [

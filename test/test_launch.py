@@ -20,6 +20,7 @@ from conftest import DEADLINE, ROOT, processes_of, wait_until
 from test_relay_hosts import ADDRESSES, hosts  # noqa: F401
 
 from haptic_bench.commands import command_line
+from haptic_bench.running import namespaces
 
 FILES = sorted((Path(__file__).resolve().parent / "launch").glob("test_*.launch.py"))
 BENCH, SYSTEM, CRTK, HARDWARE, TWO_HOSTS = (
@@ -249,36 +250,66 @@ def test_a_system_starts_its_nodes_again_until_it_is_interrupted(bench: Callable
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("file", "arguments", "said"),
     [
         (
+            SYSTEM,
             "world:=corner",
             "world corner: must be an experiment, or a file .xml, .urdf or .yaml; did you mean corner_peg?",
         ),
-        ("devcie:=inertial", "devcie: unknown argument; did you mean device? (known: world, device, "),
-        ("device:=hand", "device hand: must be a simulated device (inertial, "),
-        ("side:=haptics", "side:=haptics: needs a local model; add set:=local_model.type=full"),
-        ("world:=none composed:=true", "controller.type = crtk: is for a system"),
+        (SYSTEM, "devcie:=inertial", "devcie: unknown argument; did you mean device? (known: world, device, "),
+        (SYSTEM, "device:=hand", "device hand: must be a simulated device (inertial, "),
+        (SYSTEM, "side:=haptics", "side:=haptics: needs a local model; add set:=local_model.type=full"),
+        (SYSTEM, "world:=none composed:=true", "controller.type = crtk: is for a system"),
+        (
+            SYSTEM,
+            "namespace:=taken",
+            "namespace /taken: is taken by a trial that runs; end it, or choose another namespace:=",
+        ),
+        (CRTK, "world:=corner_peg", "world: unknown argument (known: device, restart, out, namespace, set)"),
+        (HARDWARE, "device:=inertial side:=haptics", "side: unknown argument (known: device, controller, world, "),
+        (HARDWARE, "device:=inertial,pantograph", "device:=inertial,pantograph: several need a namespace each"),
+        (HARDWARE, "device:=a=inertial,a=pantograph", "device:=a=inertial,a=pantograph: several need a namespace each"),
     ],
 )
 def test_bad_input_of_a_system_is_named_before_anything_starts(
-    bench: Callable[..., Launch], arguments: str, said: str
+    bench: Callable[..., Launch], file: Path, arguments: str, said: str
 ) -> None:
-    launch = bench(*arguments.split(), file=SYSTEM)
-    assert launch.wait() == 1
+    with namespaces.claim("taken", exactly=True):
+        launch = bench(*arguments.split(), file=file)
+        assert launch.wait() == 1
     assert said in launch.said
     assert "process started" not in launch.said and "Traceback" not in launch.said
 
 
-def test_two_devices_have_a_namespace_each(bench: Callable[..., Launch]) -> None:
+def test_two_devices_have_a_namespace_and_a_directory_each(bench: Callable[..., Launch]) -> None:
     need("launch_ros")
     import graph_checks
 
-    launch = bench("device:=left=inertial,right=pantograph", "controller:=four_channel", SLOW, file=HARDWARE)
+    arguments = ("device:=left=inertial,right=pantograph", "controller:=four_channel", "out:=both")
+    launch = bench(*arguments, SLOW, file=HARDWARE)
     with graph_checks.observer() as observer:
         for namespace in ("/left", "/right"):
             wait_for_commands(observer, namespace)
     end(launch)
+    for name in ("left", "right"):
+        directory = launch.folder / "both" / name
+        assert (directory / "parameters.yaml").is_file()
+        assert f"/{name}/measured_cp" in (directory / "system.rviz").read_text()
+        assert f"rviz2 -d {directory / 'system.rviz'}" in launch.said
+
+
+def test_both_sides_on_one_machine_are_one_system(bench: Callable[..., Launch]) -> None:
+    """In one namespace, without a word about it."""
+    need("launch_ros")
+    import graph_checks
+
+    slow = f"{SLOW};environment.rate=128"
+    sides = [bench(f"side:={side}", slow, file=TWO_HOSTS) for side in ("dynamics", "haptics")]
+    with graph_checks.observer() as observer:
+        wait_for_commands(observer, "/two_hosts")
+    for side in sides:
+        end(side)
 
 
 def test_clients_of_crtk_find_a_device(bench: Callable[..., Launch]) -> None:

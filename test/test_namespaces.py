@@ -55,3 +55,18 @@ def test_ros_names_are_namespaces(name: str) -> None:
 def test_others_are_refused(name: str) -> None:
     with pytest.raises(ParameterError, match="--namespace"):
         namespaces.checked(name)
+
+
+@pytest.mark.parametrize("sides", [("haptics", "dynamics"), ("device", "world")])
+def test_both_sides_of_a_system_share_a_namespace(sides: tuple[str, str]) -> None:
+    with (
+        namespaces.claim(NAME, exactly=True, side=sides[0]) as first,
+        namespaces.claim(NAME, exactly=True, side=sides[1]) as second,
+    ):
+        assert first == second == f"/{NAME}"
+    for side in sides:
+        with namespaces.claim(NAME, side=side), namespaces.claim(NAME) as beside:
+            assert beside == f"/{NAME}_2"
+            for again in (side, ""):
+                with pytest.raises(ParameterError, match=f"namespace /{NAME}: is taken"):
+                    namespaces.claim(NAME, exactly=True, side=again).__enter__()

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -32,7 +33,10 @@ from visualization_msgs.msg import MarkerArray  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.experiment import system  # noqa: E402
-from haptic_sim.messages import DeviceState, columns  # noqa: E402
+from haptic_bench.running.views import write_views  # noqa: E402
+from haptic_ros import standard_topics  # noqa: E402
+from haptic_sim.messages import DeviceState, WorldState, columns  # noqa: E402
+from haptic_sim.nodes.tool import world_topics  # noqa: E402
 from haptic_sim.parameters import ParameterError  # noqa: E402
 from haptic_sim.worlds.description import describe  # noqa: E402
 
@@ -275,10 +279,76 @@ def test_the_description_has_the_kinematics_of_the_world(name: str) -> None:
         assert found.isApprox(placed, 1e-9), frame.name
 
 
-def test_configurations_of_viewers_name_topics_that_there_are() -> None:
-    rviz = yaml.safe_load((ROOT / "config" / "system.rviz").read_text())
-    displays = rviz["Visualization Manager"]["Displays"]
-    named = {one[key]["Value"] for one in displays for key in ("Topic", "Description Topic") if key in one}
-    assert named == {f"/corner_peg/{name}" for name in ("robot_description", "markers", "measured_cp")}
-    layout = json.loads((ROOT / "config" / "foxglove.json").read_text())["configById"]
-    assert set(layout["3D!world"]["topics"]) == {"/corner_peg/markers", "/corner_peg/measured_cp"}
+def test_configurations_of_viewers_name_topics_that_there_are(tmp_path: Path) -> None:
+    for folder, namespace in ((ROOT / "config", "corner_peg"), (tmp_path, "lab/arm")):
+        if folder == tmp_path:
+            said = write_views(tmp_path, f"/{namespace}")
+            assert all(str(tmp_path / name) in said for name in ("system.rviz", "foxglove.json"))
+        rviz = yaml.safe_load((folder / "system.rviz").read_text())
+        displays = rviz["Visualization Manager"]["Displays"]
+        named = {one[key]["Value"] for one in displays for key in ("Topic", "Description Topic") if key in one}
+        assert named == {f"/{namespace}/{name}" for name in ("robot_description", "markers", "measured_cp")}
+        assert [one["TF Prefix"] for one in displays if "TF Prefix" in one] == [namespace]
+        layout = json.loads((folder / "foxglove.json").read_text())["configById"]
+        assert set(layout["3D!world"]["topics"]) == {f"/{namespace}/markers", f"/{namespace}/measured_cp"}
+        assert layout["3D!world"]["layers"]["world"]["framePrefix"] == f"{namespace}/"
+
+
+class Frames:
+    """Stands for the message type of `/tf`, which the wheels lack."""
+
+    def __init__(self, transforms: list[Any]):
+        self.transforms = transforms
+
+
+class Publishing:
+    """What `WorldTopics` uses of a node, with a subscriber of each topic; keeps the frames of what is published."""
+
+    root = "/lab"
+
+    def __init__(self) -> None:
+        self.last_sent: dict[str, bytes] = {}
+        self.frames: dict[str, list[tuple[str, Any]]] = {"/tf": [], "/tf_static": []}
+
+    def create_timer(self, period: float, callback: Callable[[], None]) -> Callable[[], None]:
+        self.show = callback
+        return callback
+
+    def create_publisher(self, kind: type, name: str, qos: QoSProfile) -> Any:
+        def publish(message: Any) -> None:
+            if kind is Frames:
+                assert (qos.durability == DurabilityPolicy.TRANSIENT_LOCAL) is (name == "/tf_static")
+                self.frames[name] += [(one.child_frame_id, one.transform) for one in message.transforms]
+
+        return SimpleNamespace(publish=publish, get_subscription_count=lambda: 1)
+
+
+@pytest.mark.parametrize("name", ["corner_peg", "door", "mujoco_clutter"])
+def test_fixed_bodies_are_on_tf_static_once_and_the_others_on_tf(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fixed is what Pinocchio leaves where it is, however the joints are turned, and no surroundings move."""
+    monkeypatch.setattr(standard_topics, "TFMessage", Frames)
+    trial = experiment.load(name)[0]
+    model, data = trial.world.model, trial.world.model.createData()
+    rng = np.random.default_rng(2026)
+    bodies = [i for i, frame in enumerate(model.frames) if frame.type == pin.FrameType.BODY]
+    places = []
+    for _ in range(2):
+        pin.framesForwardKinematics(model, data, pin.integrate(model, trial.world.q, rng.normal(size=model.nv)))
+        places.append({model.frames[i].name: pin.SE3(data.oMf[i]) for i in bodies})
+    first, second = places
+    fixed = {body for body in first if first[body].isApprox(second[body]) and body not in trial.world.elsewhere}
+    node = Publishing()
+    world_topics(node, trial.world, 60.0)
+    state = WorldState(bodies=tuple(first), poses=len(first), twists=0, q_names=(), q=0, v_names=(), v=0, contacts=0)
+    for tick in range(3):
+        state.stamp(tick, tick)
+        state.poses[:] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+        node.last_sent["world_state"] = state.to_bytes()
+        node.show()
+    static = dict(node.frames["/tf_static"])
+    assert set(static) == {f"lab/{body}" for body in fixed} and len(static) == len(node.frames["/tf_static"])
+    for body in fixed:
+        found = static[f"lab/{body}"].translation
+        assert np.allclose([found.x, found.y, found.z], first[body].translation, atol=1e-12)
+    assert sorted(child for child, _ in node.frames["/tf"]) == sorted(3 * [f"lab/{one}" for one in set(first) - fixed])
+    assert fixed < set(first) or trial.world.elsewhere

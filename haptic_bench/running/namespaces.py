@@ -15,6 +15,7 @@ _PATTERN = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 _LONGEST = 80  # characters; a socket's address has room for 107 bytes
 _ROOM = 107  # bytes of such an address
 _MOST = 1000  # trials of one name at once
+_BEHIND = ("dynamics", "world")  # sides of a system or a relay that have no device, beside the side that has it
 
 
 def checked(name: str) -> str:
@@ -44,7 +45,7 @@ def _bind(held: socket.socket, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def claim(name: str, *, exactly: bool = False, inside: Sequence[str] = ()) -> Iterator[str]:
+def claim(name: str, *, exactly: bool = False, inside: Sequence[str] = (), side: str = "") -> Iterator[str]:
     """Reserve a namespace while the context is open; yields it with the slash in front, as in `/corner_peg`.
 
     A claim is an abstract Unix socket of that name: it belongs to the network namespace, as the loopback does over
@@ -55,6 +56,7 @@ def claim(name: str, *, exactly: bool = False, inside: Sequence[str] = ()) -> It
         name: without the slash in front.
         exactly: this one and no other; else a number is put behind a name that is taken: `/corner_peg_2`.
         inside: names of namespaces in this one, of further hands, that are reserved, too.
+        side: of a system or a relay on two hosts; the other side may be on this one, too. Empty: both sides.
 
     Raises:
         ParameterError: it is taken.
@@ -63,11 +65,20 @@ def claim(name: str, *, exactly: bool = False, inside: Sequence[str] = ()) -> It
     for number in range(1, 2 if exactly else _MOST):
         candidate = name[:_LONGEST] if number == 1 else f"{name[: _LONGEST - 4]}_{number}"
         with contextlib.ExitStack() as held:
-            for taken in (candidate, *(f"{candidate}/{part}" for part in inside)):
+            for taken in _parts(candidate, inside, side):
                 if not _bind(held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)), taken):
                     break
             else:
                 yield f"/{candidate}"
                 return
-    name = taken
+    name, _, _ = taken.partition(" ")
     raise ParameterError([f"namespace /{name}: is taken by a trial that runs; end it, or choose another --namespace"])
+
+
+def _parts(name: str, inside: Sequence[str], side: str) -> tuple[str, ...]:
+    """What is reserved of a namespace: the side of the device, with the namespaces in it, and the side behind it."""
+    behind = (f"{name} {_BEHIND[0]}",)
+    if side in _BEHIND:
+        return behind
+    front = (name, *(f"{name}/{part}" for part in inside))
+    return front if side else front + behind

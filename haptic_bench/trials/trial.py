@@ -31,6 +31,7 @@ from haptic_bench.running import namespaces, runner
 from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.running.viewing import Viewer, Viewing
+from haptic_bench.running.views import write_views
 from haptic_bench.studies import Analysis, analyse, study_of
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.devices.interface import DeviceError
@@ -155,7 +156,7 @@ def run_graph(
         raise ParameterError(["--composed: is made for one hand; leave it out"])
     inside = trial.experiment.hand_names
     with namespaces.claim(
-        namespace or trial.experiment.namespace, exactly=bool(namespace or side), inside=inside
+        namespace or trial.experiment.namespace, exactly=bool(namespace or side), inside=inside, side=side
     ) as claimed:
         written = write_resolved(trial.in_mode(mode), directory)
         specs = node_specs(
@@ -184,12 +185,14 @@ def run_system(
     directory, experiment = directory.resolve(), trial.experiment
     if side and not experiment.asynchronous:
         raise ParameterError([f"--side {side}: needs a local model; add --set local_model.type=full"])
-    exactly = bool(namespace or side)
-    with namespaces.claim(namespace or experiment.namespace, exactly=exactly, inside=experiment.hand_names) as claimed:
+    name, inside = namespace or experiment.namespace, experiment.hand_names
+    with namespaces.claim(name, exactly=bool(namespace or side), inside=inside, side=side) as claimed:
         written = write_resolved(trial.in_mode("realtime"), directory)
         specs = node_specs(
             written, directory, mode="realtime", composed=composed, record=False, progress=True, lasting=True, side=side
         )
+        if side != "dynamics":
+            print(f"haptics: {write_views(directory, claimed)}", file=sys.stderr)
         return runner.keep(specs, directory, claimed, interruption, restart=restart and not experiment.relayed)
 
 

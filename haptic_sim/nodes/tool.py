@@ -60,9 +60,10 @@ class ToolTrialParameters(WorldTrialParameters):
 
 def world_topics(node: ServoNode, start: Start | None, rate: float) -> WorldTopics:
     """The standard topics of a node that publishes world states of what starts as given."""
-    described = describe(start, node.root.strip("/").replace("/", "_")) if isinstance(start, World) else None
-    text, joints = ("", ()) if described is None else described
-    return WorldTopics(node, rate, text, joints)
+    if not isinstance(start, World):
+        return WorldTopics(node, rate, "", (), {})
+    text, joints = describe(start, node.root.strip("/").replace("/", "_"))
+    return WorldTopics(node, rate, text, joints, start.fixed_poses())
 
 
 class ToolNode(ServoNode):

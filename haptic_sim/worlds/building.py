@@ -138,6 +138,15 @@ class World:
         frames = [self.model.frames[i] for i in self.body_frames]
         return {frame.name: frame.parentJoint > 0 for frame in frames}
 
+    def fixed_poses(self) -> dict[str, np.ndarray]:
+        """Poses (7,) of the axes of the bodies that never move, by name."""
+        frames = [self.model.frames[i] for i in self.body_frames]
+        return {
+            frame.name: pin.SE3ToXYZQUAT(frame.placement)
+            for frame in frames
+            if frame.parentJoint == 0 and frame.name not in self.elsewhere
+        }
+
     @property
     def touching(self) -> tuple[tuple[str, str], ...]:
         """Names of the two bodies of each pair of shapes that may touch."""
