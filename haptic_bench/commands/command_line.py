@@ -9,6 +9,7 @@ Exit status: 0 done, 1 the run failed, 2 bad input, 128 plus the number of the s
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -60,30 +61,49 @@ def check(arguments: Sequence[str]) -> int:
 
 
 def _guarded(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
+    """The status that `do` returns; what it raises, or could not write, in words for the user."""
+    try:
+        status = _ended(arguments, do)
+    except SystemExit:  # of the parser, after its help
+        if reason := failures.unwritable():
+            return _lost(reason)
+        raise
+    reason = failures.unwritable()
+    return _lost(reason) if reason else status
+
+
+def _ended(arguments: Sequence[str], do: Callable[[], Any]) -> Any:
     """The status that `do` returns; what it raises, in words for the user."""
     try:
-        status = do()
-        sys.stdout.flush()
-        return status
+        return do()
     except NotThere as error:
         return _refuse([str(error)])
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # who reads our output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except ImportError as error:
         missing = [line for line in requirements.unmet() if error.name and line.startswith(f"{_packaged(error.name)} ")]
         for line in missing or [failures.report(error, arguments)]:
-            _say(line)
-        if ".haptics" in Path(sys.prefix).parts:
-            _say(f"if the environment of the checkout is damaged: remove {sys.prefix} and start again")
+            failures.say(line)
+        if ".haptics" in Path(sys.prefix).parts and not failures.memory_limit():
+            failures.say(f"if the environment of the checkout is damaged: remove {sys.prefix} and start again")
         return FAILED
     except Exception as error:
         if hasattr(error, "problems"):  # a ParameterError, whose module may not have been imported
             return _refuse(error.problems)
-        _say(failures.report(error, arguments))
+        if isinstance(error, OSError):
+            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) and error.filename:
+                return _refuse([f"{shortened(str(error.filename))}: {error.strerror}; give another path"])
+            if error.filename is None and (reason := failures.unwritable("\n")):
+                return _lost(reason)
+        failures.say(failures.report(error, arguments))
         return FAILED
+
+
+def _lost(reason: str) -> int:
+    """Say that output was lost, but for a reader that has had enough; the exit status."""
+    if reason != os.strerror(errno.EPIPE):
+        failures.say(f"standard output cannot be written: {reason}")
+    return FAILED
 
 
 def _packaged(module: str) -> str:
@@ -135,7 +155,7 @@ def _answer(options: argparse.Namespace) -> int | None:
         try:
             summary.stat()
         except (OSError, ValueError) as error:
-            killed = Path(options.directory, "bag").is_dir()
+            killed = os.path.isdir(os.path.join(options.directory, "bag"))
             hint = f"; if its trial was killed, `haptics repair {shown}` concludes it" if killed else ""
             raise NotThere(f"{shown}: is not the directory of a trial (it has no summary.json){hint}") from error
     return None
@@ -143,14 +163,10 @@ def _answer(options: argparse.Namespace) -> int | None:
 
 def _refuse(problems: Sequence[str]) -> int:
     for problem in problems[:PROBLEMS]:
-        _say(shortened(problem, 1500))
+        failures.say(shortened(problem, 1500))
     if len(problems) > PROBLEMS:
-        _say(f"and {len(problems) - PROBLEMS} more problems")
+        failures.say(f"and {len(problems) - PROBLEMS} more problems")
     return BAD_INPUT
-
-
-def _say(text: str) -> None:
-    print(f"haptics: {text}", file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -171,7 +187,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with one line that says the error and where help is."""
-        _say(f"{shortened(message, 500)}; see {self.prog} --help")
+        failures.say(f"{shortened(message, 500)}; see {self.prog} --help")
         raise SystemExit(BAD_INPUT)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +74,7 @@ def identify(options: argparse.Namespace) -> int:
         directories = {"free": Path(options.free)}
         if options.held is not None:
             directories["held"] = Path(options.held)
-            if directories["held"].resolve() == directories["free"].resolve():
+            if os.path.realpath(options.held) == os.path.realpath(options.free):
                 raise ParameterError([f"--held {options.held}: is the trial of --free; must be one with a hand"])
     loaded = {name: load_trial(path) for name, path in directories.items()}
     found = {name: _identify(one, directories[name], held=name == "held") for name, one in loaded.items()}

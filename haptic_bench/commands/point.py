@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import os
 
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.running import namespaces
@@ -24,7 +24,7 @@ def point(options: argparse.Namespace) -> int:
         raise ParameterError([f"--device {inputs.shown(device)}: is for a gamepad; leave it out"])
     table = None
     if source not in pointing.SOURCES:
-        if not Path(source).is_file():
+        if not os.path.isfile(source):
             known = ", ".join(pointing.SOURCES)
             raise ParameterError([f"{inputs.shown(source)}: must be one of {known}, or a file of events"])
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def find_device(name: str, folder: Path | None = None) -> Path:
     except inputs.InputError as error:
         raise ParameterError([f"device.name = {inputs.shown(name)}: {error}"]) from error
     for place in (Path(), folder or Path()):
-        if given.suffix in (".yaml", ".yml") and (place / given).is_file():
+        if given.suffix in (".yaml", ".yml") and os.path.isfile(place / given):
             return (place / given).resolve()
     hint = did_you_mean(name, known)
     raise ParameterError(

@@ -1,4 +1,4 @@
-"""How a program of haptics ends: its exit statuses, the end by a signal, and the end by an internal error.
+"""How a program of haptics ends: its exit statuses, the end by a signal, and the end by an error.
 
 Standard library only, because it is imported first.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 from typing import Any, NoReturn
@@ -25,6 +26,7 @@ def end_at_signals() -> None:
 
     For a program that has not begun anything. What was held back until now counts too.
     """
+    _open_streams()
     for number in heeded():
         signal.signal(number, _end)
     release_signals()
@@ -59,6 +61,45 @@ def _end(number: int, frame: object) -> NoReturn:
     os._exit(128 + number)
 
 
+def _open_streams() -> None:
+    """Open standard streams that are closed, so that no file of ours takes their number; writing to one fails."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR), number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
+def unwritable(text: str = "") -> str:
+    """Why standard output cannot be written, `text` last; empty if it can. Else what is written later is dropped."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        _drop(1)
+        return str(error.strerror)
+    return ""
+
+
+def say(text: str) -> None:
+    """Write a line for the user to standard error, where that is possible."""
+    try:
+        print(f"haptics: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        _drop(2)
+
+
+def _drop(number: int) -> None:
+    """Drop what is still to be written to a stream: Python would fail with it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+
+
+def memory_limit() -> str:
+    """The limit on the memory of this process, in words; empty if there is none."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return "" if limit == resource.RLIM_INFINITY else f"memory is limited to {limit / 2**20:.0f} MiB (ulimit -v)"
+
+
 def report(error: BaseException, arguments: Any = ()) -> str:
     """Write the details of an error that should not have been to a file; the line that tells the user."""
     import platform
@@ -87,4 +128,4 @@ def report(error: BaseException, arguments: Any = ()) -> str:
         last = traceback.extract_tb(error.__traceback__)[-1:]
         place = f" in {last[0].filename}, line {last[0].lineno}" if last else ""
         return f"{reason}{place}; no file of details could be written: {full.strerror}"
-    return f"{reason}; an error of haptics, not of yours; details: {path}"
+    return f"{reason}; {memory_limit() or 'an error of haptics, not of yours'}; details: {path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -168,7 +169,7 @@ def solids(shape: AnyShapeParameters, folder: Path) -> list[Solid]:
 def locate(path: str, folder: Path) -> Path:
     """A file named in an experiment: relative to where the user is, else to the experiment's folder."""
     file = Path(path)
-    return file if file.is_absolute() or file.exists() else folder / file
+    return file if file.is_absolute() or os.path.exists(file) else folder / file
 
 
 def uniform(pieces: list[Solid]) -> pin.Inertia | None:

@@ -18,6 +18,7 @@ restitution and the geometric mean of the friction coefficients.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -462,7 +463,7 @@ def with_absolute_paths(
     """The same parameters, with paths that hold everywhere."""
 
     def absolute(path: str) -> str:
-        return str(locate(path, folder).resolve())
+        return os.path.realpath(locate(path, folder))
 
     if isinstance(parameters, MujocoParameters):
         return parameters.model_copy(update={"file": absolute(parameters.file)})

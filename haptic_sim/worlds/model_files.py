@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import re
 import stat
 import tempfile
@@ -339,7 +340,7 @@ def _document(root: ElementTree.Element, path: Path, content: list[ElementTree.E
     # The document lies elsewhere: folders become absolute.
     assets = settings.pop("assetdir", "")
     for key in ("meshdir", "texturedir"):
-        settings[key] = str((path.resolve().parent / settings.get(key, assets)).resolve())
+        settings[key] = os.path.realpath(path.resolve().parent / settings.get(key, assets))
     document.append(ElementTree.Element("compiler", settings))
     for tag in ("default", "asset"):
         for section in root.findall(tag):

@@ -1,0 +1,112 @@
+"""Standard streams that are closed or full, paths that no system takes, and little memory: a sentence, and the right
+status."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from conftest import DEADLINE, PACKAGES, answer, python
+
+LIST, HELP = ("list",), ("view", "--help")
+UNWRITABLE = "haptics: standard output cannot be written: {}\n"
+CLOSED, FULL = UNWRITABLE.format("Bad file descriptor"), UNWRITABLE.format("No space left on device")
+
+
+def shell(redirection: str, *arguments: str) -> tuple[int, str]:
+    """Status and errors of `haptics ARGUMENTS` with redirected streams."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "haptic_bench", *arguments]
+    environment = os.environ | {"PYTHONPATH": f"{PACKAGES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "status", "said"),
+    [
+        (">&-", LIST, 1, CLOSED),
+        (">/dev/full", LIST, 1, FULL),
+        (">/dev/full", HELP, 1, FULL),
+        ("2>&-", ("list", "nosuch"), 2, ""),
+        ("2>/dev/full", ("list", "nosuch"), 2, ""),
+        (">&- 2>&- <&-", LIST, 1, ""),
+    ],
+)
+def test_output_that_cannot_be_written(redirection: str, arguments: tuple[str, ...], status: int, said: str) -> None:
+    assert shell(redirection, *arguments) == (status, said)
+
+
+def fill_output() -> None:
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    sys.stdout = os.fdopen(1, "w")
+
+
+def test_a_trial_whose_output_cannot_be_written_is_recorded(tmp_path: Path) -> None:
+    settings = ("--mode", "offline", "--duration", "0.02", "--set", "analysis=trial", "--out", str(tmp_path / "out"))
+    status, _, said = python("-m", "haptic_bench", "run", "corner_peg", *settings, cwd=tmp_path, before=fill_output)
+    assert (status, said) == (1, FULL)
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["status"] == "done"
+    assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_a_limit_on_the_memory_is_named(tmp_path: Path) -> None:
+    limit = partial(resource.setrlimit, resource.RLIMIT_AS, (1 << 40, 1 << 40))
+    code = "from haptic_bench.set_up import failures; print(failures.report(MemoryError('much')))"
+    _, out, _ = python("-c", code, cwd=tmp_path, before=limit)
+    assert out.startswith("MemoryError: much; memory is limited to 1048576 MiB (ulimit -v); details: ")
+
+
+LONG = "a" * 300
+TAKES_A_PATH = (
+    ("list", "{}.yaml"),
+    ("validate", "{}.yaml"),
+    ("run", "{}.yaml"),
+    ("run", "corner_peg", "--mode", "offline", "--out", "{}"),
+    ("run", "corner_peg", "--set", "contact.stiffness=[1,2]", "--mode", "offline", "--resume", "--out", "{}"),
+    ("run", "coupling_wall", "--mode", "offline", "--set", "operator.type=file", "--set", "operator.path={}"),
+    ("run", "mujoco_peg", "--mode", "offline", "--set", "scene.file={}.xml"),
+    ("run", "ball_in_bowl", "--mode", "offline", "--set", "scene.file={}"),
+    ("report", "{}"),
+    ("replay", "{}"),
+    ("repair", "{}"),
+    ("view", "{}.yaml"),
+    ("view", "{}"),
+    ("start", "{}.yaml"),
+    ("start", "corner_peg", "--device", "{}.yaml"),
+    ("point", "{}", "--namespace", "a"),
+    ("system", "{}"),
+    ("identify", "{}.yaml"),
+    ("identify", "inertial", "--free", "{}"),
+    ("gallery", "{}"),
+    ("trajectory", "{}"),
+    ("passivity", "map", "--integrator", "3", "--out", "{}"),
+    ("zwidth", "--rate", "1000", "--device-mass", "0.1", "--device-damping", "3", "--out", "{}"),
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(LONG, id="name"),
+        pytest.param("/".join(["b" * 200] * 30), id="path", marks=pytest.mark.exhaustive),
+        pytest.param("loop", id="loop", marks=pytest.mark.exhaustive),
+        pytest.param("loop/x", id="in"),
+    ],
+)
+@pytest.mark.parametrize("arguments", TAKES_A_PATH, ids=lambda arguments: " ".join(arguments[:2]))
+def test_a_path_that_no_system_takes_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for end in ("", ".yaml", ".xml"):
+        Path(f"loop{end}").symlink_to(f"loop{end}")
+    status, out, said = answer(*(one.format(path) for one in arguments))
+    assert (status, out) == (2, ""), said
+    assert said.startswith("haptics: ") and "Error" not in said and "Traceback" not in said
+    assert path[:100] in said
