@@ -30,7 +30,8 @@ setup(
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")]),
     package_data={
-        name: ["**/*.[ch]", "**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml"] for name in PACKAGES
+        name: ["**/*.[ch]", "**/*.css", "**/*.csv", "**/*.html", "**/*.js", "**/*.yaml", "py.typed"]
+        for name in PACKAGES
     },
     data_files=[*shared("config"), *shared("msg")],
     install_requires=[

@@ -136,7 +136,9 @@ def test_the_page_says_what_was_run_and_found(done):
         "A peg pushed into a corner",
         "impulse-augmented contact, impulses in full",
         "synchronous environment",
-        "servo 512 Hz",
+        "Servo rate",
+        "512 Hz",
+        "Claims and measurements",
         "✓ holds",
         "max_penetration_x",
         "0.61237",
@@ -236,7 +238,7 @@ def test_a_sweep_has_one_page_over_its_runs(tmp_path):
     assert set(links) == {f"device.impulse_rendering%3D{value}/report.html" for value in ("full", "saturated")}
     text = " ".join(page.text)
     assert "2 runs" in text
-    assert "sweep of device.impulse_rendering" in text
+    assert re.search(r"Sweep of\s+device.impulse_rendering", text)
     assert "ideal: rigid walls" in text
     first = (tmp_path / "report.html").read_bytes()
     pages.write(tmp_path)
@@ -340,11 +342,11 @@ def test_a_page_cites_the_source_of_its_experiment_and_no_other(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        (["environment.method=frictional_impulses"], "frictional-impulses contact, impulses in full ·"),
-        (["environment.method=constraint"], "constraint contact ·"),
+        (["environment.method=frictional_impulses"], "frictional-impulses contact, impulses in full"),
+        (["environment.method=constraint"], "constraint contact"),
         (
             ["environment.method=constraint", "controller.type=unilateral_coupling"],
-            "constraint contact through the unilateral coupling ·",
+            "constraint contact through the unilateral coupling",
         ),
     ],
 )
@@ -499,7 +501,7 @@ def test_samples_without_energies_have_no_figure_of_them():
 @pytest.mark.drawn
 def test_the_head_names_operator_and_device(done):
     text = " ".join(read(done[1]).text)
-    assert "operator: constant" in text and "device: inertial" in text
+    assert re.search(r"Operator\s+constant\s+Device\s+inertial", text)
 
 
 def test_energies_of_a_trial_that_diverged_are_shown_as_powers_of_ten():

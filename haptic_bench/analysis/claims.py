@@ -27,7 +27,8 @@ class Statement:
     """A statement that a study judges, declared once: its name, its text, its source, the quantity that decides it.
 
     Attributes:
-        measured: what the numbers are that decide.
+        measured: what the numbers are that decide. Numbers that are all named "row, column" are shown as a table.
+        criterion: what they must be, in short, which the report shows beside the verdict.
         of_instability: whether it is about a trial that diverges: then it is judged although the trial has failed.
     """
 
@@ -35,6 +36,7 @@ class Statement:
     text: str
     source: str
     measured: Quantity
+    criterion: str = ""
     of_instability: bool = False
 
     def judged(

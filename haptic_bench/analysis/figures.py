@@ -131,6 +131,7 @@ class Axis:
         linear: a y axis is linear up to this value and logarithmic from there; None: linear everywhere.
         log: whether it is logarithmic.
         counts: whether a y axis begins at 0 and has whole numbers only.
+        names: of the values 0, 1, ... of a y axis, in place of numbers.
     """
 
     label: str
@@ -139,6 +140,7 @@ class Axis:
     linear: float | None = None
     log: bool = False
     counts: bool = False
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.least is None:
@@ -284,6 +286,8 @@ def _save(shown: _Shown, file: IO[Any], kind: str) -> None:
             scales.shade(axes, *corner)
         scales.plain(axes.xaxis)
         scales.plain(axes.yaxis)
+        if y.names:
+            axes.set_yticks(range(len(y.names)), y.names)
         axes.set_xlabel(x.label)
         axes.set_ylabel(y.label)
         inside = _make_room(axes, width)

@@ -36,6 +36,15 @@ def fitting(largest: float, unit: str, scale: float) -> tuple[str, float]:
     return unit, scale
 
 
+def base(unit: str) -> str:
+    """A unit without the prefix of its first part: m of mm, m/s of mm/s; empty of one that takes none."""
+    for prefix in _PREFIXES:
+        rest = unit.removeprefix(prefix)
+        if prefix and unit.startswith(prefix) and _PREFIXED.match(rest):
+            return rest
+    return unit if _PREFIXED.match(unit) else ""
+
+
 def text(value: float, digits: int) -> str:
     """A number with so many digits, and a power of ten where it is very small or large."""
     if not math.isfinite(value) or value == 0.0:

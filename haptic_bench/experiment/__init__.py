@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from haptic_bench.catalogue import catalogue
 from haptic_bench.experiment.loading import (
+    declared,
     find,
     load,
     load_document,
@@ -20,6 +21,7 @@ __all__ = [
     "HealthParameters",
     "Trial",
     "catalogue",
+    "declared",
     "find",
     "load",
     "load_document",

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from haptic_bench.catalogue import NotThere, config_folder, did_you_mean
+from haptic_bench.catalogue import NotThere, catalogue, config_folder, did_you_mean
 from haptic_bench.catalogue import find as _find
 from haptic_bench.experiment import studies
 from haptic_bench.experiment.devices import with_device_data
@@ -184,6 +184,19 @@ def _validate(
         except inputs.InputError as error:
             raise ParameterError([f"operator.{key} = {inputs.shown(str(file))}: {error}"]) from error
     return Trial(experiment, table, varied, start)
+
+
+def declared(name: str) -> Experiment | None:
+    """The experiment of the catalogue as its file says, open keys being None; None: there is none of that name."""
+    path = catalogue().get(name)
+    if path is None:
+        return None
+    document = with_device_data(_with_system(read_document(path), path.parent), path.parent)
+    experiment = Experiment.model_validate(document)
+    if isinstance(experiment.scene, (WorldParameters, MujocoParameters)):
+        scene = with_absolute_paths(experiment.scene, path.parent)
+        experiment = experiment.model_copy(update={"scene": scene})
+    return experiment
 
 
 def read_resolved(path: Path) -> Trial:

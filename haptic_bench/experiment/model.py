@@ -138,6 +138,10 @@ class Experiment(Parameters):
                 return {**data, "controller": {**controller, "type": "admittance"}}
         return data
 
+    def __repr__(self) -> str:
+        """One line that says which it is; the keys are its fields."""
+        return f"Experiment({self.name}{f': {self.title}' if self.title else ''})"
+
     @property
     def random(self) -> tuple[str, ...]:
         """Names of the keys whose values make the trial random by its seed; empty if nothing is random."""

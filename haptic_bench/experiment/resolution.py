@@ -87,6 +87,12 @@ class Trial:
     def __post_init__(self, built: Start | None) -> None:
         object.__setattr__(self, "start", build_start(self.experiment) if built is None else built)
 
+    def __repr__(self) -> str:
+        """One line that says what runs."""
+        varied = "".join(f", {key}={value}" for key, value in self.varied)
+        experiment = self.experiment
+        return f"Trial({experiment.name}{varied}, {experiment.duration:g} s at {experiment.rate:g} Hz)"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process builds the world itself."""
         return Trial, (self.experiment, self.table, self.varied)

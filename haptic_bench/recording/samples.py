@@ -52,6 +52,12 @@ class Samples:
         """Names of the columns."""
         return list(self._table)
 
+    def __repr__(self) -> str:
+        """One line that says what is in them."""
+        rows, time = len(self), self._table.get("time", ())
+        span = f", {time[0]:g} to {time[-1]:g} s" if rows and len(time) else ""
+        return f"Samples({rows} rows, {len(self._table)} columns{span})"
+
     def __len__(self) -> int:
         return len(next(iter(self._table.values())))
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from haptic_bench.catalogue import headline
 from haptic_bench.recording.summary import read_summary
-from haptic_bench.report.pages import HALT, page
+from haptic_bench.report.html import page
+from haptic_bench.report.pages import HALT
 from haptic_sim.parameters import ParameterError
 
 TITLE = "Experiments of haptics"

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel
-
 from haptic_bench.analysis import health, ideal_device, units, vector
-from haptic_bench.analysis.figures import NO_ENERGY, Curve, Figure, Panel, Style, port_figure, style_of
+from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.recording.world_record import read_tables
+from haptic_bench.report import facts, html, parameters, variants
 from haptic_bench.studies import Analysis, Quantity, analyse, study_of
 from haptic_bench.view import drawing
 from haptic_bench.view.recorded import SampledFrames
-from haptic_control.activation import passivity_fact
-from haptic_control.unilateral import UnilateralParameters
-from haptic_control.virtual_coupling import VirtualCouplingParameters
-from haptic_drivers.driver import NoDeviceParameters
-from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.parameters import ParameterError
-from haptic_sim.tool.tool_side import is_constrained
 
 SOURCES = {
     "THESIS": "D. Constantinescu, Efficient and Transparent Haptic Rendering of Rigid Body Motion with "
@@ -56,6 +48,7 @@ HALT = (
     '<span class="rests">show the motion</span></label>'
 )
 """What stops the motion of drawings on a page, or starts it for who wants less motion; see report.css."""
+CLAIMS = "Claims and measurements"
 LABEL = 48  # characters of a run's label in figures and tables
 COLUMNS = 5  # of numbers that a table has beside each other
 DRAWN = 12  # runs in a figure
@@ -156,7 +149,7 @@ def write_page(directory: Path, title: str, figures: Iterable[Figure]) -> Path:
     _write_figures(directory / "figures", shown)
     target = directory / "report.html"
     target.write_text(
-        page(title, [f"<header>\n<h1>{escape(title)}</h1>\n</header>", _figures(shown)]), encoding="utf-8"
+        html.page(title, [f"<header>\n<h1>{escape(title)}</h1>\n</header>", _figures(shown)]), encoding="utf-8"
     )
     return target
 
@@ -195,34 +188,25 @@ def _trial_page(
     ticks = f"{0 if samples is None else len(samples)} ticks recorded"
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
-    passivity = passivity_fact(experiment.controller, run.trial.coupled_inertias, experiment.rate)
-    facts = [
-        _method(experiment),
-        f"operator: {experiment.operator.type}",
-        *_rendering(experiment),
-        *_scale(experiment),
-        *filter(None, [passivity]),
-        *_guard(_mapping(summary.get("guard"))),
-        _seed(experiment),
-        ticks,
-    ]
+    shown_in = _page_units([run], expected)
+    said = [*facts.facts(run.trial, _mapping(summary.get("guard")), shown_in.get("J")), ("Recorded", ticks)]
     timing = _mapping(summary.get("timing"))
     clock = None if measured is None else health.drawn(measured)
     parts = [
-        _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status)], facts),
+        _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status), *_verdicts([run])], said),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
         _figures(scene),
-        _section("What was published, and what was found", _claims_table([run])),
-        _section("Metrics", _metrics_table([run], expected)),
-        _section("Figures", _figures(figures)),
+        html.section(CLAIMS, _claims_table([run], shown_in)),
+        html.section("Metrics", _metrics_table([run], shown_in, expected)),
+        html.section("Figures", _figures(figures)),
         "" if measured is None else _health(measured, clock),
-        _section("Said at the start", _list(_texts(summary, "notes"))),
-        _section("Timing", _timing_table({name: timing[name] for name in timing if _is_other(name, measured)})),
+        html.section("Said at the start", _list(_texts(summary, "notes"))),
+        html.section("Timing", _timing_table({name: timing[name] for name in timing if _is_other(name, measured)})),
         _provenance(experiment, summary),
         _footer([run]),
     ]
     shown = [*scene, *figures, *([] if clock is None else [clock])]
-    return page(experiment.title or experiment.name, parts), shown
+    return html.page(experiment.title or experiment.name, parts), shown
 
 
 def _scene(trial: Trial, samples: Samples, directory: Path) -> list[Figure]:
@@ -256,6 +240,7 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
     if not folders:
         raise ParameterError(["summary.json: the sweep has no runs"])
     runs = [_Run.read(folder, _short(label, keys), read_summary(folder)) for label, folder in folders.items()]
+    groups = variants.variants(list(folders), keys)
     links = [quote(f"{folder.name}/report.html") for folder in folders.values()]
     experiment = runs[0].trial.experiment
     shown = [run for run in runs if run.samples is not None and len(run.samples) > 1]
@@ -268,6 +253,9 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
     )
     if curves:
         figures = shown_of([*study_of(experiment).sweep_figures(chosen), *_port(chosen)])
+    shown_in = _page_units(runs)
+    metrics, quantities = _by_metric(runs, shown_in)
+    figures = [*variants.boxes(groups, metrics, quantities), *figures]
     notices = [
         f"{run.label} was not completed ({run.status})"
         + (f": {run.summary['reason']}" if run.summary.get("reason") else ".")
@@ -288,15 +276,16 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
                 *((mode, "") for mode in modes),
                 *((state, state) for state in states),
             ],
-            [f"sweep of {', '.join(keys)}", *_scale(experiment), "all numbers are in sweep.csv"],
+            [("Sweep of", ", ".join(keys)), *facts.scale(experiment), ("All numbers", "sweep.csv")],
         ),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
-        _section("Metrics", _metrics_table(runs, {}, links)),
-        _section("What was published, and what was found", _claims_table(runs, links)),
-        _section("Figures", _figures(figures)),
+        html.section("Variants", _variants_table(groups, runs, shown_in)),
+        html.section(CLAIMS, _claims_table(runs, shown_in, links)),
+        html.section("Metrics", _metrics_table(runs, shown_in, {}, links)),
+        html.section("Figures", _figures(figures)),
         _footer(runs),
     ]
-    return page(f"{experiment.title or experiment.name}: sweep of {', '.join(keys)}", parts), figures
+    return html.page(f"{experiment.title or experiment.name}: sweep of {', '.join(keys)}", parts), figures
 
 
 def _port(curves: Sequence[Curve]) -> list[Figure]:
@@ -315,113 +304,27 @@ def _short(label: str, keys: Sequence[str]) -> str:
 # Parts of a page
 
 
-def page(title: str, parts: Iterable[str]) -> str:
-    """A page of HTML that needs no other file, from its parts."""
-    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
-    body = "\n".join(part for part in parts if part)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], facts: Iterable[str]) -> str:
+def _header(experiment: Experiment, tags: Iterable[tuple[str, str]], said: Iterable[facts.Fact]) -> str:
+    """Title and verdict first, then the facts."""
     marks = "".join(f'<span class="tag {_word(kind)}">{escape(text)}</span>' for text, kind in tags if text)
     named = [f"<code>{escape(experiment.name)}</code>", *([escape(experiment.source)] if experiment.source else [])]
-    description = f"<p>{_marked(experiment.description)}</p>\n" if experiment.description else ""
+    description = f"<p>{html.marked(experiment.description)}</p>\n" if experiment.description else ""
     return (
-        f"<header>\n<h1>{escape(experiment.title or experiment.name)}</h1>\n"
-        f'<p class="soft">{" · ".join(named)}</p>\n'
-        f"{description}<p>{marks}</p>\n<p>{escape(' · '.join(facts))}</p>\n"
-        "</header>"
+        f"<header>\n<h1>{escape(experiment.title or experiment.name)}</h1>\n<p>{marks}</p>\n"
+        f'<p class="soft">{" · ".join(named)}</p>\n{description}{html.facts(said)}\n</header>'
     )
 
 
-def _shown(text: str) -> str:
-    """A text as HTML, its numbers as in print."""
-    return escape(units.typeset(text))
-
-
-def _marked(text: str) -> str:
-    """A text as HTML in which what stands between backticks is code."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", _shown(text))
-
-
-def _method(experiment: Experiment) -> str:
-    if is_constrained(experiment):
-        constraint = experiment.constraint
-        kept = f"stabilised with gamma {constraint.gamma:g}/s" if constraint.solver == "stabilised" else "projected"
-        return f"exact constraints, {kept}, {constraint.integrator} integration"
-    method = experiment.environment.method.replace("_", "-")
-    text = f"{method} contact"
-    if "impulse" in method and isinstance(experiment.device, DeviceLimits):
-        rendering = experiment.device.impulse_rendering
-        text += f", impulses {'in full' if rendering == 'full' else rendering}"
-    if isinstance(experiment.controller, UnilateralParameters):
-        text += " through the unilateral coupling"
-    elif isinstance(experiment.controller, VirtualCouplingParameters):
-        text += " through a virtual coupling"
-    return text
-
-
-def _rendering(experiment: Experiment) -> list[str]:
-    """Text about the limits of the device's rendering."""
-    device = experiment.device
-    if isinstance(device, NoDeviceParameters):
-        return []
-    said = [f"device: {getattr(device, 'name', '') or device.type}"]
-    if isinstance(device, DeviceLimits) and device.impulse_rendering == "full":
-        said.append("device limitations ignored (device.impulse_rendering: full)")
-    elif isinstance(device, DeviceLimits):
-        said.append(f"device renders up to {_text(device.wrench_limit)} N, N m")
-    if device.bound.wrench is not None:
-        said.append(f"bounded at {_text(device.bound.wrench)} N, N m")
-    if device.bound.rate is not None:
-        said.append(f"changing by at most {_text(device.bound.rate)} N/s, N m/s")
-    return said
-
-
-def _guard(found: Mapping[str, Any]) -> list[str]:
-    """Text about the guard of the device's port, and what passed the port: translation and rotation."""
-    if not found:
-        return []
-    least = f"least energy of the port {_energies(found['least_energy'])}"
-    if found["type"] != "passivity":
-        return [f"port not guarded: {least}"]
-    acted = "guard of the port never acted"
-    if found["acted"]:
-        kept = f"kept {_energies(found['kept'])} from the hand"
-        acted = f"guard of the port acted in {found['acted']} ticks, {kept}"
-    return [f"{acted}: {least}"]
-
-
-def _energies(values: Sequence[float]) -> str:
-    """Energies [J] of translation and rotation."""
-    rounded = [value if abs(value) >= NO_ENERGY else 0.0 for value in values]
-    shown = (units.fitting(abs(value), "J", 1.0) for value in rounded)
-    texts = (f"{units.text(value * scale, 3)} {unit}" for value, (unit, scale) in zip(rounded, shown, strict=True))
-    return "{} in translation, {} in rotation".format(*texts)
-
-
-def _seed(experiment: Experiment) -> str:
-    """Text about the seed and the random quantities."""
-    return f"seed {experiment.seed}: {', '.join(experiment.random) or 'nothing is random'}"
-
-
-def _scale(experiment: Experiment) -> list[str]:
-    if experiment.asynchronous:
-        rate = experiment.environment.rate or experiment.rate
-        architecture = f"asynchronous: local model, environment at {rate:g} Hz"
-    else:
-        architecture = "synchronous environment"
-    if experiment.alone:
-        architecture = "no device: the operator's wrench acts on the tool"
-    return [architecture, f"servo {experiment.rate:g} Hz", f"{experiment.duration:g} s planned"]
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>" if content else ""
+def _verdicts(runs: Sequence[_Run]) -> Iterator[tuple[str, str]]:
+    """How many claims hold, as tags of the header."""
+    found = [claim.get("holds") for run in runs for claim in run.claims]
+    for holds, text, kind in (
+        (True, "✓ {} hold", "done"),
+        (False, "✗ {} do not hold", "failed"),
+        (None, "{} undecided", ""),
+    ):
+        if count := found.count(holds):
+            yield f"claims: {text.format(count)}", kind
 
 
 def _heads(runs: Sequence[_Run], links: Sequence[str], single: str) -> list[str]:
@@ -431,8 +334,8 @@ def _heads(runs: Sequence[_Run], links: Sequence[str], single: str) -> list[str]
     return [f'<a href="{link}">{label}</a>' for label, link in zip(labels, links, strict=True)]
 
 
-def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
-    """A row for each claim, a column for each run, and what was measured where that is the same for all."""
+def _claims_table(runs: Sequence[_Run], shown_in: PageUnits, links: Sequence[str] = ()) -> str:
+    """A row for each claim: its verdict in each run, and what was measured where that is the same for all."""
     by_name: dict[str, dict[int, Mapping[str, Any]]] = {}
     for i, run in enumerate(runs):
         for claim in run.claims:
@@ -440,59 +343,90 @@ def _claims_table(runs: Sequence[_Run], links: Sequence[str] = ()) -> str:
     rows = []
     for name, found in by_name.items():
         first, *others = found.values()
-        statement, source = (_shown(str(first.get(key, ""))) for key in ("statement", "source"))
+        statement, source = (html.shown(str(first.get(key, ""))) for key in ("statement", "source"))
+        declared = study_of(runs[0].trial.experiment).claimed(name)
         same = all(claim.get("measured") == first.get("measured") for claim in others)
-        measured = (
-            _measured(first, study_of(runs[0].trial.experiment).claimed(name) or _UNKNOWN)
-            if same
-            else "differs: see the runs"
-        )
-        verdicts = [_verdict(found[i]) if i in found else "<td></td>" for i in range(len(runs))]
+        quantity = _UNKNOWN if declared is None else declared.measured
+        measured = _measured(first, quantity, shown_in) if same else "differs: see the runs"
+        criterion = "" if declared is None else declared.criterion
         if len(runs) > COLUMNS:
-            states = [claim.get("holds") for claim in found.values()]
-            counts = {
-                "hold": states.count(True),
-                "do not hold": states.count(False),
-                "undecided": states.count(None),
-            }
-            verdicts = [f"<td>{', '.join(f'{count} {text}' for text, count in counts.items() if count)}</td>"]
+            verdicts = [f"<td>{_counted([claim.get('holds') for claim in found.values()])}</td>"]
+        else:
+            verdicts = [_verdict(found[i], criterion) if i in found else "<td></td>" for i in range(len(runs))]
         rows.append(
-            f'<th scope="row">{statement}<span class="source">{source}</span></th>'
-            f'<td class="measured">{measured}</td>{"".join(verdicts)}'
+            f'{"".join(verdicts)}<th scope="row">{statement}<span class="source">{source}</span></th>'
+            f'<td class="measured">{measured}</td>'
         )
-    if len(runs) > COLUMNS:
-        return _table(["Statement", "Measured", f"In {len(runs)} runs"], rows)
-    return _table(["Statement", "Measured", *_heads(runs, links, "Verdict")], rows)
+    heads = [f"In {len(runs)} runs"] if len(runs) > COLUMNS else _heads(runs, links, "Verdict")
+    return html.table([*heads, "Statement", "Measured"], rows, stacked=len(heads) == 1)
 
 
-def _measured(claim: Mapping[str, Any], quantity: Quantity) -> str:
-    quantity = _fitted(quantity, _mapping(claim.get("measured")).values())
-    values = "".join(
-        f'<span class="value">{escape(str(name))}: {_number(value, quantity, 4)}</span>'
-        for name, value in _mapping(claim.get("measured")).items()
-    )
+def _counted(verdicts: Sequence[bool | None]) -> str:
+    """How many of them hold, do not, and are undecided."""
+    counts = {"hold": verdicts.count(True), "do not hold": verdicts.count(False), "undecided": verdicts.count(None)}
+    return ", ".join(f"{count} {text}" for text, count in counts.items() if count)
+
+
+def _measured(claim: Mapping[str, Any], quantity: Quantity, shown_in: PageUnits) -> str:
+    """What decides a claim: a table of rows and columns where the numbers are named "row, column"."""
+    measured = _mapping(claim.get("measured"))
+    quantity = _fitted(quantity, measured.values(), shown_in)
     text = f"{quantity.text} [{quantity.unit}]" if quantity.unit else quantity.text
-    return f'{values}<span class="text">{escape(text)}</span>'
+    values = {str(name): _number(value, quantity, 4) for name, value in measured.items()}
+    places = {name: name.split(", ") for name in values}
+    if len(values) > 2 and all(len(place) == 2 for place in places.values()):
+        rows, columns = (list(dict.fromkeys(place[i] for place in places.values())) for i in (0, 1))
+        cells = [
+            f'<th scope="row">{escape(row)}</th>'
+            + "".join(f'<td class="number">{values.get(f"{row}, {column}", "")}</td>' for column in columns)
+            for row in rows
+        ]
+        shown = html.table(["", *map(escape, columns)], cells, numbers=len(columns))
+    else:
+        shown = "".join(f'<span class="value">{escape(name)}: {value}</span>' for name, value in values.items())
+    return f'{shown}<span class="text">{escape(text)}</span>'
 
 
-def _verdict(claim: Mapping[str, Any]) -> str:
+def _verdict(claim: Mapping[str, Any], criterion: str) -> str:
+    """The cell of a verdict, with what the numbers must be."""
     holds, reason = claim.get("holds"), str(claim.get("reason", ""))
+    because = f'<span class="source">{escape(criterion)}</span>' if criterion else ""
     if holds is None:
-        because = f'<span class="source">{escape(reason)}</span>' if reason else ""
+        because += f'<span class="source">{escape(reason)}</span>' if reason else ""
         return f'<td class="verdict open">\N{EN DASH} undecided{because}</td>'
-    return '<td class="verdict holds">✓ holds</td>' if holds else '<td class="verdict fails">✗ does not hold</td>'
+    if holds:
+        return f'<td class="verdict holds">✓ holds{because}</td>'
+    return f'<td class="verdict fails">✗ does not hold{because}</td>'
 
 
-def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]], links: Sequence[str] = ()) -> str:
-    """A row for each metric and a column for each run; of many runs, a row for each run, a few metrics at a time."""
+def _by_metric(runs: Sequence[_Run], shown_in: PageUnits) -> tuple[dict[str, list[Any]], dict[str, Quantity]]:
+    """Values of the metrics in each run, and how they are shown, by name."""
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
     known = study_of(runs[0].trial.experiment).quantity
-    quantities = {name: _fitted(known(name) or _UNKNOWN, [run.metrics.get(name) for run in runs]) for name in names}
+    values = {name: [run.metrics.get(name) for run in runs] for name in names}
+    return values, {name: _fitted(known(name) or _UNKNOWN, values[name], shown_in) for name in names}
+
+
+def _variants_table(groups: Sequence[variants.Variant], runs: Sequence[_Run], shown_in: PageUnits) -> str:
+    """Means and differences of the variants of a sweep over seeds; empty of any other sweep."""
+    return variants.table(groups, *_by_metric(runs, shown_in)) if groups else ""
+
+
+def _metrics_table(
+    runs: Sequence[_Run],
+    shown_in: PageUnits,
+    expected: Mapping[str, tuple[float, str]],
+    links: Sequence[str] = (),
+) -> str:
+    """A row for each metric and a column for each run; of many runs, folded, a row for each and a few metrics."""
+    _, quantities = _by_metric(runs, shown_in)
     if len(runs) > COLUMNS:
-        return "".join(
+        names = list(quantities)
+        tables = "".join(
             _metrics_by_run(runs, links, {name: quantities[name] for name in names[i : i + COLUMNS]})
             for i in range(0, len(names), COLUMNS)
         )
+        return html.folded(f"The {len(runs)} runs one by one", tables)
     rows = []
     for name, quantity in quantities.items():
         label = f'{escape(quantity.text)}<span class="source"><code>{escape(name)}</code></span>'
@@ -507,7 +441,7 @@ def _metrics_table(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str
             cells.append(f"<td>{number}</td>")
         rows.append("".join(cells))
     theory = ["Theory"] if expected else []
-    return _table(["", *_heads(runs, links, "This run"), "Unit", *theory], rows, numbers=len(runs))
+    return html.table(["", *_heads(runs, links, "This run"), "Unit", *theory], rows, numbers=len(runs))
 
 
 def _metrics_by_run(runs: Sequence[_Run], links: Sequence[str], quantities: Mapping[str, Quantity]) -> str:
@@ -522,7 +456,7 @@ def _metrics_by_run(runs: Sequence[_Run], links: Sequence[str], quantities: Mapp
         + "".join(f'<td class="number">{_number(run.metrics.get(n), q, 4)}</td>' for n, q in quantities.items())
         for run, head in zip(runs, _heads(runs, links, "This run"), strict=False)
     ]
-    return _table(["Run", *heads], rows, numbers=len(heads))
+    return html.table(["Run", *heads], rows, numbers=len(heads))
 
 
 def _number(value: Any, quantity: Quantity, digits: int) -> str:
@@ -535,10 +469,40 @@ def _number(value: Any, quantity: Quantity, digits: int) -> str:
     return units.text(value * quantity.scale, digits)
 
 
-def _fitted(quantity: Quantity, values: Iterable[Any]) -> Quantity:
-    """A quantity in a unit in which the largest of some values reads well."""
-    sizes = [abs(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    unit, scale = units.fitting(max(sizes, default=0.0), quantity.unit, quantity.scale)
+PageUnits = Mapping[str, tuple[str, float]]
+"""The unit of each kind of quantity on a page, by `units.base`, and how many of it are the SI unit."""
+
+
+def _page_units(runs: Sequence[_Run], expected: Mapping[str, tuple[float, str]] = {}) -> PageUnits:
+    """One unit for each kind of quantity among metrics and claims, in which the largest value reads well."""
+    study = study_of(runs[0].trial.experiment)
+    largest: dict[str, float] = {}
+    usual: dict[str, Quantity] = {}
+
+    def take(quantity: Quantity | None, values: Iterable[Any]) -> None:
+        if quantity is not None and (base := units.base(quantity.unit)):
+            usual.setdefault(base, quantity)
+            largest[base] = max(largest.get(base, 0.0), _largest(values))
+
+    for run in runs:
+        for name, value in run.metrics.items():
+            take(study.quantity(name), [value, expected.get(name, (None,))[0]])
+        for claim in run.claims:
+            declared = study.claimed(str(claim.get("name")))
+            take(None if declared is None else declared.measured, _mapping(claim.get("measured")).values())
+    return {base: units.fitting(largest[base], one.unit, one.scale) for base, one in usual.items()}
+
+
+def _largest(values: Iterable[Any]) -> float:
+    """The largest size of the numbers among some values."""
+    return max((abs(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)), default=0.0)
+
+
+def _fitted(quantity: Quantity, values: Iterable[Any], shown_in: PageUnits) -> Quantity:
+    """A quantity in its unit of the page; one without such a unit in one in which the values read well."""
+    unit, scale = shown_in.get(units.base(quantity.unit)) or units.fitting(
+        _largest(values), quantity.unit, quantity.scale
+    )
     return replace(quantity, unit=unit, scale=scale)
 
 
@@ -553,17 +517,17 @@ def _figures(figures: Sequence[Figure]) -> str:
         table = ""
         if figure.table:
             head, *rows = figure.table
-            table = _table(
-                [_shown(cell) for cell in head],
+            table = html.table(
+                [html.shown(cell) for cell in head],
                 [
-                    f'<th scope="row">{_shown(first)}</th>'
-                    + "".join(f'<td class="number">{_shown(cell)}</td>' for cell in rest)
+                    f'<th scope="row">{html.shown(first)}</th>'
+                    + "".join(f'<td class="number">{html.shown(cell)}</td>' for cell in rest)
                     for first, *rest in rows
                 ],
                 numbers=len(head) - 1,
             )
         shown.append(
-            f"<figure>\n<h3>{escape(figure.title)}</h3>\n<figcaption>{_shown(figure.caption)}</figcaption>\n"
+            f"<figure>\n<h3>{escape(figure.title)}</h3>\n<figcaption>{html.shown(figure.caption)}</figcaption>\n"
             f'<div class="panels">\n{panels}</div>\n{table}\n</figure>'
         )
     return "\n".join(shown)
@@ -578,32 +542,14 @@ def _health(measured: Health, clock: Figure | None) -> str:
         for row in health.table(measured)
     ]
     shown = "" if clock is None else _figures([clock])
-    return _section("Health", f"<ul>\n{words}</ul>\n{shown}\n{_table(['', 'This run', 'Unit'], rows, numbers=1)}")
+    return html.section(
+        "Health", f"<ul>\n{words}</ul>\n{shown}\n{html.table(['', 'This run', 'Unit'], rows, numbers=1)}"
+    )
 
 
 def _is_other(name: str, measured: Health | None) -> bool:
     """Whether a figure of the timing is not on the page of health."""
     return measured is None or name not in health.KEYS
-
-
-def _table(heads: Sequence[str], rows: Sequence[str], numbers: int = 0) -> str:
-    """A table of HTML cells, with `numbers` columns of numbers from the second on; empty without rows."""
-    if not rows:
-        return ""
-    kinds = ["number" if 0 < i <= numbers else "" for i in range(len(heads))]
-    head = "".join(f'<th scope="col" class="{kind}">{cell}</th>' for kind, cell in zip(kinds, heads, strict=True))
-    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
-
-
-def _values_table(values: Mapping[str, Any]) -> str:
-    return _table(
-        ["", "Value"],
-        [
-            f'<th scope="row"><code>{escape(str(name))}</code></th><td>{escape(_text(value))}</td>'
-            for name, value in values.items()
-        ],
-    )
 
 
 _TIMES = {"start_up": Quantity("From the command to the first tick", "s")}
@@ -614,10 +560,10 @@ def _timing_table(values: Mapping[str, Any]) -> str:
     rows = []
     for name, value in values.items():
         quantity = _TIMES.get(name, _UNKNOWN)
-        text = _number(value, quantity, 3) if name in _TIMES and value is not None else escape(_text(value))
+        text = _number(value, quantity, 3) if name in _TIMES and value is not None else escape(html.text(value))
         label = f'{escape(quantity.text)}<span class="source"><code>{escape(str(name))}</code></span>'
         rows.append(f'<th scope="row">{label}</th><td class="number">{text}</td><td>{escape(quantity.unit)}</td>')
-    return _table(["", "This run", "Unit"], rows, numbers=1)
+    return html.table(["", "This run", "Unit"], rows, numbers=1)
 
 
 def _texts(summary: Mapping[str, Any], key: str) -> list[str]:
@@ -632,42 +578,11 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def _provenance(experiment: Experiment, summary: Mapping[str, Any]) -> str:
-    rows = [
-        f'<th scope="row"><code>{escape(key)}</code><span class="source">{escape(text)}</span></th>'
-        f"<td>{escape(_text(value))}</td><td>{escape(unit)}</td>"
-        for key, value, unit, text in _parameters(experiment)
-    ]
-    content = _folded("Parameters of the experiment", _table(["Key", "Value", "Unit"], rows))
+    content = parameters.section(experiment)
     for title, key in (("Versions", "versions"), ("Machine", "machine"), ("Bag", "bag")):
         values = summary.get(key, "no digest: older than digests" if key == "bag" else None)
-        content += _folded(title, _values_table(values if isinstance(values, dict) else {key: values}))
-    return _section("Provenance", content)
-
-
-def _folded(title: str, table: str) -> str:
-    return f"<details>\n<summary>{escape(title)}</summary>\n{table}\n</details>\n" if table else ""
-
-
-def _parameters(section: BaseModel, prefix: str = "") -> Iterable[tuple[str, Any, str, str]]:
-    """Dotted key, value, unit and description of every parameter."""
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if isinstance(value, BaseModel):
-            yield from _parameters(value, f"{prefix}{name}.")
-        elif prefix or name not in ("name", "title", "source", "description"):
-            extra = field.json_schema_extra
-            unit = extra.get("unit", "") if isinstance(extra, dict) else ""
-            yield prefix + name, value, str(unit), field.description or ""
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(_text(item) for item in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {_text(item)}" for name, item in value.items())
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "\N{EN DASH}" if value is None else str(value)
+        content += html.folded(title, html.values_table(values if isinstance(values, dict) else {key: values}))
+    return html.section("Provenance", content)
 
 
 def _footer(runs: Sequence[_Run]) -> str:

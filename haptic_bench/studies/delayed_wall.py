@@ -43,6 +43,7 @@ BECOMES_ACTIVE = Statement(
     "round trip on, and none without a delay",
     "Anderson and Spong 1989; round trips chosen",
     ENERGY,
+    f"with a delay below \N{MINUS SIGN}{1e3 * ACTIVE:g} mJ",
     of_instability=True,
 )
 BECOMES_UNSTABLE = Statement(
@@ -51,6 +52,7 @@ BECOMES_UNSTABLE = Statement(
     f"a delay it is slower than {1e3 * REST:g} mm/s",
     "Anderson and Spong 1989; round trips chosen",
     SPEED,
+    f"with a delay above {1e3 * REST:g} mm/s",
     of_instability=True,
 )
 STAYS_PASSIVE = Statement(
@@ -59,12 +61,14 @@ STAYS_PASSIVE = Statement(
     "relay is never negative",
     "Niemeyer and Slotine 1991; Ryu, Artigas and Preusche 2010; Franken et al. 2011",
     ENERGY,
+    f"at least \N{MINUS SIGN}{1e9 * ROUNDING:g} nJ",
 )
 STAYS_BOUNDED = Statement(
     "stays_bounded",
     f"With each guard and each delay the hand is never farther than {1e3 * NEAR:g} mm beyond the path of the arm",
     "passivity; distance chosen",
     EXCURSION,
+    f"at most {1e3 * NEAR:g} mm",
 )
 FEELS_THE_LINE = Statement(
     "feels_the_line",
@@ -72,12 +76,14 @@ FEELS_THE_LINE = Statement(
     f"{100 * EXACT:g} % up to {2e3 * LONGEST:g} ms of round trip",
     "Niemeyer and Slotine 1991; with the delay of filter and hold",
     Quantity("stiffness at rest beside that of the springs in series", "%", 100.0),
+    f"within {100 * EXACT:g} %",
 )
 FEELS_SOFTER = Statement(
     "feels_softer",
     f"With each guard the wall feels softer with every longer delay, up to {2e3 * LONGEST:g} ms of round trip",
     "Lawrence 1993: transparency is lost for stability",
     STIFFNESS,
+    "falls with the delay",
 )
 
 

@@ -130,9 +130,9 @@ class Study:
         """Description and unit of a metric; None if the study has no such metric."""
         return self.METRICS.get(name)
 
-    def claimed(self, name: str) -> Quantity | None:
-        """Description and unit of the numbers that decide a claim; None if the study has no such claim."""
-        return next((statement.measured for statement in self.CLAIMS if statement.name == name), None)
+    def claimed(self, name: str) -> Statement | None:
+        """The statement of a claim; None if the study has no such claim."""
+        return next((statement for statement in self.CLAIMS if statement.name == name), None)
 
     def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
         """Theoretical values of metrics and their sources, by name."""

@@ -36,6 +36,11 @@ class RecordedTrial:
     samples: Samples
     directory: Path | None = None
 
+    def __repr__(self) -> str:
+        """One line that says what was run, and where it was left."""
+        place = "in memory" if self.directory is None else str(self.directory)
+        return f"RecordedTrial({self.experiment.name}, {self.status}, {len(self.samples)} rows, {place})"
+
     @property
     def status(self) -> str:
         """`done`, `interrupted` or `failed`."""

@@ -45,12 +45,14 @@ Scale = Annotated[Vector, AfterValidator(_not_flat)]
 
 
 class Placed(Parameters):
-    """Something with a pose."""
+    """A pose in the axes of a body, or of the world."""
 
-    position: Vector = quantity(ORIGIN, unit="m", description="Position of the shape in the axes of its body")
-    rotation: Vector = quantity(
-        ORIGIN, unit="rad", description="Roll, pitch and yaw of the shape: about fixed x, then y, then z"
+    position: Vector = quantity(
+        ORIGIN,
+        unit="m",
+        description="Position: of a shape in its body, of a linked body in its parent, else in the world",
     )
+    rotation: Vector = quantity(ORIGIN, unit="rad", description="Roll, pitch and yaw: about fixed x, then y, then z")
 
     @property
     def pose(self) -> pin.SE3:

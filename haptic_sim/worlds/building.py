@@ -116,6 +116,11 @@ class World:
     motions: tuple[Motion, ...] = ()
     pulls: tuple[Pull, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line that says what is in it."""
+        moving = sum(self.moving.values())
+        return f"World({moving} moving bodies, {self.model.nv} degrees of freedom, {len(self.shape_bodies)} shapes)"
+
     def held_at(self, frame: int) -> World:
         """The same world with one of the further hands as its first, and the first among the further ones."""
         return replace(self, hand=frame, further=tuple(self.hand if one == frame else one for one in self.further))

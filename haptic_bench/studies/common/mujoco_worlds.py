@@ -81,7 +81,9 @@ PASSIVE = Statement(
     "passive",
     "What the hand feels never gives it more work than it has done",
     "passivity",
-    Quantity("least work that the hand has done so far, and what rounding allows", "J"),
+    Quantity(
+        "least work that the hand has done so far, translation and rotation together, and what rounding allows", "J"
+    ),
 )
 ROUNDING = 1e-4  # [J]
 

@@ -1,0 +1,117 @@
+"""The facts of a trial at the head of its page: what was rendered, by what, how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from haptic_bench.analysis import units
+from haptic_bench.analysis.figures import NO_ENERGY
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.report import html
+from haptic_control.activation import passivity_fact
+from haptic_control.unilateral import UnilateralParameters
+from haptic_control.virtual_coupling import VirtualCouplingParameters
+from haptic_drivers.driver import NoDeviceParameters
+from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.tool.tool_side import is_constrained
+
+Fact = tuple[str, str]
+"""What it is about, and the fact."""
+SUMMED = "translation and rotation each by itself; a claim may be about their sum"
+
+
+def facts(trial: Trial, guard: Mapping[str, Any], joule: tuple[str, float] | None) -> Iterator[Fact]:
+    """The facts of a trial.
+
+    Args:
+        trial: what was run.
+        guard: of the device's port, as in summary.json.
+        joule: the unit of energies on the page, and how many make a joule; None: as it fits.
+    """
+    experiment = trial.experiment
+    yield "Contact", _method(experiment)
+    if experiment.relayed:
+        yield "Relay", _relay(experiment)
+    yield "Operator", experiment.operator.type
+    yield from _device(experiment)
+    yield from scale(experiment)
+    passivity = passivity_fact(experiment.controller, trial.coupled_inertias, experiment.rate)
+    if passivity:
+        yield "Passivity", passivity.removeprefix("passivity ")
+    if guard:
+        yield "Energy of the port", _port(guard, joule)
+    yield "Seed", f"{experiment.seed}: {', '.join(experiment.random) or 'nothing is random'}"
+
+
+def scale(experiment: Experiment) -> Iterator[Fact]:
+    """Architecture, rate and duration."""
+    if experiment.alone:
+        architecture = "no device: the operator's wrench acts on the tool"
+    elif experiment.asynchronous:
+        rate = experiment.environment.rate or experiment.rate
+        architecture = f"asynchronous: local model, environment at {rate:g} Hz"
+    else:
+        architecture = "synchronous environment"
+    yield "Architecture", architecture
+    yield "Servo rate", f"{experiment.rate:g} Hz"
+    yield "Duration", f"{experiment.duration:g} s planned"
+
+
+def _relay(experiment: Experiment) -> str:
+    """Delay and guard of the relay."""
+    delay = experiment.relay.delay or 0.0
+    guard = "no guard" if experiment.relay_guard == "none" else f"guard {experiment.relay_guard}"
+    return f"{guard}, delay {1e3 * delay:g} ms each way: {2e3 * delay:g} ms of round trip"
+
+
+def _method(experiment: Experiment) -> str:
+    if is_constrained(experiment):
+        constraint = experiment.constraint
+        kept = f"stabilised with gamma {constraint.gamma:g}/s" if constraint.solver == "stabilised" else "projected"
+        return f"exact constraints, {kept}, {constraint.integrator} integration"
+    method = experiment.environment.method.replace("_", "-")
+    text = f"{method} contact"
+    if "impulse" in method and isinstance(experiment.device, DeviceLimits):
+        rendering = experiment.device.impulse_rendering
+        text += f", impulses {'in full' if rendering == 'full' else rendering}"
+    if isinstance(experiment.controller, UnilateralParameters):
+        text += " through the unilateral coupling"
+    elif isinstance(experiment.controller, VirtualCouplingParameters):
+        text += " through a virtual coupling"
+    return text
+
+
+def _device(experiment: Experiment) -> Iterator[Fact]:
+    """The device, and the limits of its rendering."""
+    device = experiment.device
+    if isinstance(device, NoDeviceParameters):
+        return
+    said = [getattr(device, "name", "") or device.type]
+    if isinstance(device, DeviceLimits) and device.impulse_rendering == "full":
+        said.append("its limitations ignored (device.impulse_rendering: full)")
+    elif isinstance(device, DeviceLimits):
+        said.append(f"renders up to {html.text(device.wrench_limit)} N, N m")
+    if device.bound.wrench is not None:
+        said.append(f"bounded at {html.text(device.bound.wrench)} N, N m")
+    if device.bound.rate is not None:
+        said.append(f"changing by at most {html.text(device.bound.rate)} N/s, N m/s")
+    yield "Device", "; ".join(said)
+
+
+def _port(found: Mapping[str, Any], joule: tuple[str, float] | None) -> str:
+    """What passed the device's port, and what its guard did."""
+    least = f"least {_energies(found['least_energy'], joule)} ({SUMMED})"
+    if found["type"] != "passivity":
+        return f"{least}; not guarded"
+    if not found["acted"]:
+        return f"{least}; its guard never acted"
+    return f"{least}; its guard acted in {found['acted']} ticks, kept {_energies(found['kept'], joule)} from the hand"
+
+
+def _energies(values: Sequence[float], joule: tuple[str, float] | None) -> str:
+    """Energies [J] of translation and rotation, in one unit."""
+    rounded = [value if abs(value) >= NO_ENERGY else 0.0 for value in values]
+    unit, scale = joule or units.fitting(max(map(abs, rounded)), "J", 1.0)
+    texts = (f"{units.text(value * scale, 3)} {unit}" for value in rounded)
+    return "{} in translation, {} in rotation".format(*texts)
