@@ -72,31 +72,31 @@ def table(
         metrics: values of each run, by the metric's name.
         shown: how a metric is shown.
     """
-    rows = [
-        _row(variant, found[0], values, shown[name], first=variant is found[0])
-        for name, values in metrics.items()
-        if any(value is not None for value in values)
-        for variant in found
-    ]
-    heads = ["Metric", "Variant", "Runs", "Mean, 95 % interval", f"Difference from {escape(found[0].label)}"]
-    return f'<p class="soft">{INTERVALS}</p>\n{html.table(heads, rows)}'
+    rows = []
+    for name, values in metrics.items():
+        if any(value is not None for value in values):
+            quantity = shown[name]
+            unit = f" [{quantity.unit}]" if quantity.unit else ""
+            rows.append(f'<th scope="rowgroup" colspan="4">{escape(quantity.text + unit)}</th>')
+            rows += [_row(variant, found[0], values, quantity) for variant in found]
+    heads = ["Variant", "Runs", "Mean, 95 % interval", f"Difference from {_breaking(found[0].label)}"]
+    return f'<p class="soft">{INTERVALS}</p>\n{html.table(heads, rows, numbers=3)}'
 
 
-def _row(variant: Variant, base: Variant, values: Sequence[float | None], quantity: Quantity, *, first: bool) -> str:
+def _row(variant: Variant, base: Variant, values: Sequence[float | None], quantity: Quantity) -> str:
     """The cells of a metric of one variant."""
-    own = _known(values, variant)
-    unit = f" [{escape(quantity.unit)}]" if quantity.unit else ""
-    cells = [
-        f'<th scope="row">{escape(quantity.text) + unit if first else ""}</th>',
-        f"<td>{escape(variant.label)}</td>",
-        f'<td class="number">{len(own)}</td>',
-        f'<td class="number">{_estimate(np.array(list(own.values())), quantity)}</td>',
-    ]
-    if first:
-        return "".join([*cells, "<td></td>"])
-    others = _known(values, base)
+    own, others = _known(values, variant), _known(values, base)
     change = np.array([own[seed] - others[seed] for seed in own if seed in others])
-    return "".join([*cells, f'<td class="number">{_estimate(change, quantity)}</td>'])
+    difference = "" if variant is base else _estimate(change, quantity)
+    return (
+        f'<td>{_breaking(variant.label)}</td><td class="number">{len(own)}</td>'
+        f'<td class="number">{_estimate(np.array(list(own.values())), quantity)}</td><td class="number">{difference}</td>'
+    )
+
+
+def _breaking(label: str) -> str:
+    """A label as HTML, which may go on in the next line after each key."""
+    return escape(label).replace("=", "=<wbr>").replace(".", ".<wbr>")
 
 
 def _known(values: Sequence[float | None], variant: Variant) -> dict[str, float]:
