@@ -87,11 +87,12 @@ def _row(variant: Variant, base: Variant, values: Sequence[float | None], quanti
     """The cells of a metric of one variant."""
     own, others = _known(values, variant), _known(values, base)
     change = np.array([own[seed] - others[seed] for seed in own if seed in others])
-    difference = "" if variant is base else _estimate(change, quantity)
-    return (
-        f'<td>{_breaking(variant.label)}</td><td class="number">{len(own)}</td>'
-        f'<td class="number">{_estimate(np.array(list(own.values())), quantity)}</td><td class="number">{difference}</td>'
-    )
+    numbers = [
+        str(len(own)),
+        _estimate(np.array(list(own.values())), quantity),
+        "" if variant is base else _estimate(change, quantity),
+    ]
+    return f"<td>{_breaking(variant.label)}</td>" + "".join(f'<td class="number">{number}</td>' for number in numbers)
 
 
 def _breaking(label: str) -> str:
