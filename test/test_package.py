@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import ROOT
 
 from haptic_bench.commands import command_line
@@ -143,6 +144,23 @@ def test_setup_py_declares_what_runs_without_ros() -> None:
     run = {name for folder in OURS - {"haptics"} for name, _ in imported(folder)}
     run -= ros | optional() | IN_NO_REGISTRY
     assert modules(names(setup()["install_requires"])) == run
+
+
+def test_every_package_says_that_it_is_typed() -> None:
+    packages = [
+        line.split('"')[1::2] for line in (ROOT / "setup.py").read_text().splitlines() if "PACKAGES = " in line
+    ][0]
+    assert all((ROOT / name / "py.typed").is_file() for name in packages)
+    assert '"py.typed"' in (ROOT / "setup.py").read_text()
+
+
+def test_the_citation_names_what_package_xml_names() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    package = ElementTree.parse(ROOT / "package.xml").getroot()
+    assert citation["cff-version"] == "1.2.0" and citation["message"]
+    assert [author["name"] for author in citation["authors"]] == [one.text for one in package.iter("maintainer")]
+    for key in ("version", "license"):
+        assert citation[key] == package.findtext(key)
 
 
 def test_the_versions_that_are_asked_for_at_the_start_are_those_of_setup_py() -> None:
