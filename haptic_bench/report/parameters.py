@@ -22,7 +22,7 @@ def section(experiment: Experiment) -> str:
     of_file = dict(_parameters(given))
     changed = {key: one for key, one in own.items() if _differs(key, one[0], of_file)}
     others = {key: one for key, one in own.items() if key not in changed}
-    title = f"Parameters changed from the experiment's file: {len(changed) or 'none'}"
+    title = f"Parameters changed from the experiment's file, by a setting or at the start: {len(changed) or 'none'}"
     lead = f"<h3>{title}</h3>\n{_block(changed)}"
     return lead + html.folded("The other parameters of the experiment", _block(others))
 
