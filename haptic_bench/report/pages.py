@@ -49,6 +49,7 @@ HALT = (
 )
 """What stops the motion of drawings on a page, or starts it for who wants less motion; see report.css."""
 CLAIMS = "Claims and measurements"
+REFERENCES = "Statements on other runs of this study, of which this trial is none"
 LABEL = 48  # characters of a run's label in figures and tables
 COLUMNS = 5  # of numbers that a table has beside each other
 DRAWN = 12  # runs in a figure
@@ -109,9 +110,14 @@ class _Run:
         return _mapping(self.summary.get("metrics"))
 
     @property
-    def claims(self) -> list[Mapping[str, Any]]:
+    def statements(self) -> list[Mapping[str, Any]]:
         claims = self.summary.get("claims")
         return [_mapping(claim) for claim in claims] if isinstance(claims, list) else []
+
+    @property
+    def claims(self) -> list[Mapping[str, Any]]:
+        """The statements that this run helps to decide."""
+        return [claim for claim in self.statements if not claim.get("reference")]
 
 
 def _read_samples(path: Path) -> Samples | None:
@@ -189,15 +195,21 @@ def _trial_page(
     if isinstance(summary.get("wall_time"), int | float):
         ticks += f" in {summary['wall_time']:.3g} s"
     shown_in = _page_units([run], expected)
-    said = [*facts.facts(run.trial, _mapping(summary.get("guard")), shown_in.get("J")), ("Recorded", ticks)]
+    verdict = _mapping(summary.get("verdict")).get("text")
+    said = [
+        *([("Verdict", str(verdict))] if verdict else []),
+        *facts.facts(run.trial, _mapping(summary.get("guard")), shown_in.get("J")),
+        ("Recorded", ticks),
+    ]
     timing = _mapping(summary.get("timing"))
     clock = None if measured is None else health.drawn(measured)
     parts = [
         _header(experiment, [(str(summary.get("mode", "")), ""), (run.status, run.status), *_verdicts([run])], said),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
         _figures(scene),
-        html.section(CLAIMS, _claims_table([run], shown_in)),
+        html.section(CLAIMS, _claims_table([run], shown_in, _names(run.claims))),
         html.section("Metrics", _metrics_table([run], shown_in, expected)),
+        html.section(REFERENCES, _claims_table([run], shown_in, _names(run.statements, besides=_names(run.claims)))),
         html.section("Figures", _figures(figures)),
         "" if measured is None else _health(measured, clock),
         html.section("Said at the start", _list(_texts(summary, "notes"))),
@@ -280,7 +292,9 @@ def _sweep_page(folders: Mapping[str, Path], sweep: Mapping[str, Any]) -> tuple[
         ),
         "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
         html.section("Variants", _variants_table(groups, runs, shown_in)),
-        html.section(CLAIMS, _claims_table(runs, shown_in, links)),
+        html.section(
+            CLAIMS, _claims_table(runs, shown_in, _names(one for run in runs for one in run.statements), links)
+        ),
         html.section("Metrics", _metrics_table(runs, shown_in, {}, links)),
         html.section("Figures", _figures(figures)),
         _footer(runs),
@@ -334,12 +348,19 @@ def _heads(runs: Sequence[_Run], links: Sequence[str], single: str) -> list[str]
     return [f'<a href="{link}">{label}</a>' for label, link in zip(labels, links, strict=True)]
 
 
-def _claims_table(runs: Sequence[_Run], shown_in: PageUnits, links: Sequence[str] = ()) -> str:
-    """A row for each claim: its verdict in each run, and what was measured where that is the same for all."""
+def _names(claims: Iterable[Mapping[str, Any]], besides: Collection[str] = ()) -> list[str]:
+    """Names of claims, each once, without those of others."""
+    names = dict.fromkeys(str(claim.get("name")) for claim in claims)
+    return [name for name in names if name not in besides]
+
+
+def _claims_table(runs: Sequence[_Run], shown_in: PageUnits, names: Collection[str], links: Sequence[str] = ()) -> str:
+    """A row for each claim of `names`: its verdict in each run, and what was measured where that is the same for all."""
     by_name: dict[str, dict[int, Mapping[str, Any]]] = {}
     for i, run in enumerate(runs):
-        for claim in run.claims:
-            by_name.setdefault(str(claim.get("name")), {})[i] = claim
+        for claim in run.statements:
+            if claim.get("name") in names:
+                by_name.setdefault(str(claim.get("name")), {})[i] = claim
     rows = []
     for name, found in by_name.items():
         first, *others = found.values()
