@@ -137,6 +137,15 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
 
+    def field(self, label: str) -> str:
+        """What is in the field beside a label."""
+        find = f"""(() => {{
+          let place = [...document.querySelectorAll('label')].find(one => one.innerText.trim() === {json.dumps(label)});
+          while (place && !place.querySelector('input[type=text], input:not([type])')) place = place.parentElement;
+          return place?.querySelector('input[type=text], input:not([type])')?.value || '';
+        }})()"""
+        return str(self.wait(find))
+
     def picture(self, path: Path) -> None:
         """A screenshot."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))

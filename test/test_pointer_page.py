@@ -94,7 +94,7 @@ def test_drags_and_keys_are_events_of_the_hand(tmp_path: Path) -> None:
         return phase() == MOVE and bool(np.abs(events()[-1].pose[:6]).max() > 1e-4)
 
     try:
-        with browser.Browser(f"http://{HOST}:{page.server.get_port()}", tmp_path / "profile") as shown:
+        with browser.Browser(page.address, tmp_path / "profile") as shown:
             shown.wait("document.body?.innerText.includes('hold the orientation')")
             shown.wait("window.__scenes.length > 0")
             time.sleep(1.0)  # for the first frames of a software renderer
@@ -119,11 +119,17 @@ def test_drags_and_keys_are_events_of_the_hand(tmp_path: Path) -> None:
             wait_until(lambda: phase() == RELEASE, "its end")
             assert not turned[:3].any() and turned[5] > 0.01 and np.abs(turned[3:5]).max() < 1e-9
 
+            (before,) = page.server.get_clients()
+            page.server._websock_server.disconnect_all_clients()  # the page connects again by itself
+            wait_until(lambda: set(page.server.get_clients()) not in (set(), {before}), "the page again")
             sent.clear()
-            for kind in ("rawKeyDown", "keyUp"):
-                shown.call("Input.dispatchKeyEvent", type=kind, key="ArrowUp", code="ArrowUp", windowsVirtualKeyCode=38)
-            wait_until(moved, "a key")
-            assert events()[0].phase == GRAB and events()[-1].pose[1] == pytest.approx(0.04 * scene.size)
+            until, key = time.monotonic() + 60.0, {"key": "ArrowUp", "code": "ArrowUp", "windowsVirtualKeyCode": 38}
+            while not moved():  # the page has no keys until it has received its controls again
+                assert time.monotonic() < until, "no key arrives"
+                for kind in ("rawKeyDown", "keyUp"):
+                    shown.call("Input.dispatchKeyEvent", type=kind, **key)
+                time.sleep(2.0)
+            assert events()[0].phase == GRAB and events()[-1].pose[1] >= pytest.approx(0.04 * scene.size)
             pointer.repeat()
             assert phase() == MOVE
         wait_until(lambda: phase() == RELEASE, "the release of a browser that is closed")

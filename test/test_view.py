@@ -13,36 +13,37 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from browser import Browser, require
 from conftest import ROOT, Haptics, wait_until
+from pages import client, load, page_of
 
 from haptic_bench import experiment
 from haptic_bench.catalogue import catalogue
 from haptic_bench.commands import command_line
+from haptic_bench.commands.view import chosen, same_world
 from haptic_bench.recording.samples import MessageStore, Samples
-from haptic_bench.running import viewing
+from haptic_bench.running import namespaces, viewing
 from haptic_bench.studies import study_of
-from haptic_bench.view.frame import SLIDING, slides
+from haptic_bench.view.frame import SLIDING, Chart, Frame, slides
 from haptic_bench.view.gains import gains_of
 from haptic_bench.view.live import LiveFrames
-from haptic_bench.view.page import Page, PageError, free_port
+from haptic_bench.view.page import PageError, free_port
 from haptic_bench.view.recorded import RecordedFrames, read_frames
 from haptic_bench.view.scene import at, build_scene, matrix_of
+from haptic_bench.view.strips import strip
 from haptic_sim.constraints.scenes import ConstrainedSetup
 from haptic_sim.messages import CONTACT, MessageError, ToolCommand, ToolState, tick_place
+from haptic_sim.parameters import ParameterError
 
 PLACE = tick_place()
-
-
-def load(name: str, *settings: str) -> experiment.Trial:
-    (trial,) = experiment.load(name, list(settings))
-    return trial
 
 
 def messages_of(trial: experiment.Trial) -> dict[str, list[bytes]]:
@@ -188,6 +189,54 @@ def test_recorded_frames_say_what_the_samples_say() -> None:
         assert frame.values["latency", "of the force"] == pytest.approx(1.0 / trial.experiment.rate)
 
 
+def frame_of(tick: int, value: float, *extremes: float) -> Frame:
+    """A frame of a trial at 10 Hz with a value of the force on the tool, and its extremes since the frame before."""
+    key = ("force", "on the tool")
+    found = {key: (extremes[0], extremes[1])} if extremes else {}
+    return Frame(tick, 0.1 * tick, np.zeros((0, 7)), (), values={key: value}, extremes=found)
+
+
+def test_charts_have_points_for_what_a_curve_was_between_two_frames() -> None:
+    chart = Chart("force", "Force", "N", 1.0, ("on the tool", "on the hand"))
+    smooth = [frame_of(0, 4.0, 4.0, 9.0), frame_of(3, 2.0, 2.0, 3.9), frame_of(6, 2.5)]
+    times, (tool, hand) = strip(smooth, chart)  # what was before the first frame is not known, and nothing lies beyond
+    assert times == pytest.approx([0.0, 0.3, 0.6]) and tool.tolist() == [4.0, 2.0, 2.5] and np.isnan(hand).all()
+    times, (tool, _) = strip([*smooth, frame_of(9, 2.5, 2.0, 4646.0)], chart)
+    assert times == pytest.approx([0.0, 0.3, 0.6, 0.7, 0.8, 0.9])
+    assert tool.tolist() == [4.0, 2.0, 2.5, 2.0, 4646.0, 2.5]
+    both = [replace(frame, values=frame.values | {("force", "on the hand"): 9.0 - i}) for i, frame in enumerate(smooth)]
+    both.append(replace(frame_of(9, 2.5, 0.0, 3.0), values={("force", "on the hand"): 4.0}))
+    assert strip(both, chart)[1][1] == pytest.approx([9.0, 8.0, 7.0, 6.0, 5.0, 4.0])  # a straight line stays one
+    assert [len(curve) for curve in strip([], chart)[1]] == [0, 0]
+
+
+def test_charts_miss_no_peak_of_a_trial() -> None:
+    """Frames of every 33rd tick, live and recorded: the greatest force of the chart is that of all messages."""
+    trial = load("corner_peg", "duration=0.8")
+    messages = messages_of(trial)
+    samples = study_of(trial.experiment).samples(trial, messages)
+    largest = {name: np.linalg.norm(samples.wrench(name)[:, :3], axis=1).max() for name in ("rendered", "env")}
+    frames = RecordedFrames(trial, messages)
+    chosen = [*range(0, len(frames) - 1, 7), len(frames) - 1]
+    recorded = [frames.frame(i, since) for i, since in zip(chosen, [None, *chosen[:-1]], strict=True)]
+    live, shown = LiveFrames(trial, build_scene(trial)), []
+    assert {"tool_state", "device_state", "world_state"} <= set(live.charted)
+    for i, (state, device) in enumerate(zip(messages["tool_state"], messages["device_state"], strict=False)):
+        live.take("tool_state", state)
+        live.take("device_state", device)
+        if i % 33 == 0 or i == len(messages["tool_state"]) - 1:
+            frame = live.frame()
+            assert frame is not None and frame.tick == live.tick
+            shown.append(frame)
+    (chart,) = (chart for chart in frames.scene.charts if chart.name == "force")
+    for some in recorded, shown:
+        _, curves = strip(some, chart)
+        found = dict(zip(chart.curves, curves, strict=True))
+        last = recorded[-1].tick
+        assert np.nanmax(found["on the tool"]) == pytest.approx(largest["env"]), last
+        assert np.nanmax(found["on the hand"]) == pytest.approx(largest["rendered"])
+
+
 def test_a_trial_without_world_states_is_drawn_from_its_configuration() -> None:
     trial = load("stack", "duration=0.1")
     messages = messages_of(trial)
@@ -225,6 +274,56 @@ def test_gains_have_the_ranges_of_their_parameters() -> None:
     assert ("local_model", "environment") in {gain.nodes for gain in asynchronous}
 
 
+def test_gains_that_act_in_a_trial_are_told_from_the_rest() -> None:
+    """By the method, the friction model, the value of a controller's gain, and whether there are contacts at all."""
+
+    def acting(name: str, *settings: str) -> set[str]:
+        return {gain.key for gain in gains_of(load(name, *settings)) if gain.acts}
+
+    peg = acting("corner_peg")
+    assert {"contact.stiffness", "contact.damping", "contact.restitution", "controller.stiffness"} <= peg
+    assert not any(key.startswith("contact.friction") for key in peg) and "controller.integral" not in peg
+    friction = acting("corner_peg", "contact.friction.model=dahl")
+    assert friction - peg == {f"contact.friction.{key}" for key in ("static", "kinetic", "breakaway")}
+    assert "contact.restitution" not in acting("corner_peg", "environment.method=penalty")
+    rigid = {key for key in acting("corner_peg", "environment.method=constraint") if key.startswith("contact.")}
+    assert rigid == {"contact.restitution"}
+    assert not any(key.startswith("contact.") for key in acting("rolling_disk"))
+    sections = {gain.section for gain in gains_of(load("two_hands"))}
+    assert sections == {"controller", "left: controller", "contact", "contact.friction"}
+
+
+# What runs
+
+
+def test_what_runs_is_known_by_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "231")
+    assert namespaces.claimed() == []
+    with namespaces.claim("peg", inside=("left",)), namespaces.claim("peg"), namespaces.claim("lab/arm"):
+        assert namespaces.claimed() == ["lab/arm", "peg", "peg_2"]
+        monkeypatch.setenv("ROS_DOMAIN_ID", "230")
+        assert namespaces.claimed() == []
+    running = ["lab/arm", "peg", "peg_2", "pegs", "peg_x"]
+    assert same_world("peg", running) == ["peg", "peg_2"]
+    assert chosen("/lab/arm", running) == "lab/arm" and chosen(None, ["peg"]) == "peg"
+    with pytest.raises(ParameterError, match=r"2 trials or systems run; name one of peg, peg_2 \(haptics view NAME\)"):
+        chosen(None, ["peg", "peg_2"])
+
+
+def test_a_view_of_what_runs_takes_no_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("viser")
+    monkeypatch.setenv("ROS_DOMAIN_ID", "231")
+    assert command_line.main(["view"]) == 2
+    assert "nothing runs on this machine; name an experiment, or the directory of a trial" in capsys.readouterr().err
+    with namespaces.claim("corner_peg"):
+        for target in "corner_peg", "/corner_peg", str(catalogue()["corner_peg"]):
+            assert command_line.main(["view", target, "--mode", "lockstep", "--set", "rate=500"]) == 2
+            said = "--mode, --set: for a trial that the view runs itself; /corner_peg runs already"
+            assert said in capsys.readouterr().err
+
+
 # Bad input
 
 
@@ -248,6 +347,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         (["corner_peg", "--set", "rate=[500,600]"], "view: shows one trial; give no list of values"),
         (["corner_pg"], "did you mean corner_peg?"),
         (["/nowhere"], "/nowhere"),
+        (["--namespace", "x"], "view: names no experiment"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,44 +368,12 @@ def test_a_run_without_a_view_has_no_page(capsys: pytest.CaptureFixture[str], tm
 # The page
 
 
-@contextlib.contextmanager
-def page_of(name: str) -> Iterator[tuple[Page, str]]:
-    """The page of an experiment in this process, and where its messages come from."""
-    pytest.importorskip("viser")
-    port = free_port("127.0.0.1", None)
-    page = Page(build_scene(load(name)), port=port)
-    try:
-        yield page, f"ws://127.0.0.1:{port}"
-    finally:
-        page.stop()
-
-
-def client(address: str, origin: str | None) -> Any:
-    """A client of a page, as a browser whose page is of an origin connects."""
-    import viser
-    from websockets.sync.client import connect
-
-    return connect(address, origin=origin, subprotocols=[f"viser-v{viser.__version__}"], max_size=None)  # type: ignore[arg-type]
-
-
-def test_pages_of_other_sites_cannot_connect() -> None:
-    from websockets.exceptions import InvalidStatus
-
-    with page_of("corner_peg") as (_, address):
-        for origin in "http://example.com", "http://localhost.example.com", "https://127.0.0.1.example.com", "null":
-            with pytest.raises(InvalidStatus, match="403"):
-                client(address, origin)
-        for origin in address.replace("ws", "http"), "http://localhost:8080", "http://[::1]:1", None:
-            with client(address, origin) as one:
-                assert one.recv(20.0)
-
-
 def test_a_second_client_sees_the_same_and_goes_alone(capfd: pytest.CaptureFixture[str]) -> None:
     trial = load("corner_peg", "duration=0.1")
     frames = RecordedFrames(trial, messages_of(trial))
     capfd.readouterr()
     with page_of("corner_peg") as (page, address):
-        clients = [client(address, None) for _ in range(2)]
+        clients = [client(address) for _ in range(2)]
 
         def come(one: Any) -> bytes:
             """Messages that come until none does for a while."""
@@ -397,7 +465,8 @@ def test_the_page_shows_a_recorded_trial_where_its_samples_say(recorded: Path, t
                 time.sleep(0.1)
             box = frame.poses[frames.scene.bodies.index("box"), :3]
             assert np.linalg.norm(places(browser) - box, axis=1).min() < 1e-5
-        outside = [url for url in browser.requests if not url.startswith((address, "data:", f"blob:{address}"))]
+        site = address.removesuffix(urlsplit(address).path)
+        outside = [url for url in browser.requests if not url.startswith((site, "data:", f"blob:{site}"))]
         assert outside == []  # nothing but the loopback
 
 
@@ -411,9 +480,9 @@ def test_a_running_trial_starts_pauses_and_takes_gains(tmp_path: Path) -> None:
         browser.wait("document.body.innerText.includes('at the start')")
         browser.click("Start")
         browser.wait("/tick [1-9]/.test(document.body.innerText)")
-        browser.enter("contact.stiffness", "2000")
+        browser.enter("stiffness", "2000")
         browser.wait("document.body.innerText.includes('contact.stiffness=2000')")  # the trial's event
-        browser.enter("controller.damping x", "700")
+        browser.enter("damping x", "700")
         refusal = browser.wait("(document.body.innerText.match(/refused .*/) || [''])[0]")
         assert "controller.damping" in refusal
         browser.enter("event", "here")
@@ -421,11 +490,35 @@ def test_a_running_trial_starts_pauses_and_takes_gains(tmp_path: Path) -> None:
         browser.wait("document.body.innerText.includes('mark=\"here\"')")
         browser.click("Pause")
         browser.wait("!!window.button('Continue')")
-        tick = browser.wait("(document.body.innerText.match(/tick (\\d+)/) || [])[1]")
-        time.sleep(0.5)
-        assert abs(int(browser.evaluate("document.body.innerText.match(/tick (\\d+)/)[1]")) - int(tick)) < 40
+        tick = ""
+        while (now := tick_of(browser)) != tick:  # the page may lag behind; a trial that goes on makes 200 in a second
+            tick = now
+            time.sleep(1.0)
+        assert browser.field("stiffness") == "2000"
         browser.click("Reset")
         browser.wait("document.body.innerText.includes('at the start')")
+        assert browser.wait("window.button('Start') && !window.button('Start').disabled")
+        assert browser.field("stiffness") == "4000" and browser.evaluate("window.button('Mark event').disabled")
+
+
+@pytest.mark.graph
+def test_a_view_joins_a_system_that_runs_and_ends_with_it(haptics: Callable[..., Haptics], tmp_path: Path) -> None:
+    pytest.importorskip("viser")
+    system = haptics("start", "corner_peg", "--out", str(tmp_path / "system"))
+    wait_until(lambda: "corner_peg" in namespaces.claimed() or not system.process.is_alive(), "the system")
+    command = [sys.executable, "-m", "haptic_bench", "view", "--port", str(free_port("127.0.0.1", None))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None and process.stderr is not None
+    said = process.stdout.readline()
+    assert "/corner_peg, which runs; Ctrl-C ends the view alone" in said
+    with client(said.split()[0]) as one:
+        assert one.recv(20.0)
+    assert system.process.is_alive() and system.process.pid is not None
+    os.kill(system.process.pid, signal.SIGINT)
+    assert system.wait() == 0 and "is running; `haptics view corner_peg` shows it" in system.err
+    assert process.wait(60.0) == 0 and "/corner_peg has ended" in process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
 
 
 # Whoever looks on changes nothing

@@ -29,7 +29,6 @@ from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import sweep, trial, workers
-from haptic_bench.view.page import address
 from haptic_drivers.devices.parameters import HardwareParameters, check_driver
 from haptic_sim import inputs, kernel_cache
 from haptic_sim.parameters import ParameterError
@@ -145,9 +144,7 @@ def _viewing(options: argparse.Namespace, mode: str, trials: Sequence[experiment
     if trials[0].label:
         raise ParameterError(["--view: shows one trial; give no list of values"])
     view.check(trials[0], mode)
-    viewing = view.place(options)
-    print(f"haptics: view: {address(viewing.host, viewing.port)}", file=sys.stderr, flush=True)
-    return viewing
+    return view.place(options)
 
 
 def _check_side(side: str, mode: str, trials: Sequence[experiment.Trial]) -> None:

@@ -22,6 +22,7 @@ from haptic_bench.set_up import failures, requirements
 from haptic_bench.set_up.failures import BAD_INPUT, DONE, FAILED
 
 MODES = ("offline", "lockstep", "realtime")
+VIEW = "haptic_bench.commands.view:view"
 DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at
 PROBLEMS = 20  # lines that are said of bad input
 EXAMPLES = """\
@@ -147,7 +148,7 @@ def _answer(options: argparse.Namespace) -> int | None:
         for name, path in known.items():
             print(f"{name:{width}}  {{}} ({{}})".format(*headline(path)))
         return DONE
-    if options.experiment is not None:
+    if options.experiment is not None and options.command != VIEW:  # which knows namespaces, too
         find(options.experiment)
     if options.directory is not None and options.command != "haptic_bench.commands.cli:repair":
         summary = Path(options.directory, "summary.json")
@@ -212,7 +213,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if not arguments[0].startswith("-") and arguments[0] not in commands.choices:
         parser.error(f"command {shortened(arguments[0])}: unknown{did_you_mean(arguments[0], commands.choices)}")
     options = parser.parse_args(arguments)
-    if "target" in options:  # a trial that was run, or an experiment
+    if "target" in options and options.target is not None:  # a trial that was run, or an experiment
         recorded = os.path.isdir(options.target)
         options.directory, options.experiment = (options.target, None) if recorded else (None, options.target)
     if "command" not in options:
@@ -286,16 +287,22 @@ def _add_commands(commands: Any) -> None:
         "view", help="show a trial on a page in the browser: one that runs, or a recorded one"
     )
     command.add_argument(
-        "target", metavar="EXPERIMENT|DIR", help="name of an experiment, path of a YAML file, or directory of a trial"
+        "target",
+        nargs="?",
+        metavar="EXPERIMENT|NAMESPACE|DIR",
+        help="name of an experiment or path of a YAML file, which is run unless it runs already; namespace of what "
+        "runs; or directory of a recorded trial; default: what runs",
     )
     _add_settings(command)
     command.add_argument("--mode", choices=MODES[1:], help="how an experiment runs; default: realtime")
     command.add_argument(
         "--composed", action="store_true", help="run driver, controller and the tool's side in one process"
     )
-    command.add_argument("--namespace", metavar="NAME", help="namespace of the trial's topics")
+    command.add_argument(
+        "--namespace", metavar="NAME", help="namespace of the trial's topics; an experiment that runs is run once more"
+    )
     _add_page(command)
-    command.set_defaults(command="haptic_bench.commands.view:view")
+    command.set_defaults(command=VIEW)
 
     command = commands.add_parser(
         "point", help="move the hand of a running trial whose operator is a pointer (docs/pointer.md)"

@@ -1,14 +1,17 @@
 """Viewer node: shows a running trial on a page in the browser.
 
-It is no part of the trial: nobody waits for it, and its subscriptions are best effort with depth 1. So a viewer that is
-slow, stalled or killed changes nothing. Twice in a frame's time it takes the latest message of each topic.
+It is no part of the trial: nobody waits for it, and its subscriptions are best effort. So a viewer that is slow,
+stalled or killed changes nothing. For each frame it takes the latest message of each topic; of topics with curves it
+takes all that came since the frame before, so that no peak is missed.
 
-Standard output: `say TEXT` for the user, `reset` and `record yes|no` as asked for on the page. Standard input: a line
-`state TEXT`, or `restart PAUSED` when another trial begins.
+Standard output: `ready ADDRESS` of the page or `fails REASON`, `say TEXT` for the user, `reset` and `record yes|no` as
+asked for on the page. Standard input: lines `state TEXT`, `ended`, `restart PAUSED` of a trial.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import sys
@@ -22,16 +25,17 @@ from typing import Any
 
 import rclpy
 from haptics import msg
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.parameter import Parameter
+from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from rclpy.signals import SignalHandlerOptions
 
 from haptic_bench.experiment import Trial, read_resolved
-from haptic_bench.view.controls import FRAMES, Course, describe
+from haptic_bench.view.controls import FRAMES, Course, State, describe
+from haptic_bench.view.gain_controls import Key
 from haptic_bench.view.gains import Gain, gains_of
 from haptic_bench.view.live import LiveFrames
 from haptic_bench.view.page import Page
@@ -46,9 +50,11 @@ from haptic_ros.process import die_with_parent
 from haptic_ros.ros_parameters import name_of
 from haptic_ros.trial import EVENTS, OPERATOR
 from haptic_sim.messages import TOPICS, MessageError, split_topic
+from haptic_sim.parameters import ParameterError
 
 BEFORE = -2  # a tick before that of the initial state
 ANSWER = 2.0  # [s] for a node to answer a change of a parameter
+FOUND = 30.0  # [s] for a trial that runs to be found
 
 
 class ViewerNode(Node):
@@ -59,30 +65,33 @@ class ViewerNode(Node):
         host, port: of the page.
         controlled: whether the trial can be begun anew, and kept, from the page.
         paused: whether it waits for the start.
+        recorded: whether there is a recorder, which notes events.
     """
 
-    def __init__(self, trial: Trial, host: str, port: int, *, controlled: bool, paused: bool):
+    def __init__(self, trial: Trial, host: str, port: int, *, controlled: bool, paused: bool, recorded: bool):
         super().__init__("viewer")
         scene = build_scene(trial, visual=True)
         for note in scene.notes:
             _tell(f"say {note}")
         self._leader = "environment" if trial.experiment.alone else "driver"
         self._frames = LiveFrames(trial, scene)
-        self._changes: dict[tuple[tuple[str, ...], str], Any] = {}  # values that wait for the answer to the last one
-        self._asking: set[tuple[tuple[str, ...], str]] = set()
-        self._clients_of: dict[str, Any] = {}
+        self._changes: dict[Key, Any] = {}  # values that wait for the answer to the last one
+        self._asking: set[Key] = set()
+        self._clients_of: dict[tuple[str, str], Any] = {}
+        self._gains = gains_of(trial)
+        self._unread = {node for gain in self._gains for node in gain.nodes}  # whose values are not known yet
+        self._trials = 0  # that were begun before
         self._paused, self._begun, self._last = paused, False, BEFORE
         self._drawn: deque[tuple[float, float]] = deque(maxlen=3000)  # when, and CPU time of this process [s]
         self.page = Page(scene, host, port)
         self.course = Course(
             self.page,
-            gains_of(trial),
+            self._gains,
             pause=self._pause,
-            mark=self._mark,
             change=self._change,
+            mark=self._mark if recorded else None,
             reset=partial(_tell, "reset") if controlled else None,
             record=(lambda keep: _tell(f"record {'yes' if keep else 'no'}")) if controlled else None,
-            paused=paused,
         )
         self._sound = Sound(self.page)
         self._pointer: Pointer | None = None
@@ -90,17 +99,20 @@ class ViewerNode(Node):
             reliable = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
             sender = Sender(self.create_publisher(msg.OperatorEvent, OPERATOR, reliable).publish)
             self._pointer = Pointer(self.page, sender, oriented=trial.moves_freely, bodies=trial.draggable)
-        group, latest = ServoGroup(), QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-        events = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
+        between = 1 + math.ceil(2.0 * trial.experiment.rate / FRAMES)  # messages of a topic between two frames, at most
+        depths = {topic: between if topic in self._frames.charted else 1 for topic in self._frames.topics}
+        group = ServoGroup()
         subscriptions = {
             topic: self.create_subscription(
-                _type(topic), topic, _taken_elsewhere, latest, callback_group=group, raw=True
+                msg.TrialEvent if topic == EVENTS else _type(topic),
+                topic,
+                _taken_elsewhere,
+                QoSProfile(depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT),
+                callback_group=group,
+                raw=True,
             )
-            for topic in self._frames.topics
+            for topic, depth in (depths | {EVENTS: 20}).items()
         }
-        subscriptions[EVENTS] = self.create_subscription(
-            msg.TrialEvent, EVENTS, _taken_elsewhere, events, callback_group=group, raw=True
-        )
         self._inbox = Inbox(self.context, subscriptions)
 
     # Frames
@@ -109,6 +121,7 @@ class ViewerNode(Node):
         """Take the latest messages and draw them."""
         if self._pointer is not None:
             self._pointer.repeat()
+        self._look_for_nodes()
         for topic, data in self._inbox.wait(0.0):
             if topic == EVENTS:
                 self._hear(deserialize_message(data, msg.TrialEvent))
@@ -117,13 +130,13 @@ class ViewerNode(Node):
                 self._frames.take(topic, data)
             except MessageError as error:
                 self.get_logger().warning(f"not drawn: {error}", throttle_duration_sec=1.0)
-        frame = self._frames.frame()
-        if frame is None or frame.tick == self._last:
+        if self._frames.tick in (None, self._last) or (frame := self._frames.frame()) is None:
             return
         self._last = frame.tick
         if frame.tick >= 0 and not self._begun:
             self._begun = True
-            self.course.show_paused(self._paused, True)
+            if self.course.state is State.STARTING:
+                self.course.show(State.RUNNING)
         if frame.tick >= 0:
             self._drawn.append((time.monotonic(), time.process_time()))
         self.page.show(frame)
@@ -140,12 +153,21 @@ class ViewerNode(Node):
         return f"drawn {(len(self._drawn) - 1) / seconds:.1f} frames/s, {share:.1f} % of a core"
 
     def restart(self, paused: bool) -> None:
-        """Another trial begins."""
+        """Another trial begins, with the gains of the experiment."""
+        self._trials += 1
         self._paused, self._begun, self._last = paused, False, BEFORE
+        self._changes.clear()
+        self._asking.clear()
         self._frames.reset()
         self.page.restart()
-        self.course.show_paused(paused, False)
+        self.course.gains.restore()
+        self.course.show(State.LOADING)
         self.course.say("")
+
+    def end(self) -> None:
+        """The trial has ended."""
+        if self.course.state is not State.RESETTING:
+            self.course.show(State.ENDED)
 
     def close(self) -> None:
         """Let go of topics and page."""
@@ -153,20 +175,55 @@ class ViewerNode(Node):
         self.page.stop()
 
     def _hear(self, event: Any) -> None:
-        if event.name in ("finished", "interrupted"):
+        if event.name in ("finished", "interrupted") and self.course.state is not State.RESETTING:
+            self.end()
             self.course.say(f"{event.name} after {event.tick} ticks {event.detail}".strip())
-        elif event.name == "changed" and not event.detail.startswith("paused="):
+        elif event.name == "changed":
+            key, _, text = event.detail.partition("=")
+            if key in ("paused", name_of("", "paused")):
+                self._show_paused(json.loads(text))
+                return
             self.course.say(f"tick {event.tick}: {event.detail}")
+            for gain in self._gains:
+                if gain.key == key and event.node in gain.nodes:
+                    self._accept(gain, json.loads(text))
 
-    # Changes
+    def _accept(self, gain: Gain, value: Any) -> None:
+        self.course.gains.accept(gain, tuple(value) if isinstance(value, list) else value)
+
+    # Changes of parameters
+
+    def _look_for_nodes(self) -> None:
+        """Let the page control nodes that have come, and show the values that they have."""
+        if self.course.state is State.LOADING and self._client(self._leader, SetParameters).service_is_ready():
+            self._show_paused(self._paused)
+        for node in [node for node in self._unread if self._client(node, GetParameters).service_is_ready()]:
+            self._unread.discard(node)
+            gains = [gain for gain in self._gains if node in gain.nodes]
+            request = GetParameters.Request(names=[gain.key for gain in gains])
+            self._client(node, GetParameters).call_async(request).add_done_callback(partial(self._read, gains))
+
+    def _read(self, gains: list[Gain], future: Any) -> None:
+        """Show the values that a node has answered with."""
+        for gain, value in zip(gains, future.result().values, strict=False):
+            found = parameter_value_to_python(value)
+            if found is not None:
+                self._accept(gain, list(found) if isinstance(gain.value, tuple) else found)
+
+    def _show_paused(self, paused: bool) -> None:
+        """Show whether the trial waits."""
+        self._paused = paused
+        if self._begun:
+            self.course.show(State.PAUSED if paused else State.RUNNING)
+        else:
+            self.course.show(State.READY if paused else State.STARTING)
 
     def _pause(self, paused: bool) -> None:
         def done(reason: str) -> None:
             if reason:
                 self.course.say(f"cannot be {'paused' if paused else 'started'}: {reason}")
-            else:
-                self._paused = paused
-                self.course.show_paused(paused, self._begun)
+            if self.course.state is not State.ENDED:
+                self._show_paused(not paused if reason else paused)
 
         self._set(self._leader, name_of("", "paused"), paused, done)
 
@@ -187,28 +244,28 @@ class ViewerNode(Node):
 
     def _ask(self, gain: Gain) -> None:
         key = gain.nodes, gain.key
-        value, nodes = self._changes.pop(key), list(gain.nodes)
+        value, nodes, begun = self._changes.pop(key), list(gain.nodes), self._trials
 
         def done(reason: str) -> None:
+            if self._trials != begun:
+                return  # it was of the trial before
             if not reason and nodes:
                 self._set(nodes.pop(0), gain.key, value, done)
                 return
             if not reason:
-                self.course.accepted(gain, value)
+                self.course.gains.accept(gain, value)
             if key in self._changes:
                 self._ask(gain)
                 return
             self._asking.discard(key)
             if reason:
-                self.course.refused(gain, reason)
+                self.course.gains.refuse(gain, reason)
 
         self._set(nodes.pop(0), gain.key, value, done)
 
     def _set(self, node: str, name: str, value: Any, done: Callable[[str], object]) -> None:
         """Set a parameter of a node; `done` gets the reason of a refusal, empty if there was none."""
-        if node not in self._clients_of:
-            self._clients_of[node] = self.create_client(SetParameters, f"{node}/set_parameters")
-        client = self._clients_of[node]
+        client = self._client(node, SetParameters)
         if not client.service_is_ready():
             done(f"{node} is not there")
             return
@@ -238,6 +295,13 @@ class ViewerNode(Node):
         late.start()
         future.add_done_callback(answer)
 
+    def _client(self, node: str, service: Any) -> Any:
+        """The client of a node's parameters, for a service."""
+        name = {SetParameters: "set_parameters", GetParameters: "get_parameters"}[service]
+        if (node, name) not in self._clients_of:
+            self._clients_of[node, name] = self.create_client(service, f"{node}/{name}")
+        return self._clients_of[node, name]
+
 
 def _type(topic: str) -> Any:
     return getattr(msg, TOPICS[split_topic(topic)[1]].TYPE.rpartition("/")[2])
@@ -254,9 +318,10 @@ def _tell(line: str) -> None:
 
 
 def main() -> None:
-    """`viewer DIRECTORY HOST PORT FD CONTROLLED PAUSED`: FD is what lines are read from, -1: none."""
+    """`viewer DIRECTORY HOST PORT FD CONTROLLED PAUSED RECORDED`: lines are read from FD; no DIRECTORY: find it."""
     die_with_parent()
-    directory, host, port, reading, controlled, paused = sys.argv[1:7]
+    directory, host, port, reading, *how = sys.argv[1:8]
+    controlled, paused, recorded = (one == "yes" for one in how)
     told: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: told.append(number))
@@ -264,21 +329,29 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[:-1] or cores)  # the last one is that of the servo threads
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
-    trial = read_resolved(Path(directory) / "experiment.yaml")
-    node = ViewerNode(trial, host, int(port), controlled=controlled == "yes", paused=paused == "yes")
+    try:
+        if not directory:
+            directory, paused, recorded = find_trial(told)
+        trial = read_resolved(Path(directory) / "experiment.yaml")
+    except ParameterError as error:
+        _tell(f"fails {error}")
+        raise SystemExit(2) from error
+    node = ViewerNode(trial, host, int(port), controlled=controlled, paused=paused, recorded=recorded)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     CallbackThread(executor, "executor").thread.start()
     lines: list[str] = []
     if int(reading) >= 0:
         threading.Thread(target=_read, args=(int(reading), lines), name="reading", daemon=True).start()
-    _tell("ready")
+    _tell(f"ready {node.page.address}")
     due = time.monotonic()
     while not told:
         while lines:
             word, _, rest = lines.pop(0).partition(" ")
             if word == "restart":
                 node.restart(rest == "yes")
+            elif word == "ended":
+                node.end()
             elif word == "state":
                 node.course.say(rest)
         node.draw()
@@ -288,6 +361,43 @@ def main() -> None:
     node.close()
     sys.stdout.flush()
     os._exit(0)  # viser's threads and the middleware's destructors have nothing left to do
+
+
+def find_trial(told: list[int]) -> tuple[str, bool, bool]:
+    """Directory of the trial that runs in this namespace, whether it is paused, and whether there is a recorder.
+
+    Its leader says so: the driver, or without a device the environment.
+
+    Args:
+        told: to end, when it is not empty.
+
+    Raises:
+        ParameterError: nobody answers, or the trial cannot be drawn.
+    """
+    node = Node("looking")
+    try:
+        leaders = [node.create_client(GetParameters, f"{name}/get_parameters") for name in ("driver", "environment")]
+        until = time.monotonic() + FOUND
+        while time.monotonic() < until and not told:
+            for leader in (leader for leader in leaders if leader.service_is_ready()):
+                request = GetParameters.Request(names=[name_of("", key) for key in ("directory", "paused", "nodes")])
+                future = leader.call_async(request)
+                rclpy.spin_until_future_complete(node, future, timeout_sec=ANSWER)
+                values = future.result().values if future.done() else []
+                if len(values) == 3 and values[0].string_value:
+                    place, paused, nodes = values
+                    return _checked(place.string_value), paused.bool_value, "recorder" in nodes.string_array_value
+            time.sleep(0.05)
+        raise ParameterError([f"{node.get_namespace()}: no driver, and no environment without a device, answers"])
+    finally:
+        node.destroy_node()
+
+
+def _checked(directory: str) -> str:
+    """The directory of a trial, if it is on this machine."""
+    if not (Path(directory) / "experiment.yaml").is_file():
+        raise ParameterError([f"{directory}/experiment.yaml: not found; it was removed, or is on another machine"])
+    return directory
 
 
 def _read(reading: int, lines: list[str]) -> None:

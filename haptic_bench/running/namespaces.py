@@ -8,6 +8,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from haptic_sim.parameters import ParameterError
 
@@ -42,6 +43,17 @@ def _bind(held: socket.socket, name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def claimed() -> list[str]:
+    """The namespaces of the trials and systems that run on this machine in this ROS domain, without the slash in front.
+
+    Those of further hands, which are in that of their trial, are left out.
+    """
+    lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
+    begin = f"@haptics {os.environ.get('ROS_DOMAIN_ID', '0')[:3]} "
+    found = set(filter(_PATTERN.fullmatch, (line.partition(begin)[2] for line in lines if begin in line)))
+    return sorted(name for name in found if not any(name.startswith(f"{other}/") for other in found))
 
 
 @contextlib.contextmanager

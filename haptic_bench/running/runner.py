@@ -387,7 +387,7 @@ def keep(
         nonlocal running
         if not running:
             running = True
-            say(f"{namespace} is running; Ctrl-C stops it")
+            say(f"{namespace} is running; `haptics view {namespace[1:]}` shows it, Ctrl-C stops it")
 
     progress = Progress(show, say)
     processes: list[Process] = []

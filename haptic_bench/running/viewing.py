@@ -28,12 +28,16 @@ class Viewing:
         host, port: of the page.
         controlled: whether the trial can be begun anew, and kept, from the page.
         paused: whether the trial waits for the start.
+        recorded: whether the trial has a recorder.
+        attached: whether the trial runs already; then the viewer finds out by itself what it is.
     """
 
     host: str
     port: int
     controlled: bool = False
     paused: bool = False
+    recorded: bool = True
+    attached: bool = False
 
 
 class Viewer:
@@ -41,27 +45,35 @@ class Viewer:
 
     Args:
         viewing: where and how.
-        directory: holds the trial's `experiment.yaml`; receives `viewer.log`.
+        directory: holds the trial's `experiment.yaml`, unless it is attached to; receives `viewer.log`.
         namespace: of the trial's topics, with the slash in front.
         heard: called with each line that it writes, by another thread.
+
+    Attributes:
+        address: of the page, as soon as it is there; whoever has it may steer.
     """
 
     def __init__(
         self, viewing: Viewing, directory: Path, namespace: str, heard: Callable[[str], object] = lambda line: None
     ):
-        self._heard, self._ready = heard, threading.Event()
+        self._heard, self._ready, self.address = heard, threading.Event(), ""
+        self._problem = ""
         reading, self._writing = os.pipe()
-        how = ["yes" if one else "no" for one in (viewing.controlled, viewing.paused)]
-        arguments = (str(directory), viewing.host, str(viewing.port), str(reading), *how)
+        how = ["yes" if one else "no" for one in (viewing.controlled, viewing.paused, viewing.recorded)]
+        arguments = ("" if viewing.attached else str(directory), viewing.host, str(viewing.port), str(reading), *how)
         spec = NodeSpec("viewer", {"viewer": {}}, arguments)
         importlib.import_module(spec.module)
-        ros = ["--ros-args", "-r", f"__ns:={namespace}", "--disable-external-lib-logs"]
+        name = f"viewer_{os.getpid()}" if viewing.attached else "viewer"
+        ros = ["--ros-args", "-r", f"__ns:={namespace}", "-r", f"__node:={name}", "--disable-external-lib-logs"]
         self._process = Process(spec, [*arguments, *ros], directory / "viewer.log", self._ready, self._line)
         os.close(reading)
 
     def _line(self, line: str) -> bool:
-        if line == "ready":
+        if line.startswith("ready "):
+            self.address = line.removeprefix("ready ")
             self._ready.set()
+        elif line.startswith("fails "):
+            self._problem = line.removeprefix("fails ")
         elif line == "reset" or line.startswith("record "):
             self._heard(line)
         elif line.startswith("say "):
@@ -88,7 +100,7 @@ class Viewer:
         deadline = time.monotonic() + START
         while time.monotonic() < deadline and not interrupted.is_set():
             if self._process.status is not None:
-                return self._process.describe()
+                return self._problem or self._process.describe()
             if self._ready.wait(0.05):
                 return "" if self._process.status is None else self._process.describe()
         return "" if interrupted.is_set() else f"it is not there after {START:g} s"

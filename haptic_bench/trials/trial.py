@@ -163,8 +163,10 @@ def run_graph(
             written, directory, mode=mode, composed=composed, progress=True, namespace=namespace, side=side
         )
         with contextlib.nullcontext() if viewing is None else Viewer(viewing, directory, claimed) as viewer:
-            if viewer is not None and (problem := viewer.wait(interruption.event)):
-                print(f"haptics: without a view: {problem}", file=sys.stderr)
+            if viewer is not None:
+                problem = viewer.wait(interruption.event)
+                said = f"without a view: {problem}" if problem else f"view: {viewer.address or 'interrupted'}"
+                print(f"haptics: {said}", file=sys.stderr, flush=True)
             return runner.run(specs, directory, claimed, interruption, show)
 
 

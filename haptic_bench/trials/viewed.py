@@ -13,7 +13,6 @@ from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.trials.trial import conclude, new_directory
-from haptic_bench.view.page import address
 from haptic_sim.parameters import ParameterError
 
 POLL = 0.2  # [s]
@@ -83,7 +82,7 @@ def run_viewed(
         with Viewer(viewing, Path(scratch), claimed, wishes.hear) as viewer:
             if problem := viewer.wait(interruption.event):
                 raise ParameterError([f"the page cannot be shown: {problem}"])
-            print(f"{address(viewing.host, viewing.port)}  {experiment.name}, {mode}; Ctrl-C ends it", flush=True)
+            print(f"{viewer.address}  {experiment.name}, {mode}; Ctrl-C ends it", flush=True)
             while not interruption and not viewer.ended:
                 _run_once(trial, mode, claimed, Path(scratch) / "trial", interruption, wishes, viewer, composed)
                 while not interruption and not wishes.reset and not viewer.ended:
@@ -106,7 +105,7 @@ def _run_once(
     viewer: Viewer,
     composed: bool,
 ) -> None:
-    """One run, which is kept if that is asked for until its end."""
+    """One run, which is kept if it has begun and that is asked for until its end."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     written = write_resolved(trial, directory)
@@ -120,10 +119,12 @@ def _run_once(
         paused=True,
     )
     outcome = runner.run(specs, directory, claimed, _Run(interruption, wishes))
+    viewer.tell("ended")
     if outcome.status == "failed":
         print(f"haptics: {outcome.reason}", file=sys.stderr, flush=True)
         viewer.tell(f"state failed: {outcome.reason.splitlines()[0]}")
-    if not wishes.record or not (directory / "bag").is_dir():
+    begun = outcome.start_up is not None
+    if not wishes.record or not begun or not (directory / "bag").is_dir():
         return
     kept = new_directory(None, trial.experiment.namespace)
     kept.rmdir()

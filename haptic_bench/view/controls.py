@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from enum import Enum
 from html import escape
 from typing import Any
 
 from haptic_bench.view.frame import Frame
+from haptic_bench.view.gain_controls import Change, GainControls
 from haptic_bench.view.gains import Gain
 from haptic_bench.view.page import Page
 from haptic_bench.view.recorded import RecordedFrames
@@ -89,15 +90,24 @@ class Player:
             before = now
             self._index = self._frames.index_at(self._time)
             if self._index != drawn:
-                drawn = self._index
-                frame = self._frames.frame(drawn)
+                drawn, before_it = self._index, drawn
+                frame = self._frames.frame(drawn, before_it)
                 self._page.show(frame)
                 self._head.value = min(max(frame.time, first), last)
                 self._page.show_state(describe(frame))
 
 
-Change = Callable[[Gain, Any], None]
-"""Ask for another value of a gain."""
+class State(Enum):
+    """What a running trial does; the text on the button that starts and pauses it."""
+
+    LOADING = "Loading …"
+    READY = "Start"
+    STARTING = "Starting …"
+    RUNNING = "Pause"
+    PAUSING = "Pausing …"
+    PAUSED = "Continue"
+    RESETTING = "Resetting …"
+    ENDED = "Ended"
 
 
 class Course:
@@ -107,11 +117,14 @@ class Course:
         page: where they are put.
         gains: that can be changed.
         pause: is called with whether the trial shall pause.
-        mark: with the text of an event.
+        mark: with the text of an event; None: there is no recording.
         change: with a gain and its new value.
         reset: begins the trial anew; None: it cannot be begun anew from here.
         record: with whether the trial is to be kept; None: that is not to be decided here.
-        paused: whether the trial waits for the start.
+
+    Attributes:
+        state: which controls can do something.
+        gains: the controls of the gains.
     """
 
     def __init__(
@@ -120,108 +133,72 @@ class Course:
         gains: Sequence[Gain],
         *,
         pause: Callable[[bool], None],
-        mark: Callable[[str], None],
         change: Change,
+        mark: Callable[[str], None] | None = None,
         reset: Callable[[], None] | None = None,
         record: Callable[[bool], None] | None = None,
-        paused: bool = False,
     ):
-        self._page, self._change, self._paused = page, change, paused
-        gui = page.server.gui
-        self._values: dict[tuple[tuple[str, ...], str], Any] = {}  # that the nodes have
-        self._controls: dict[tuple[tuple[str, ...], str], list[Any]] = {}
+        self.state = State.LOADING
+        gui = self._gui = page.server.gui
+        self._useful: list[tuple[Any, tuple[State, ...]]] = []  # controls, and the states in which they do something
         with page.trial:
-            self._start = gui.add_button("Start" if paused else "Pause", color=None)
+            self._start = gui.add_button(self.state.value)
+            self._useful.append((self._start, (State.READY, State.RUNNING, State.PAUSED)))
             if reset is not None:
-                begin = gui.add_button("Reset")
-
-                @begin.on_click
-                async def _(_: Any) -> None:
-                    assert reset is not None
-                    reset()
-
+                self._add_reset(reset)
             if record is not None:
-                keep = gui.add_checkbox("record: keep this trial, with its report", False)
-
-                @keep.on_update
-                async def _(_: Any) -> None:
-                    assert record is not None
-                    record(bool(keep.value))
-
-            text = gui.add_text("event", "", hint="what is to be noted in the recording")
-            note = gui.add_button("Mark event")
+                self._add_record(record)
+            if mark is not None:
+                self._add_mark(mark)
             self._text = gui.add_markdown("")
-            self._refusal = gui.add_markdown("")
-            with gui.add_folder("Gains"):
-                for gain in gains:
-                    self._add_gain(gain)
+            self.gains = GainControls(page, gains, change)
+        self.show(State.LOADING)
 
         @self._start.on_click
         async def _(_: Any) -> None:
-            pause(not self._paused)
+            running = self.state is State.RUNNING
+            if running or self.state in (State.READY, State.PAUSED):
+                self.show(State.PAUSING if running else State.STARTING)
+                pause(running)
+
+    def _add_reset(self, reset: Callable[[], None]) -> None:
+        button = self._gui.add_button("Reset")
+        self._useful.append((button, (State.READY, State.RUNNING, State.PAUSED, State.ENDED)))
+
+        @button.on_click
+        async def _(_: Any) -> None:
+            if self.state is not State.RESETTING:
+                self.show(State.RESETTING)
+                reset()
+
+    def _add_record(self, record: Callable[[bool], None]) -> None:
+        keep = self._gui.add_checkbox("record: keep this trial, with its report", False)
+        self._useful.append((keep, tuple(state for state in State if state not in (State.RESETTING, State.ENDED))))
+
+        @keep.on_update
+        async def _(_: Any) -> None:
+            record(bool(keep.value))
+
+    def _add_mark(self, mark: Callable[[str], None]) -> None:
+        text = self._gui.add_text("event", "", hint="what is to be noted in the recording")
+        note = self._gui.add_button("Mark event")
+        self._useful += [(control, (State.RUNNING, State.PAUSED)) for control in (text, note)]
 
         @note.on_click
         async def _(_: Any) -> None:
             mark(str(text.value)[:200] or "mark")
 
-    def show_paused(self, paused: bool, begun: bool) -> None:
-        """Say on the button what it does."""
-        self._paused = paused
-        self._start.label = "Pause" if not paused else "Continue" if begun else "Start"
+    def show(self, state: State) -> None:
+        """Say what the trial does, and let those controls act that can do something."""
+        self.state = state
+        self._start.label = state.value
+        for control, states in self._useful:
+            control.disabled = state not in states
+        self.gains.enable(state not in (State.LOADING, State.RESETTING, State.ENDED))
 
     def say(self, text: str) -> None:
         """Say something about the trial."""
         self._text.content = escape(text)
-
-    def accepted(self, gain: Gain, value: Any) -> None:
-        """A change has been taken over."""
-        self._values[gain.nodes, gain.key] = value
-        self._refusal.content = ""
-
-    def refused(self, gain: Gain, reason: str) -> None:
-        """A change has been refused: say why, and show the value that holds."""
-        self._refusal.content = f"**refused** `{gain.key}`: {escape(reason)}"
-        value = self._values[gain.nodes, gain.key]
-        for i, control in enumerate(self._controls[gain.nodes, gain.key]):
-            control.value = value[i] if isinstance(value, tuple) else value
-
-    def _add_gain(self, gain: Gain) -> None:
-        key = gain.nodes, gain.key
-        gui, value = self._page.server.gui, gain.value
-        self._values[key] = value
-        hand, _, _ = gain.nodes[0].rpartition("/")
-        label = f"{hand} {gain.key}".strip()
-        hint = f"{gain.description}{f' [{gain.unit}]' if gain.unit else ''}"
-        hint += f"; allowed: {gain.declared}" if gain.declared else ""
-        controls = self._controls[key] = []
-        for i, part in enumerate(gain.parts):
-            name = f"{label} {part}".strip()
-            if isinstance(value, bool):
-                control = gui.add_checkbox(name, value, hint=hint)
-            elif isinstance(value, str):
-                control = gui.add_dropdown(name, gain.choices, initial_value=value, hint=hint)
-            else:
-                number = float(value[i] if isinstance(value, tuple) else value)
-                high = gain.high if not part else min(gain.high, max(10.0 * number, gain.low) or 1.0)
-                step = 10.0 ** round(math.log10(max(high - gain.low, 1e-9)) - 3.0)
-                control = gui.add_slider(name, gain.low, max(high, gain.low + step), step, number, hint=hint)
-            controls.append(control)
-            control.on_update(self._asks(gain, i, control))
-
-    def _asks(self, gain: Gain, i: int, control: Any) -> Any:
-        async def ask(event: Any) -> None:
-            if event.client_id is None:
-                return
-            value = control.value
-            if isinstance(gain.value, tuple):
-                whole = list(self._values[gain.nodes, gain.key])
-                whole[i] = float(value)
-                value = tuple(whole)
-            elif not isinstance(gain.value, (bool, str)):
-                value = float(value)
-            self._change(gain, value)
-
-        return ask
 
 
 def describe(frame: Frame) -> str:

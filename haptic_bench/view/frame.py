@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from haptic_sim.messages import CONSTRAINT, CONTACT, HAND
 
 SLIDING = 1e-3  # [m/s] of two bodies past each other at a contact, above which it slides
 DISSIPATED = ("damping", "friction", "impact")
+CurveKey = tuple[str, str]
+"""Chart and curve."""
 
 
 class Chart(NamedTuple):
@@ -40,6 +42,11 @@ CHARTS = (
     Chart("latency", "Latency", "ms", 1e3, ("of the force", "of the surroundings"), 1.0),
 )
 """The latency of the force is the time from the state of the device to the force that answers it."""
+ON_TOOL: CurveKey = ("force", "on the tool")
+ON_HAND: CurveKey = ("force", "on the hand")
+OF_OPERATOR: CurveKey = ("force", "of the operator")
+PENETRATION: CurveKey = ("penetration", "deepest contact")
+LATENCY: CurveKey = ("latency", "of the force")
 
 
 def charts_of(experiment: Experiment) -> tuple[Chart, ...]:
@@ -105,6 +112,7 @@ class Frame:
         slides: whether each contact slides, (C,); the others stick.
         constraints: of the local model, as in haptics/msg/LocalConstraint, (K,).
         values: of the charts, in SI units, by chart and curve; what is not known is left out.
+        extremes: least and greatest of these values in the ticks since the frame before.
         note: what happened since the frame before.
     """
 
@@ -115,7 +123,8 @@ class Frame:
     contacts: np.ndarray = field(default_factory=lambda: np.zeros(0, CONTACT))
     slides: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     constraints: np.ndarray = field(default_factory=lambda: np.zeros(0, CONSTRAINT))
-    values: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    values: Mapping[CurveKey, float] = field(default_factory=dict)
+    extremes: Mapping[CurveKey, tuple[float, float]] = field(default_factory=dict)
     note: str = ""
 
 
@@ -156,27 +165,40 @@ def chart_values(
         age: of the surroundings that the local model uses [s]; None without one.
     """
     hand = hands[0]
-    terms = dict(zip(TERMS, energy.tolist(), strict=True))
-    values = {
-        ("force", "on the tool"): _size(hand.on_tool),
-        ("energy", "kinetic"): terms["kinetic"],
-        ("energy", "stored"): terms["potential"] + terms["elastic"],
-        ("energy", "injected"): terms["injected"],
-        ("energy", "dissipated"): sum(terms[name] for name in DISSIPATED),
-    }
+    values = {ON_TOOL: size_of(hand.on_tool), **energy_values(energy.tolist())}
     if hand.rendered is not None:
-        values["force", "on the hand"] = _size(hand.rendered)
+        values[ON_HAND] = size_of(hand.rendered)
     if hand.operator is not None:
-        values["force", "of the operator"] = _size(hand.operator)
+        values[OF_OPERATOR] = size_of(hand.operator)
     if contacts is not None:
-        values["penetration", "deepest contact"] = max(0.0, float(contacts["depth"].max(initial=0.0)))
+        values[PENETRATION] = deepest(contacts)
     if latency is not None:
-        values["latency", "of the force"] = latency
+        values[LATENCY] = latency
     if age is not None:
         values["latency", "of the surroundings"] = age
     return values
 
 
-def _size(wrench: np.ndarray) -> float:
+def energy_values(energy: Sequence[Any]) -> dict[CurveKey, Any]:
+    """The values of the chart of energy.
+
+    Args:
+        energy: values of the energy balance, in the order of TERMS [J]; numbers, or arrays of the same size.
+    """
+    terms = dict(zip(TERMS, energy, strict=True))
+    return {
+        ("energy", "kinetic"): terms["kinetic"],
+        ("energy", "stored"): terms["potential"] + terms["elastic"],
+        ("energy", "injected"): terms["injected"],
+        ("energy", "dissipated"): sum(terms[name] for name in DISSIPATED),
+    }
+
+
+def deepest(contacts: np.ndarray) -> float:
+    """Penetration of the deepest of some contacts [m]; 0 if there is none."""
+    return max(0.0, float(contacts["depth"].max(initial=0.0)))
+
+
+def size_of(wrench: np.ndarray) -> float:
     """Magnitude of the force of a wrench [N]."""
     return float(np.linalg.norm(wrench[:3]))

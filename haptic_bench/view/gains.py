@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment import Experiment, Trial
+from haptic_sim.constraints.scenes import ConstrainedSetup
+from haptic_sim.contact.response import RIGID
 from haptic_sim.messages import topic_of
 
 REACH = 10.0  # of a slider, times the value, where the parameter's range is wider
@@ -30,6 +32,7 @@ class Gain:
             would be useless, up to REACH times the value.
         declared: the range as declared, in words; empty if there is none.
         choices: of a text.
+        acts: whether the trial uses it; of a controller: whether it is not zero.
     """
 
     nodes: tuple[str, ...]
@@ -41,6 +44,13 @@ class Gain:
     high: float = 1.0
     declared: str = ""
     choices: tuple[str, ...] = ()
+    acts: bool = True
+
+    @property
+    def section(self) -> str:
+        """The section of the experiment that has it, with the hand, as in `left: controller`."""
+        hand, section = self.nodes[0].rpartition("/")[0], self.key.rpartition(".")[0]
+        return f"{hand}: {section}" if hand else section
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -51,15 +61,41 @@ class Gain:
 
 
 def gains_of(trial: Trial) -> list[Gain]:
-    """The gains of a trial: of its controllers and its contacts first."""
+    """The gains of a trial, by their sections."""
     found: list[Gain] = []
     for name, each in trial.hands.items():
         experiment = each.experiment
         if not experiment.alone:
             nodes = (topic_of(name, "controller"),)
             found += _of(experiment.controller, "controller.", nodes)
-    found += _of(trial.experiment.contact, "contact.", _tool_side(trial.experiment))
-    return found
+    tool_side = _tool_side(trial.experiment)
+    found += _of(trial.experiment.contact, "contact.", tool_side)
+    used = _used_of_contact(trial)
+    return [replace(gain, acts=gain.key in used if gain.nodes == tool_side else _is_set(gain.value)) for gain in found]
+
+
+def _is_set(value: Any) -> bool:
+    """Whether the value of a gain is not zero; of a truth value or a text: always."""
+    return any(value) if isinstance(value, tuple) else isinstance(value, bool) or value != 0.0
+
+
+def _used_of_contact(trial: Trial) -> set[str]:
+    """The keys of contacts that the trial's method and friction model use."""
+    method, friction = trial.experiment.environment.method, trial.experiment.contact.friction.model
+    if isinstance(trial.start, ConstrainedSetup):
+        return set()
+    penalties = method not in RIGID
+    used = {
+        "stiffness": penalties,
+        "damping": penalties,
+        "restitution": method != "penalty",
+        "friction.static": friction != "none",
+        "friction.kinetic": friction != "none",
+        "friction.breakaway": penalties and friction not in ("none", "coulomb"),
+        "friction.deadband": penalties and friction not in ("none", "dahl"),
+        "friction.damping": penalties and friction == "reset_integrator",
+    }
+    return {f"contact.{key}" for key, acts in used.items() if acts}
 
 
 def _tool_side(experiment: Experiment) -> tuple[str, ...]:

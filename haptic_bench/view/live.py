@@ -5,8 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from haptic_bench.experiment import Trial
-from haptic_bench.view.frame import Frame, Hand, chart_values, slides
+from haptic_bench.view.frame import (
+    LATENCY,
+    OF_OPERATOR,
+    ON_HAND,
+    ON_TOOL,
+    PENETRATION,
+    Frame,
+    Hand,
+    chart_values,
+    deepest,
+    energy_values,
+    size_of,
+    slides,
+)
 from haptic_bench.view.scene import Scene
+from haptic_bench.view.strips import Extremes
 from haptic_sim.messages import (
     CONSTRAINT,
     CONTACT,
@@ -45,6 +59,7 @@ class LiveFrames:
     def reset(self) -> None:
         """Forget all messages: another trial begins."""
         self._taken: set[str] = set()
+        self._extremes = Extremes()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -56,6 +71,16 @@ class LiveFrames:
         names += ["local_geometry"] if experiment.asynchronous else []
         names += ["world_state"] if experiment.environment.publish is not None else []
         return tuple(names)
+
+    @property
+    def charted(self) -> tuple[str, ...]:
+        """Those of which every message counts, as the charts have the extremes of their values."""
+        return tuple(topic for topic in self.topics if "/" not in topic and topic != "local_geometry")
+
+    @property
+    def tick(self) -> int | None:
+        """Of the frame that can be made; None before the first."""
+        return self._tools[""].tick if "tool_state" in self._taken else None
 
     @property
     def impulse(self) -> np.ndarray:
@@ -86,9 +111,27 @@ class LiveFrames:
         if not message.is_finite():
             raise MessageError(f"{topic}: not finite")
         self._taken.add(topic)
+        if not hand:
+            self._note(kind)
+
+    def _note(self, kind: str) -> None:
+        """Note for the charts what the latest message of a kind says of the first hand."""
+        if kind == "tool_state":
+            tool = self._tools[""]
+            self._extremes.note({ON_TOOL: size_of(tool.wrench), **energy_values(tool.energy.tolist())})
+        elif kind == "device_state":
+            device = self._devices[""]
+            values = {ON_HAND: size_of(device.rendered_wrench), OF_OPERATOR: size_of(device.operator_wrench)}
+            if device.command_tick >= 0:
+                values[LATENCY] = (device.tick - device.command_tick) / self._experiment.rate
+            self._extremes.note(values)
+        elif kind == "tool_command":
+            self._extremes.note({OF_OPERATOR: size_of(self._command.wrench)})
+        elif kind == "world_state" and self._world is not None:
+            self._extremes.note({PENETRATION: deepest(self._world.contacts[: len(self._world)])})
 
     def frame(self) -> Frame | None:
-        """The scene as the latest messages say; None before the first."""
+        """The scene as the latest messages say, with the extremes since the last frame; None before the first."""
         if "tool_state" not in self._taken:
             return None
         tool, rate, scene = self._tools[""], self._experiment.rate, self._scene
@@ -105,10 +148,12 @@ class LiveFrames:
         geometry = self._geometry if "local_geometry" in self._taken else None
         constraints = np.zeros(0, CONSTRAINT) if geometry is None else geometry.constraints[: len(geometry)].copy()
         if world is None:
-            return Frame(tool.tick, tool.tick / rate, scene.from_configuration(tool.q), hands, values=values)
-        poses = scene.place(world.poses.copy(), world.q.copy())
-        sliding = slides(contacts, world.poses, world.twists)
-        return Frame(tool.tick, tool.tick / rate, poses, hands, contacts, sliding, constraints, values)
+            poses, sliding = scene.from_configuration(tool.q), np.zeros(0, bool)
+        else:
+            poses = scene.place(world.poses.copy(), world.q.copy())
+            sliding = slides(contacts, world.poses, world.twists)
+        extremes = self._extremes.take()
+        return Frame(tool.tick, tool.tick / rate, poses, hands, contacts, sliding, constraints, values, extremes)
 
     def _hand(self, name: str) -> Hand:
         """A hand as its latest messages say."""

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import io
-import ipaddress
-import re
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -24,6 +20,7 @@ import numpy as np
 from haptic_bench.view import charts
 from haptic_bench.view.frame import Chart, Frame, Hand
 from haptic_bench.view.scene import Scene, Shape
+from haptic_bench.view.strips import strip
 from haptic_bench.view.viewpoint import ABOVE as FROM_ABOVE
 from haptic_bench.view.viewpoint import USUAL, towards_eye
 from haptic_sim.parameters import ParameterError
@@ -97,11 +94,6 @@ def free_port(host: str, port: int | None) -> int:
     raise PageError(f"--port {port}: is taken on {host}; choose another, or leave it out")
 
 
-def address(host: str, port: int) -> str:
-    """What to open in a browser."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 class Page:
     """A scene in the browser.
 
@@ -112,7 +104,8 @@ class Page:
         away: unit vector towards the eye at the start; None: from above in the plane, from the side in space.
 
     Attributes:
-        server: viser's.
+        server: viser's, behind a gate.
+        address: what to open in a browser; whoever has it may steer.
         bodies: viser's handle of the axes of each body of the scene, by its name; `/bodies/NAME` in viser's scene.
         meshes: of each shape, by its name in viser's scene.
         tools, devices: of the virtual tool and of the device's hand, by the name of the hand; `/hands/NAME/tool`.
@@ -127,11 +120,12 @@ class Page:
         greatest: float = 1.0,
         away: np.ndarray | None = None,
     ):
-        import viser
+        from haptic_bench.view.gate import GuardedServer  # needs viser, which not every installation has
 
         self.scene = scene
-        with contextlib.redirect_stdout(io.StringIO()), _origins(host):  # it says where it is; so do we
-            self.server: Any = viser.ViserServer(host=host, port=port, verbose=False)
+        with contextlib.redirect_stdout(io.StringIO()):  # it says where it is; so do we
+            self.server: Any = GuardedServer(host, port)
+        self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}/{self.server.token}"
         self._above = np.array([0.0, 0.0, ABOVE * scene.size if scene.planar else 0.0])
         self._greatest, self._factor = greatest, 1.0
         self._frame: Frame | None = None
@@ -437,12 +431,8 @@ class Page:
                 line.points = np.concatenate([np.stack([t[:-1], t[1:]], axis=1) for t in trails]).astype(np.float32)
 
     def _draw_charts(self, frame: Frame) -> None:
-        times = np.array([one.time for one in self._strips])
         for chart in (chart for chart in self.scene.charts if chart.curves):
-            curves = [
-                np.array([one.values.get((chart.name, curve), np.nan) for one in self._strips])
-                for curve in chart.curves
-            ]
+            times, curves = strip(self._strips, chart)
             self._draw_chart(chart, times, curves)
 
     def _draw_chart(self, chart: Chart, times: np.ndarray, curves: list[np.ndarray]) -> None:
@@ -464,27 +454,6 @@ class Page:
         """End the page."""
         with contextlib.redirect_stdout(io.StringIO()):  # it says that, too
             self.server.stop()
-
-
-@contextlib.contextmanager
-def _origins(host: str) -> Iterator[None]:
-    """Let the server that is made meanwhile refuse the pages of other sites, which a browser would let control a trial.
-
-    A browser tells the origin of the page that connects; who is no browser tells none. viser has no key for it. Where
-    the host is not of this machine alone, the page has names that we do not know, and all may connect.
-    """
-    if not ipaddress.ip_address(host).is_loopback:
-        yield
-        return
-    import websockets.asyncio.server as sockets
-
-    own = re.compile(r"https?://(127\.\d+\.\d+\.\d+|localhost|\[::1\])(:\d+)?")
-    module: Any = sockets
-    serve, module.serve = module.serve, functools.partial(module.serve, origins=[own, None])
-    try:
-        yield
-    finally:
-        module.serve = serve
 
 
 def node(name: str) -> str:

@@ -14,7 +14,20 @@ from haptic_bench.recording.bag import BagError
 from haptic_bench.recording.samples import POSE, WRENCH, Samples
 from haptic_bench.recording.trial_bag import EVENTS, read_event, read_messages
 from haptic_bench.recording.world_record import WorldRecord, read_world
-from haptic_bench.view.frame import Frame, Hand, chart_values, slides, with_steady_latency
+from haptic_bench.view.frame import (
+    LATENCY,
+    OF_OPERATOR,
+    ON_HAND,
+    ON_TOOL,
+    PENETRATION,
+    CurveKey,
+    Frame,
+    Hand,
+    chart_values,
+    energy_values,
+    slides,
+    with_steady_latency,
+)
 from haptic_bench.view.scene import Scene, build_scene
 from haptic_sim.messages import CONTACT, REASONS, DeviceState, ToolCommand, columns, topic_of
 from haptic_sim.parameters import ParameterError
@@ -81,13 +94,48 @@ class RecordedFrames:
                 charts = with_steady_latency(self.scene.charts, 1.0 / self._rate)
                 self.scene = replace(self.scene, charts=charts)
         self.marks = _marks(messages.get(EVENTS, ()), self._rate)
+        self._series = self._all_values()
 
     def __len__(self) -> int:
         return len(self.ticks)
 
-    def frame(self, index: int) -> Frame:
-        """One of the frames: the states at its tick, and the wrenches of that tick."""
+    def _all_values(self) -> dict[CurveKey, tuple[np.ndarray, np.ndarray]]:
+        """Ticks of the curves of the charts, and their values in SI units."""
+        tools = self._tools[""]
+        values: dict[CurveKey, np.ndarray] = {ON_TOOL: _sizes(tools.rows["wrench"])}
+        values |= energy_values(tools.rows["energy"].T)
+        found = {key: (tools.ticks, some) for key, some in values.items()}
+        if self._devices:
+            rows, ticks = self._devices[""].rows, self._devices[""].ticks
+            found[OF_OPERATOR] = ticks, _sizes(rows["operator_wrench"])
+            found[ON_HAND] = ticks - 1, _sizes(rows["rendered_wrench"])
+            known = rows["command_tick"] >= 0
+            found[LATENCY] = ticks[known] - 1, (rows["tick"] - rows["command_tick"])[known] / self._rate
+        else:
+            found[OF_OPERATOR] = self._commands.ticks, _sizes(self._commands.rows["wrench"])
+        if self._world is not None:
+            found[PENETRATION] = self._world.contact_tick, np.maximum(self._world.contacts["depth"], 0.0)
+        return found
+
+    def _extremes(self, first: int, last: int) -> dict[CurveKey, tuple[float, float]]:
+        """Least and greatest values of the charts in the ticks from the first to the last."""
+        found = {}
+        for key, (ticks, values) in self._series.items():
+            some = values[slice(*np.searchsorted(ticks, (first, last + 1)))]
+            if len(some):
+                found[key] = float(some.min()), float(some.max())
+        return found
+
+    def frame(self, index: int, since: int | None = None) -> Frame:
+        """One of the frames: the states at its tick, and the wrenches of that tick.
+
+        Args:
+            index: which one.
+            since: index of the one that was shown before, after which the extremes of the charts are taken.
+        """
         tick = int(self.ticks[index])
+        before_it = index - 1 if since is None or since >= index else since
+        extremes = self._extremes(int(self.ticks[before_it]) + 1 if before_it >= 0 else tick, tick)
         hands = tuple(self._hand(name, tick) for name in self._names)
         during = self._tools[""].at(tick)
         latency = age = None
@@ -111,7 +159,7 @@ class RecordedFrames:
         values = chart_values(hands, contacts, during["energy"], latency, age)
         if contacts is None:
             contacts = np.zeros(0, CONTACT)
-        return Frame(tick, tick / self._rate, poses, hands, contacts, sliding, values=values)
+        return Frame(tick, tick / self._rate, poses, hands, contacts, sliding, values=values, extremes=extremes)
 
     def _hand(self, name: str, tick: int) -> Hand:
         """A hand at a tick."""
@@ -227,6 +275,11 @@ class SampledFrames:
         if self._world is not None:
             found.append(self._world.contacts["force"])
         return max(float(np.linalg.norm(forces, axis=1).max(initial=0.0)) for forces in found)
+
+
+def _sizes(wrenches: np.ndarray) -> np.ndarray:
+    """Magnitudes of the forces of some wrenches (N, 6) [N]."""
+    return np.linalg.norm(wrenches[:, :3], axis=1)
 
 
 class _Table:

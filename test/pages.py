@@ -1,0 +1,41 @@
+"""Pages of views in the process of a test, and clients of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from haptic_bench import experiment
+from haptic_bench.view.page import Page, free_port
+from haptic_bench.view.scene import build_scene
+
+
+def load(name: str, *settings: str) -> experiment.Trial:
+    (trial,) = experiment.load(name, list(settings))
+    return trial
+
+
+@contextlib.contextmanager
+def page_of(name: str) -> Iterator[tuple[Page, str]]:
+    """The page of an experiment in this process, and its address."""
+    pytest.importorskip("viser")
+    port = free_port("127.0.0.1", None)
+    page = Page(build_scene(load(name)), port=port)
+    try:
+        yield page, page.address
+    finally:
+        page.stop()
+
+
+def client(address: str) -> Any:
+    """A WebSocket of a page, as a browser makes it that has opened the address."""
+    import viser
+    from websockets.sync.client import connect
+
+    origin = f"http://{urlsplit(address).netloc}"
+    protocol = f"viser-v{viser.__version__}"
+    return connect(address.replace("http", "ws"), origin=origin, subprotocols=[protocol], max_size=None)  # type: ignore[arg-type, list-item]
