@@ -355,7 +355,7 @@ def _names(claims: Iterable[Mapping[str, Any]], besides: Collection[str] = ()) -
 
 
 def _claims_table(runs: Sequence[_Run], shown_in: PageUnits, names: Collection[str], links: Sequence[str] = ()) -> str:
-    """A row for each claim of `names`: its verdict in each run, and what was measured where that is the same for all."""
+    """A row for each claim of `names`: its verdict in each run, and what was measured if that is the same for all."""
     by_name: dict[str, dict[int, Mapping[str, Any]]] = {}
     for i, run in enumerate(runs):
         for claim in run.statements:

@@ -52,7 +52,8 @@ def claimed() -> list[str]:
     """
     lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
     begin = f"@haptics {os.environ.get('ROS_DOMAIN_ID', '0')[:3]} "
-    found = set(filter(_PATTERN.fullmatch, (line.partition(begin)[2] for line in lines if begin in line)))
+    names = (line.partition(begin)[2].partition(" ")[0] for line in lines if begin in line)  # a side has its own
+    found = set(filter(_PATTERN.fullmatch, names))
     return sorted(name for name in found if not any(name.startswith(f"{other}/") for other in found))
 
 
