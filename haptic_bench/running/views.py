@@ -20,4 +20,7 @@ def write_views(directory: Path, namespace: str) -> str:
     for name in (RVIZ, FOXGLOVE):
         text = (config_folder() / name).read_text(encoding="utf-8")
         (directory / name).write_text(text.replace(EXAMPLE, namespace.strip("/")), encoding="utf-8")
-    return f"to see {namespace}: haptics view {namespace.strip('/')}; or rviz2 -d {directory / RVIZ}, or Foxglove with the layout {directory / FOXGLOVE}"
+    return (
+        f"to see {namespace}: haptics view {namespace.strip('/')}; or rviz2 -d {directory / RVIZ}; or Foxglove with the "
+        f"layout {directory / FOXGLOVE}"
+    )
