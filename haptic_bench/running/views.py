@@ -17,10 +17,8 @@ def write_views(directory: Path, namespace: str) -> str:
         directory: exists.
         namespace: of the topics, with the slash in front.
     """
-    for name in (RVIZ, FOXGLOVE):
-        text = (config_folder() / name).read_text(encoding="utf-8")
-        (directory / name).write_text(text.replace(EXAMPLE, namespace.strip("/")), encoding="utf-8")
-    return (
-        f"to see {namespace}: haptics view {namespace.strip('/')}; or rviz2 -d {directory / RVIZ}; or Foxglove with the "
-        f"layout {directory / FOXGLOVE}"
-    )
+    for file in (RVIZ, FOXGLOVE):
+        text = (config_folder() / file).read_text(encoding="utf-8")
+        (directory / file).write_text(text.replace(EXAMPLE, namespace.strip("/")), encoding="utf-8")
+    name, rviz, foxglove = namespace.strip("/"), directory / RVIZ, directory / FOXGLOVE
+    return f"to see {namespace}: haptics view {name}; or rviz2 -d {rviz}; or Foxglove with the layout {foxglove}"
