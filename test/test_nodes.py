@@ -28,7 +28,7 @@ from haptic_control.nodes.controller import ControllerNode  # noqa: E402
 from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros.inbox import Inbox  # noqa: E402
 from haptic_ros.ros_parameters import encode  # noqa: E402
-from haptic_ros.trial import TrialParameters  # noqa: E402
+from haptic_ros.trial import ServoError, TrialParameters  # noqa: E402
 from haptic_sim import kernel_cache  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
@@ -352,6 +352,16 @@ def test_the_environment_steps_once_for_a_repeated_command(bench: Bench) -> None
         (0, pytest.approx(step)),
         (1, pytest.approx(2 * step)),
     ]
+
+
+def test_a_tool_that_diverges_ends_the_node_of_a_system_that_runs(bench: Bench) -> None:
+    """No controller would take its states any more; the process ends with the reason, and is started again."""
+    nodes = ["driver", "controller", "environment"]
+    node = configured(bench.node("environment", change={"mode": "realtime", "nodes": nodes}))
+    node.take("tool_command", tool_command(0))
+    with pytest.raises(ServoError, match="the tool has diverged: its kinetic energy is not finite in tick 1"):
+        node.take("tool_command", tool_command(1, 1e200))
+    assert [topic for topic, _ in bench.sent].count("tool_state") == 1
 
 
 def test_an_asynchronous_environment_surveys_when_due_and_again_when_asked_again(bench: Bench) -> None:

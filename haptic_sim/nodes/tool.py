@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
 from haptic_ros.servo import ServoNode
 from haptic_ros.standard_topics import WorldTopics
-from haptic_ros.trial import TrialParameters
+from haptic_ros.trial import ServoError, TrialParameters
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import HAND, Message, MessageError, ToolCommand
@@ -154,12 +155,17 @@ class ToolNode(ServoNode):
         """Execute ticks up to `last`.
 
         A command that was lost is replaced by the next, so that the tool's time is the trial's.
+
+        Raises:
+            ServoError: in a graph that only runs, the tool has diverged: a new node begins where the world does.
         """
         first = self._state.tick + 1
         for tick in range(first, last + 1):
             if tick > first:
                 self.look_ahead()
             self.core.step(self._command, self._state)
+            if self.config.lasting and not math.isfinite(self._state.kinetic_energy):
+                raise ServoError(f"the tool has diverged: its kinetic energy is not finite in tick {tick}")
             self.send_states()
         if self.composition is None:  # which does so when the driver has the answer
             self.look_ahead()
