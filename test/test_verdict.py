@@ -118,6 +118,12 @@ def test_a_display_that_gives_energy_fails_unless_that_is_expected() -> None:
     assert verdict is not None and not verdict.failure and verdict.text.endswith("J, as expected")
 
 
+def test_a_tool_under_exact_constraints_has_a_verdict() -> None:
+    trial = one("rolling_disk", "device.type=admittance", "duration=0.2")
+    verdict = verdict_of(trial, run_unrecorded(trial))
+    assert verdict is not None and verdict.text == "passive"
+
+
 @pytest.mark.parametrize("name", ["corner_peg", "static_wall", "two_hands", "push_arm"])
 def test_trials_of_the_catalogue_are_passive(name: str) -> None:
     trial = one(name)

@@ -88,7 +88,9 @@ def verdict_of(trial: Trial, samples: Samples) -> Verdict | None:
     if "energy_numerical" not in samples.names or not len(samples):
         return None
     health = experiment.health
-    expected = bool(trial.world.motions or trial.world.pulls) if health.active is None else health.active == "expected"
+    scene = experiment.scene  # that of a tool under exact constraints has neither
+    supplied = any(getattr(scene, name, ()) for name in ("motions", "pulls"))
+    expected = supplied if health.active is None else health.active == "expected"
     verdict = measure(samples, experiment.rate, ("", *(f"{name}_" for name in experiment.hand_names)), expected)
     return replace(verdict, failure=_failure(verdict, health))
 
