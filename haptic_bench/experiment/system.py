@@ -130,7 +130,12 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
             "local_model": {"type": "full", "epsilon": 0.01},
         }
     return document | {
-        "scene": {"type": "world", "files": {"model": {"path": str(path)}}, "tool": held},
+        "scene": {
+            "type": "world",
+            "files": {"model": {"path": str(path)}},
+            "tool": held,
+            "gravity_compensation": True,  # a robot without its drives would fall, and pull the hand down
+        },
         "environment": {"method": "penalty"},
     }
 

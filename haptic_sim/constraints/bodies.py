@@ -101,6 +101,7 @@ class ConstrainedMultibody(Multibody):
         constraints: between joints of the model.
         period: of a step [s].
         laws: of joints.
+        balanced: see `Multibody`.
 
     Attributes:
         constraints: as given.
@@ -122,12 +123,13 @@ class ConstrainedMultibody(Multibody):
         constraints: Sequence[WorldConstraint],
         period: float,
         laws: Sequence[JointLaw] = (),
+        balanced: Sequence[pin.Inertia] = (),
     ):
         self._ready = False
         self.constraints, self.period = tuple(constraints), period
         m = sum(constraint.rows for constraint in self.constraints)
         coupled = [c.joints for c in self.constraints]
-        super().__init__(model, hand, q, v, laws=laws, period=period, rows=m, coupled=coupled)
+        super().__init__(model, hand, q, v, laws=laws, period=period, rows=m, coupled=coupled, balanced=balanced)
         self.held_alone = False  # contacts come to the hand by way of the constraints
         nv = self.nv
         self._rows = build_rows(self.constraints, model.njoints, nv)

@@ -24,6 +24,7 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact_rows import CAPACITY
+from haptic_sim.dynamics.gravity import BalancedWeights
 from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
 from haptic_sim.linalg import cholesky, to_velocity
 from haptic_sim.packed import Packed, bind
@@ -281,6 +282,7 @@ class Multibody:
     `laws` of joints (`haptic_sim.dynamics.joints`) are for steps of `period` [s]. `rows` of exact constraints, between
     bodies of joints that are `coupled`, are for `haptic_sim.constraints.bodies`. `planes` are what contacts touch that
     is no body of the model, and moves as a mass along the normal (`RowArrays.plane`); `u` has their coordinates, too.
+    Gravity does not pull at weights that are `balanced` (`haptic_sim.dynamics.gravity`).
     """
 
     _gyroscopic = True  # whether Coriolis terms are among the forces
@@ -297,9 +299,11 @@ class Multibody:
         rows: int = 0,
         coupled: Sequence[tuple[int, int]] = (),
         planes: int = 0,
+        balanced: Sequence[pin.Inertia] = (),
     ):
         self.model, self.hand = model, hand
         self.data = model.createData()
+        self._balanced = BalancedWeights(model, balanced) if balanced else None
         nv = model.nv
         self.trees = Trees(model, coupled)
         self.hand_joint = int(model.frames[hand].parentJoint)
@@ -333,7 +337,7 @@ class Multibody:
             R_WH=self.R_WH,
             q=self.q,
             v=self.v,
-            single=self._find_single(rows > 0),
+            single=self._find_single(rows > 0, sum(inertia.mass for inertia in balanced)),
             joints=build_joints(laws, self.q, nv, start, size, period, rows, _mobility(model, self.q, laws)),
         )
         self.D, self.L, self.u, self.bias, self.kinetic_energy = a.D, a.L, a.u, a.bias, a.kinetic_energy
@@ -343,7 +347,7 @@ class Multibody:
         self._no_acceleration = np.zeros(nv)
         # Coordinates of hinges and slides; bound, as NumPy's own addition takes four times as long.
         self._add_step = bind(_add_step, self.packed) if model.nq == nv else None
-        pin.computeAllTerms(model, self.data, self.q, self.v)  # what of a single body is constant
+        self._find_terms()  # what of a single body is constant
         if a.single.kind == FREE:  # `_refresh_free` leaves out what would only be rounding of zero
             a.M[:3] = a.M[:, :3] = 0.0
             a.M[[0, 1, 2], [0, 1, 2]], a.M[3:, 3:] = model.inertias[self.hand_joint].mass, a.single.inertia
@@ -386,8 +390,8 @@ class Multibody:
         pin.updateFramePlacement(self.model, self.data, self.hand)
         refresh_at_hand(self.packed)
 
-    def _find_single(self, constrained: bool) -> SingleBody:
-        """What kernels know of the body, if it is the only one."""
+    def _find_single(self, constrained: bool, balanced: float) -> SingleBody:
+        """What kernels know of the body, if it is the only one; a mass is `balanced` [kg]."""
         model, hand = self.model, self.model.frames[self.hand]
         kind, joint = SEVERAL, self.hand_joint
         if model.njoints == 2 and joint == 1 and not constrained and model.jointPlacements[1].isIdentity(0.0):
@@ -398,7 +402,7 @@ class Multibody:
             kind=kind,
             gyroscopic=self._gyroscopic,
             factored=np.zeros(1, np.bool_),
-            weight=link.mass * model.gravity.linear,
+            weight=(link.mass - balanced) * model.gravity.linear,
             inertia=link.inertia.copy(),
             p_BH=hand.placement.translation.copy(),
             R_BH=hand.placement.rotation.copy(),
@@ -439,9 +443,16 @@ class Multibody:
         if self.single:
             evaluate_single(self.packed)
             return
-        pin.computeAllTerms(self.model, self.data, self.q, self.v)
+        self._find_terms()
         pin.updateFramePlacement(self.model, self.data, self.hand)
-        self.arrays.potential_energy[0] = self.data.potential_energy
+
+    def _find_terms(self) -> None:
+        """Inertia, bias and Jacobians by Pinocchio, and the potential energy, without what is balanced."""
+        data, potential = self.data, self.arrays.potential_energy
+        pin.computeAllTerms(self.model, data, self.q, self.v)
+        potential[0] = data.potential_energy
+        if self._balanced is not None:
+            potential[0] -= self._balanced.take_from(data, self.q)
 
     def push(self, wrench: np.ndarray, period: float, du: np.ndarray) -> None:
         """Fill `du` (nv,) with the change of u over `period` [s] under gravity, bias and a wrench at the hand.

@@ -85,7 +85,7 @@ class SimulatedSurroundings:
         following: float,
     ):
         self._epsilon, self._horizon, self._radius = max(epsilon, 0.0), horizon, radius
-        self._body = Multibody(tool.model, tool.hand, tool.q, tool.v)
+        self._body = Multibody(tool.model, tool.hand, tool.q, tool.v, balanced=tool.balanced)
         self._follower = Follower(self._body, rate=rate, step=step, period=period, following=following)
         self._sizes, self._others = tool.tool_sizes(), others
         self._wrench = np.zeros(6)  # of the contacts on the engine's tool, the mean since the last survey

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.dynamics.gravity import balance
 from haptic_sim.parameters import ParameterError
 from haptic_sim.spatial import quat_from_matrix
 from haptic_sim.worlds.building import World
@@ -35,6 +36,7 @@ def tool_alone(world: World) -> World:
         raise ParameterError(["tool: is fixed: a local model moves the tool"])
     first_v, first_q = model.idx_vs[joints[0]], model.idx_qs[joints[0]]
     alone, number = _model(model, joints, world.q)
+    balanced = balance(alone, [world.balanced[joint] for joint in (0, *joints)]) if world.balanced else ()
     nv, nq = alone.nv, alone.nq
     free = [(number[joint], k) for k, joint in enumerate(world.free_joints.tolist()) if joint in number]
     return replace(
@@ -49,6 +51,7 @@ def tool_alone(world: World) -> World:
         free_joints=np.array([joint for joint, _ in free], np.int64),
         free_inertia=world.free_inertia[[k for _, k in free]],
         motions=(),
+        balanced=balanced,
         body_names=("world", *(world.body_names[joint] for joint in joints)),
         laws=tuple(
             replace(

@@ -31,6 +31,7 @@ import pinocchio as pin
 from haptic_sim.constraints.bodies import ConstrainedMultibody
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.in_worlds import WorldConstraint
+from haptic_sim.dynamics.gravity import balance
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.dynamics.multibody import Multibody, SurveyedMultibody, coordinate_names, free_joint, planar_joint
 from haptic_sim.geometry.meshes import MeshError
@@ -90,6 +91,8 @@ class World:
         pairs: names of the two bodies of each pair of shapes, the tool's the second, as surroundings number them; left
             out: the collision pairs of `geometry`.
         motions: trajectories that bodies follow; pulls: springs from the hand to bodies.
+        balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; none where it pulls
+            at everything, or at nothing.
     """
 
     model: pin.Model
@@ -115,6 +118,7 @@ class World:
     further: tuple[int, ...] = ()
     motions: tuple[Motion, ...] = ()
     pulls: tuple[Pull, ...] = ()
+    balanced: tuple[pin.Inertia, ...] = ()
 
     def __repr__(self) -> str:
         """One line that says what is in it."""
@@ -179,11 +183,22 @@ class World:
         """
         if not self.constraints:
             kind = SurveyedMultibody if surveyed else Multibody
-            return kind(self.model, self.hand, self.q, self.v, laws=self.laws, period=period, planes=planes)
+            return kind(
+                self.model,
+                self.hand,
+                self.q,
+                self.v,
+                laws=self.laws,
+                period=period,
+                planes=planes,
+                balanced=self.balanced,
+            )
         problem = "dynamics = surveyed" if surveyed else "constraints = dynamic" if planes else ""
         if problem:
             raise ParameterError([f"local_model.{problem}: is made for a tool without exact constraints"])
-        return ConstrainedMultibody(self.model, self.hand, self.q, self.v, self.constraints, period, self.laws)
+        return ConstrainedMultibody(
+            self.model, self.hand, self.q, self.v, self.constraints, period, self.laws, self.balanced
+        )
 
     def hand_pose(self) -> np.ndarray:
         """Position and quaternion x y z w of the hand at the start (7,)."""
@@ -237,6 +252,7 @@ class _Link:
     parent_body: str | None = None  # the fixed body it is fastened to
     source: tuple[pin.Model, int] | None = None  # where its armature is
     laws: tuple[JointLaw, ...] = ()  # places in v and q are counted from the joint's first
+    balanced: bool = False  # whether gravity does not pull at it
     number: int = 0  # of the joint, once there
 
 
@@ -300,6 +316,7 @@ def build(
     if problems := [problem for i, one in enumerate(hands) for problem in _hold_problems(plan, one, f"hands[{i}].")]:
         raise ParameterError(problems)
     model, q, v, laws, ordered = _assemble(plan, parameters.gravity)
+    balanced = balance(model, _balanced(plan, ordered, parameters))
     hand = _add_hand(model, plan, "hand", parameters)
     further = tuple(_add_hand(model, plan, f"hand_{one.name}", one) for one in hands)
     for i, (one, frame) in enumerate(zip(hands, further, strict=True)):
@@ -355,6 +372,7 @@ def build(
         further=further,
         motions=motions,
         pulls=pulls,
+        balanced=balanced,
     )
     if any(parameters.jitter):
         world = _jittered(world, plan, parameters, seed, prefix)
@@ -412,12 +430,25 @@ def _displaced_start(
     return q
 
 
+def _balanced(plan: _Plan, ordered: list[_Link], parameters: WorldParameters) -> list[pin.Inertia]:
+    """What of each joint's link gravity does not pull at."""
+    tool = _root(plan.places[parameters.tool].link) if parameters.gravity_compensation else None
+    return [pin.Inertia.Zero()] + [
+        link.inertia if link.balanced or _root(link) is tool else pin.Inertia.Zero() for link in ordered
+    ]
+
+
 def _root_of(plan: _Plan, name: str) -> str:
     """Name of the first moving body of the tree that a body belongs to; empty if it does not move."""
-    link = plan.places[name].link
+    link = _root(plan.places[name].link)
+    return "" if link is None else link.name
+
+
+def _root(link: _Link | None) -> _Link | None:
+    """The first link of its tree."""
     while link is not None and link.parent is not None:
         link = link.parent
-    return "" if link is None else link.name
+    return link
 
 
 def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: WorldParameters) -> Iterator[str]:
@@ -599,7 +630,7 @@ def _add_tree(
     if tree.free:
         X_FB = tree.root_pose()
         inertia = X_FB.actInv(model.inertias[0])
-        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6])
+        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6], file.gravity_compensation)
         X_CJ[0] = _to_centre(inertia) * X_FB.inverse()
         v = v[6:]
     for joint in range(1, model.njoints):
@@ -610,7 +641,7 @@ def _add_tree(
         pose = X_CJ[parent] * model.jointPlacements[joint]
         link_name = first.get(joint, f"{name}/{model.names[joint]}")
         if links[parent] is None and model.joints[joint].shortname() == "JointModelFreeFlyer":
-            links.append(_free_link(link_name, inertia, pose * pin.XYZQUATToSE3(q_J), v_J))
+            links.append(_free_link(link_name, inertia, pose * pin.XYZQUATToSE3(q_J), v_J, file.gravity_compensation))
             X_CJ.append(_to_centre(inertia))
             continue
         link = _Link(
@@ -624,6 +655,7 @@ def _add_tree(
             v=v_J,
             parent_body=None if above is None else full[above],
             source=(model, joint),
+            balanced=file.gravity_compensation,
             laws=tuple(
                 replace(
                     law,
@@ -656,7 +688,7 @@ def _to_centre(inertia: pin.Inertia) -> pin.SE3:
     return pin.SE3(np.eye(3), -np.array(inertia.lever))
 
 
-def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray) -> _Link:
+def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray, balanced: bool) -> _Link:
     """The joint of a free body with its axes at X_WB; `inertia` in these, `velocity` in world axes."""
     return _Link(
         name=name,
@@ -668,6 +700,7 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
         q=np.concatenate([X_WB.act(np.array(inertia.lever)), pin.Quaternion(X_WB.rotation).coeffs()]),
         v=np.concatenate([velocity[:3], X_WB.rotation.T @ velocity[3:]]),
         free=True,
+        balanced=balanced,
     )
 
 
@@ -760,7 +793,7 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
     """The joint of a moving body, and the body's pose in its axes."""
     centred = _to_centre(inertia)
     if isinstance(body, FreeBodyParameters):
-        return _free_link(name, inertia, body.pose, np.array(body.velocity)), centred
+        return _free_link(name, inertia, body.pose, np.array(body.velocity), body.gravity_compensation), centred
     parent, pose, X_JB = None, pin.SE3.Identity(), pin.SE3.Identity()
     if isinstance(body, PlanarBodyParameters):
         joint, X_JB = planar_joint(), centred
@@ -787,6 +820,7 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         q=np.array(q, float),
         v=np.array(body.velocity, float).reshape(-1),
         planar=isinstance(body, PlanarBodyParameters),
+        balanced=body.gravity_compensation,
         parent_body=getattr(body, "parent", None),
         laws=() if isinstance(body, PlanarBodyParameters) else (_law(name, body),),
     )

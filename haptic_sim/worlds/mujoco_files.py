@@ -130,6 +130,8 @@ def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]
         # MuJoCo's own way to warn is a file in the working folder; what matters is read from the data.
         mujoco.set_mju_user_warning(lambda text: None)
         model = mujoco.MjModel.from_xml_path(str(path))
+        if parameters.gravity_compensation and parameters.tool in (names := body_names(model)):
+            model = _balanced(mujoco, path, _tree(model, names.index(parameters.tool)))
     except inputs.InputError as error:
         raise ParameterError([f"{key}: {error}"]) from error
     except ValueError as error:
@@ -142,6 +144,16 @@ def load(parameters: MujocoParameters, folder: Path = Path()) -> tuple[Any, Any]
             raise ParameterError([f"scene.keyframe = {parameters.keyframe}: unknown keyframe (known: {known})"])
         mujoco.mj_resetDataKeyframe(model, data, number)
     return model, data
+
+
+def _balanced(mujoco: Any, path: Path, bodies: list[int]) -> Any:
+    """The model of a file, with the weight of these bodies balanced; MuJoCo has to know of it when it compiles."""
+    specification = mujoco.MjSpec.from_file(str(path))
+    specification.compile()  # numbers the bodies
+    for body in specification.bodies:
+        if body.id in bodies:
+            body.gravcomp = 1.0
+    return specification.compile()
 
 
 def build_mujoco_world(parameters: MujocoParameters, folder: Path = Path()) -> World:

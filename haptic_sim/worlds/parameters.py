@@ -49,6 +49,9 @@ class _MovingBody(_Body):
     density: float | None = quantity(
         None, unit="kg/m^3", description="Density of the body, instead of its mass", gt=0.0, le=1e6
     )
+    gravity_compensation: bool = quantity(
+        False, description="Whether the body's weight is balanced, so that it does not fall"
+    )
 
     @model_validator(mode="after")
     def _enough_and_not_too_much(self) -> Any:
@@ -234,8 +237,15 @@ class FileParameters(Placed, Material):
         description="Velocities at the start, in the order of q; of a free root: velocity of its centre of mass, and "
         "angular velocity, in world axes",
     )
+    gravity_compensation: bool = quantity(
+        False, description="Whether the weight of all links of the file is balanced, so that they do not fall"
+    )
 
 
+TOOL_BALANCED = (
+    "Whether the weight of the tool, the held body and all that it is linked with by joints, is balanced, so that it "
+    "does not fall and the hand does not carry it"
+)
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -291,6 +301,7 @@ class MujocoParameters(Parameters):
         description="Hold point in the body's axes, or the name of a site of the body; left out: its centre of mass",
     )
     keyframe: str | None = quantity(None, description="Keyframe of the file to start from; null: its reference pose")
+    gravity_compensation: bool = quantity(False, description=TOOL_BALANCED)
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
 
@@ -311,6 +322,7 @@ class WorldParameters(Parameters):
     hold: Vector | None = quantity(
         None, unit="m", description="Hold point in the axes of the held body; left out: its centre of mass"
     )
+    gravity_compensation: bool = quantity(False, description=TOOL_BALANCED)
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
     constraints: Annotated[dict[str, AnyWorldConstraintParameters], AfterValidator(_named)] = quantity(

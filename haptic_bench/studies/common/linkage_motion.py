@@ -137,7 +137,7 @@ def held_columns(trial: Trial, samples: Samples) -> dict[str, np.ndarray]:
     without a device, of an admittance device as its sensor tells.
     """
     world = trial.world
-    body = Multibody(world.model, world.hand, world.q, world.v)
+    body = Multibody(world.model, world.hand, world.q, world.v, balanced=world.balanced)
     hand = Hand(body, planar=world.planar, tolerance=world.rank_tolerance, fade=world.rank_fade)
     device = "hand_px" in samples.names
     # the drive of an admittance device moves its mass: the hand feels what the force sensor between them tells
