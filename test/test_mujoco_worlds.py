@@ -186,22 +186,31 @@ COUPLED = '<equality><joint name="j" joint1="b" joint2="a"/></equality>'
 FLEX = """<deformable><flex name="f" dim="1" body="other last" vertex="0 0 0 0 0 0" element="0 1"/></deformable>"""
 
 
+ACTS = "acts in MuJoCo's world, and is felt only as far as it moves other bodies: "
+
+
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        (TENDON, "tool = tool: the tendon t acts on it, which is not rendered"),
-        (EQUALITY, "the equality constraint e acts on it"),
-        (COUPLED, "the equality constraint j acts on it"),
-        (ACTUATOR, "the actuator m acts on it"),
+        (TENDON, [f"{ACTS}the tendon t"]),
+        (EQUALITY, [f"{ACTS}the equality constraint e"]),
+        (COUPLED, [f"{ACTS}the equality constraint j"]),
+        (ACTUATOR, ["its actuators exert no force: m"]),
         (
             f"{TENDON}<actuator><motor name='m' tendon='t'/></actuator>",
-            "the tendon t acts on it, which is not rendered; scene.tool = tool: the actuator m acts on it",
+            ["its actuators exert no force: m", f"{ACTS}the tendon t"],
         ),
-        (FLEX, "the model has a <flex>, which is not rendered"),
     ],
 )
-def test_what_is_not_rendered_is_refused_by_name(tmp_path: Path, extra: str, said: str) -> None:
-    assert said in refused(tmp_path, document(TREES["linkage"], extra))
+def test_what_is_left_to_mujoco_or_out_is_said(tmp_path: Path, extra: str, said: list[str]) -> None:
+    (tmp_path / "world.xml").write_text(document(TREES["linkage"], extra))
+    notes = build_mujoco_world(MujocoParameters(file="world.xml", tool="tool"), tmp_path).notes
+    assert [note for note in notes if "not felt" not in note] == [f"scene.tool = tool: {line}" for line in said]
+
+
+def test_a_flex_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    said = refused(tmp_path, document(TREES["linkage"], FLEX))
+    assert said == "scene.file: has a <flex>, whose contacts are not rendered; take it out of the file"
 
 
 def test_what_acts_on_others_alone_is_none_of_its_business(tmp_path: Path) -> None:
@@ -245,6 +254,16 @@ def test_what_is_ignored_is_said() -> None:
     assert "limits and springs of the ball joint d" in opened(ball)[2].world.notes[0]
 
 
-def test_its_gravity_is_what_gravcomp_leaves() -> None:
-    tree = TREES["free"].replace('name="tool"', 'name="tool" gravcomp=".75"')
-    np.testing.assert_allclose(opened(tree)[2].world.model.gravity.linear, [0, 0, -9.81 / 4])
+def test_its_weight_is_what_gravcomp_leaves() -> None:
+    """Of each body its own, as MuJoCo's: bias less what it applies for gravcomp."""
+    tree = TREES["linkage"].replace('name="tool"', 'name="tool" gravcomp=".75"')
+    model, data, tool = opened(tree)
+    shaken(np.random.default_rng(20262), model, data)
+    data.qvel[:] = 0.0
+    mujoco.mj_forward(model, data)
+    body = tool.world.bodies(1e-3)
+    body.q[:], body.v[:] = states(tool, data)
+    body.refresh()
+    T = velocity_map(tool, body.q, model.nv)[:, tool.v]
+    np.testing.assert_allclose(T.T @ body.data.nle, (data.qfrc_bias - data.qfrc_gravcomp)[tool.v], atol=1e-10)
+    assert np.abs(data.qfrc_gravcomp[tool.v]).max() > 0.01

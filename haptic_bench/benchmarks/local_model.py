@@ -31,7 +31,7 @@ from haptic_sim.tool.local_model import LocalModelParameters, Proxy
 from haptic_sim.tool.mujoco_surroundings import MujocoSurroundings
 from haptic_sim.tool.tool_side import build_surroundings
 from haptic_sim.worlds.building import World
-from haptic_sim.worlds.mujoco_files import library
+from haptic_sim.worlds.compiled import library
 from haptic_sim.worlds.parameters import WorldParameters
 from haptic_sim.worlds.scenes import NoToolParameters, build_world
 

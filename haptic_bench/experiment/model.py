@@ -28,6 +28,11 @@ from haptic_sim.worlds.scenes import (
     NoToolParameters,
 )
 
+_OF_MUJOCO: dict[str, dict[str, Any]] = {
+    "environment": {"engine": "mujoco", "rate": 60.0},
+    "local_model": {"type": "full"},
+}
+
 
 class HealthParameters(Parameters):
     """What a trial may do and still be valid: its verdict (haptic_bench/analysis/verdict.py), and missed ticks.
@@ -137,6 +142,20 @@ class Experiment(Parameters):
             if moved and isinstance(controller, dict) and controller.get("type", "none") == "none":
                 return {**data, "controller": {**controller, "type": "admittance"}}
         return data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_world_of_mujoco_is_felt_through_a_local_model(cls, data: Any) -> Any:
+        """Engine, rate and local model of a world that MuJoCo simulates, where none are given."""
+        if not isinstance(data, dict) or not isinstance(data.get("scene"), dict):
+            return data
+        if data["scene"].get("type") != "mujoco":
+            return data
+        given = {name: data.get(name, {}) for name in _OF_MUJOCO}
+        return data | {
+            name: {**_OF_MUJOCO[name], **section} if isinstance(section, dict) else section
+            for name, section in given.items()
+        }
 
     def __repr__(self) -> str:
         """One line that says which it is; the keys are its fields."""

@@ -6,6 +6,7 @@ The result is a `Trial`, from which all that run, record, analyse or report it t
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
@@ -58,6 +59,7 @@ from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
 _FORCE_DEVICES = (InertialParameters, HardwareParameters)
+HALVINGS = 12  # of default gains
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
 
 
@@ -259,6 +261,7 @@ def _with_resolved_hand(experiment: Experiment, start: Start, again: bool) -> Ex
     experiment = _with_inertias(experiment, start)
     experiment = _with_dragged_inertia(experiment, start)
     if not again:
+        experiment = _with_gains(experiment, start)
         check_controller(experiment, start)
     return experiment
 
@@ -491,6 +494,33 @@ def _with_inertia_of_tool(
         ) from error
 
 
+def _with_gains(experiment: Experiment, start: Start) -> Experiment:
+    """The same experiment, with gains that were left out for this world: in its dimension, and small enough for it.
+
+    Stiffness and damping that were left out are the largest of their defaults and the halves of these, with which the
+    loop is stable.
+    """
+    if experiment.alone:
+        return experiment
+    inertias, controller = coupled_inertias(experiment, start), experiment.controller
+    given = controller.model_fields_set
+    planar = [] if inertias.planar else [name for name in _planar_gains(controller) if name not in given]
+    controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
+    own = [name for name in ("stiffness", "damping") if name in type(controller).model_fields and name not in given]
+    for translation, rotation in sorted(itertools.product(range(HALVINGS), repeat=2), key=sum) if own else ():
+        factors = np.repeat([0.5**translation, 0.5**rotation], (2, 1) if inertias.planar else 3)
+        gains: dict[str, Any] = {name: tuple((factors * getattr(controller, name)).tolist()) for name in own}
+        smaller = controller.model_copy(update=gains)
+        if not _loop_problem(smaller, inertias, experiment.rate):
+            return experiment.model_copy(update={"controller": smaller})
+    return experiment.model_copy(update={"controller": controller})
+
+
+def _loop_problem(controller: Any, inertias: CoupledInertias, rate: float) -> str:
+    """Why the loop of a controller is unstable, or not passive; empty if it is neither."""
+    return stability_problem(controller, inertias, rate) or passivity_problem(controller, inertias, rate)
+
+
 def check_controller(experiment: Experiment, start: Start) -> None:
     """Whether the gains have a meaning in the world, and the loop that they close is stable.
 
@@ -503,8 +533,7 @@ def check_controller(experiment: Experiment, start: Start) -> None:
     planar = [] if inertias.planar else _planar_gains(controller)
     if planar:
         controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
-    given = controller, inertias, experiment.rate
-    problem = stability_problem(*given) or passivity_problem(*given)
+    problem = _loop_problem(controller, inertias, experiment.rate)
     if planar:
         keys = ", ".join(f"controller.{name} = {_listed(experiment.controller, name, ', ')}" for name in planar)
         settings = " ".join(f"controller.{name}={_listed(controller, name, ',')}" for name in planar)

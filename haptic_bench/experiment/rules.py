@@ -54,6 +54,12 @@ def broken_rules(experiment: Experiment) -> list[str]:
                 else f"the scene {kind} is around a tool; give tool.type={' or '.join(tools)}"
             )
         )
+    if experiment.alone and experiment.scene.type == "mujoco":
+        problems.append(
+            "device.type = none: what MuJoCo simulates is felt through a device and a local model; set "
+            "device.type=inertial and controller.type=virtual_coupling"
+        )
+        return problems
     if experiment.alone:
         for name in ("controller", "local_model"):
             kind = getattr(experiment, name).type

@@ -11,7 +11,8 @@ from haptic_bench.analysis.figures import BLACK, BLUE, Figure, Line, Style, draw
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.mujoco_worlds import PASSIVE, MujocoStudy, judge_passive, scene_of
-from haptic_sim.worlds.mujoco_files import library, load
+from haptic_sim.worlds.compiled import library
+from haptic_sim.worlds.mujoco_files import load
 
 SIDES = {"x": ("left", "right"), "y": ("front", "back")}  # names of the geoms in the file, boxes along the axes
 BOTTOM, PEG = "bottom", "peg"

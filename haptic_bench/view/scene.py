@@ -31,7 +31,7 @@ from haptic_sim.constraints.scenes import (
 )
 from haptic_sim.rotations import matrices
 from haptic_sim.spatial import quat_from_matrix
-from haptic_sim.worlds import mujoco_files
+from haptic_sim.worlds import compiled, mujoco_files
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.parameters import MujocoParameters, WorldParameters
 
@@ -151,7 +151,7 @@ def build_scene(trial: Trial, travelled: np.ndarray = NOWHERE, *, visual: bool =
             model, data = mujoco_files.load(scene)
             more, theirs = _shapes_of_mujoco(model, names)
             shapes += more
-            mujoco_files.library().mj_kinematics(model, data)
+            compiled.library().mj_kinematics(model, data)
             for i, body in theirs.items():
                 poses[i, :3], poses[i, 3:] = data.xpos[body], np.roll(data.xquat[body], -1)
         if not (visual and isinstance(scene, WorldParameters)):
@@ -533,8 +533,8 @@ def _stick(body: int, start: np.ndarray, end: np.ndarray, radius: float) -> Shap
 
 def _shapes_of_mujoco(model: Any, names: tuple[str, ...]) -> tuple[list[Shape], dict[int, int]]:
     """The geoms that collide, of a body that has none all; and MuJoCo's number of each of our bodies."""
-    mujoco = mujoco_files.library()
-    number = {name: i for i, name in enumerate(mujoco_files.body_names(model))}
+    mujoco = compiled.library()
+    number = {name: i for i, name in enumerate(compiled.body_names(model))}
     theirs = {i: number[name] for i, name in enumerate(names) if name in number}
     found: list[Shape] = []
     for i, body in theirs.items():

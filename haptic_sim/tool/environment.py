@@ -31,7 +31,7 @@ class EnvironmentParameters(Parameters):
     engine: Literal["haptics", "mujoco"] = quantity(
         "haptics",
         description="Engine that simulates the world. haptics: ours; mujoco: MuJoCo, for the scene of that type, felt "
-        "through a local model",
+        "through a local model; that scene needs and sets it, with environment.rate=60 and local_model.type=full",
     )
     method: Method = quantity("impulse_augmented", description="Method that computes contact forces and impulses")
     integrator: int = quantity(

@@ -15,7 +15,8 @@ from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.tool.mobility import LOADED
 from haptic_sim.tool.surroundings import SimulatedSurroundings
-from haptic_sim.worlds.mujoco_files import MujocoTree, library, version
+from haptic_sim.worlds.compiled import library, version
+from haptic_sim.worlds.mujoco_files import MujocoTree
 
 SAME = 1e-3  # [m] by which a contact moves at most on one of its two bodies while it keeps its identity
 
@@ -26,7 +27,8 @@ class MujocoSurroundings(SimulatedSurroundings):
     MuJoCo steps with its own time step, as often as fits into the time of the survey. Its tool gets the forces of a
     `Follower` as generalised forces, and pushes other bodies by MuJoCo's contacts. (A mocap body would have no velocity
     in them.) The tool's weight and Coriolis forces are added, and damping, springs and dry friction of its joints taken
-    away: those of the local model's tool are felt, and not twice.
+    away: those of the local model's tool are felt, and not twice. Its actuators exert no force; others keep the control
+    of the keyframe.
 
     The constraints are MuJoCo's contacts of the tool with other bodies, from the tool's geoms being near others on: the
     geoms get a gap of `epsilon`, in which contacts are listed and without force. A contact is as deep as where MuJoCo's
@@ -34,7 +36,7 @@ class MujocoSurroundings(SimulatedSurroundings):
     touches. Friction is MuJoCo's sliding coefficient; a contact without friction dimensions has none.
 
     Args:
-        model, data: MuJoCo's; the tool's gaps, damping, springs and dry friction in the model are changed.
+        model, data: MuJoCo's; the tool's gaps, damping, springs, dry friction and actuators in the model are changed.
         tool: of `model`, and in the state of `data`, which is at time 0.
         epsilon, horizon: as of `SimulatedSurroundings`.
         rate, period, following: as of a `Follower`.
@@ -73,6 +75,8 @@ class MujocoSurroundings(SimulatedSurroundings):
             table[tool.v] = 0.0
         joints = np.nonzero(tool.link[model.jnt_bodyid] > 0)[0]
         model.jnt_stiffness[joints] = 0.0
+        for table in (model.actuator_gainprm, model.actuator_biasprm, model.actuator_gear):
+            table[tool.actuators] = 0.0
         self._force = np.zeros(world.model.nv)
         self._gaps = _Gaps(model, own, version(self._mujoco))
         self._features = Features()

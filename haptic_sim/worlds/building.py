@@ -44,7 +44,8 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.random_numbers import displaced
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
-from haptic_sim.worlds.model_files import FileTree, ModelFileError, load_trees
+from haptic_sim.worlds.file_trees import FileTree, ModelFileError
+from haptic_sim.worlds.model_files import load_trees
 from haptic_sim.worlds.motions import build_motions, build_pulls, without_friction
 from haptic_sim.worlds.parameters import (
     WORLD,
@@ -252,8 +253,17 @@ class _Link:
     parent_body: str | None = None  # the fixed body it is fastened to
     source: tuple[pin.Model, int] | None = None  # where its armature is
     laws: tuple[JointLaw, ...] = ()  # places in v and q are counted from the joint's first
-    balanced: bool = False  # whether gravity does not pull at it
+    balanced: pin.Inertia = field(default_factory=pin.Inertia.Zero)  # what gravity does not pull at
+    bare: bool = False  # between two joints of one body
     number: int = 0  # of the joint, once there
+
+    @property
+    def carrier(self) -> _Link | None:
+        """The link with a body that it hangs on."""
+        above = self.parent
+        while above is not None and above.bare:
+            above = above.parent
+        return above
 
 
 @dataclass
@@ -434,7 +444,7 @@ def _balanced(plan: _Plan, ordered: list[_Link], parameters: WorldParameters) ->
     """What of each joint's link gravity does not pull at."""
     tool = _root(plan.places[parameters.tool].link) if parameters.gravity_compensation else None
     return [pin.Inertia.Zero()] + [
-        link.inertia if link.balanced or _root(link) is tool else pin.Inertia.Zero() for link in ordered
+        link.inertia if _root(link) is tool and tool is not None else link.balanced for link in ordered
     ]
 
 
@@ -581,7 +591,7 @@ def _file_states(
     q, v = np.array(file.q or (), float), np.array(file.v or (0.0,) * nv)
     states, moved = [], []
     for tree in trees:
-        X_FB, joints = pin.SE3.Identity(), pin.neutral(tree.model)
+        X_FB, joints = pin.SE3.Identity(), tree.configuration()
         if file.q is not None:
             if tree.free:
                 root, q = q[:7], q[7:]
@@ -625,12 +635,13 @@ def _add_tree(
     first = {joint: full[body] for body, joint, _ in reversed(list(tree.bodies()))}
     # Joint axes J of the file become axes C of the model: those at the centre of mass for free bodies, which take other
     # coordinates; the others stay. What the file fixes goes with joint 0.
+    weights = model.inertias if file.gravity_compensation else tree.balanced or [pin.Inertia.Zero()] * model.njoints
     links: list[_Link | None] = [None]
     X_CJ = [X_WF]
     if tree.free:
         X_FB = tree.root_pose()
         inertia = X_FB.actInv(model.inertias[0])
-        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6], file.gravity_compensation)
+        links[0] = _free_link(first[0], inertia, X_WF * X_FB, v[:6], X_FB.actInv(weights[0]))
         X_CJ[0] = _to_centre(inertia) * X_FB.inverse()
         v = v[6:]
     for joint in range(1, model.njoints):
@@ -641,7 +652,7 @@ def _add_tree(
         pose = X_CJ[parent] * model.jointPlacements[joint]
         link_name = first.get(joint, f"{name}/{model.names[joint]}")
         if links[parent] is None and model.joints[joint].shortname() == "JointModelFreeFlyer":
-            links.append(_free_link(link_name, inertia, pose * pin.XYZQUATToSE3(q_J), v_J, file.gravity_compensation))
+            links.append(_free_link(link_name, inertia, pose * pin.XYZQUATToSE3(q_J), v_J, weights[joint].copy()))
             X_CJ.append(_to_centre(inertia))
             continue
         link = _Link(
@@ -655,7 +666,8 @@ def _add_tree(
             v=v_J,
             parent_body=None if above is None else full[above],
             source=(model, joint),
-            balanced=file.gravity_compensation,
+            balanced=weights[joint].copy(),
+            bare=joint not in first,
             laws=tuple(
                 replace(
                     law,
@@ -688,8 +700,8 @@ def _to_centre(inertia: pin.Inertia) -> pin.SE3:
     return pin.SE3(np.eye(3), -np.array(inertia.lever))
 
 
-def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray, balanced: bool) -> _Link:
-    """The joint of a free body with its axes at X_WB; `inertia` in these, `velocity` in world axes."""
+def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndarray, balanced: pin.Inertia) -> _Link:
+    """The joint of a free body with its axes at X_WB; inertias in these, `velocity` in world axes."""
     return _Link(
         name=name,
         joint_name=name,
@@ -700,7 +712,7 @@ def _free_link(name: str, inertia: pin.Inertia, X_WB: pin.SE3, velocity: np.ndar
         q=np.concatenate([X_WB.act(np.array(inertia.lever)), pin.Quaternion(X_WB.rotation).coeffs()]),
         v=np.concatenate([velocity[:3], X_WB.rotation.T @ velocity[3:]]),
         free=True,
-        balanced=balanced,
+        balanced=_to_centre(inertia).act(balanced),
     )
 
 
@@ -793,7 +805,8 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
     """The joint of a moving body, and the body's pose in its axes."""
     centred = _to_centre(inertia)
     if isinstance(body, FreeBodyParameters):
-        return _free_link(name, inertia, body.pose, np.array(body.velocity), body.gravity_compensation), centred
+        balanced = inertia if body.gravity_compensation else pin.Inertia.Zero()
+        return _free_link(name, inertia, body.pose, np.array(body.velocity), balanced), centred
     parent, pose, X_JB = None, pin.SE3.Identity(), pin.SE3.Identity()
     if isinstance(body, PlanarBodyParameters):
         joint, X_JB = planar_joint(), centred
@@ -820,7 +833,7 @@ def _link(plan: _Plan, name: str, body: Any, inertia: pin.Inertia) -> tuple[_Lin
         q=np.array(q, float),
         v=np.array(body.velocity, float).reshape(-1),
         planar=isinstance(body, PlanarBodyParameters),
-        balanced=body.gravity_compensation,
+        balanced=inertia if body.gravity_compensation else pin.Inertia.Zero(),
         parent_body=getattr(body, "parent", None),
         laws=() if isinstance(body, PlanarBodyParameters) else (_law(name, body),),
     )
@@ -958,7 +971,7 @@ def _collide(plan: _Plan, parameters: WorldParameters, ignored: set[frozenset[st
     if at_a.link is at_b.link:
         return False
     for one, other, name_of_other in ((at_a, at_b, b), (at_b, at_a, a)):
-        if one.link is None or one.link.parent is not other.link:
+        if one.link is None or one.link.carrier is not other.link:
             continue
         if other.link is not None or one.link.parent_body == name_of_other:
             return False

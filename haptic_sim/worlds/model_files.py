@@ -1,37 +1,30 @@
-"""Linkages from URDF and MJCF files, by Pinocchio's loaders.
+"""Linkages from URDF and MJCF files: URDF by Pinocchio's loader, MJCF by MuJoCo's compiler (`haptic_sim.worlds.mjcf`).
 
-Pinocchio 4.1 reads of an MJCF file only the first body of the world, ignores the pose of a body without joints, and
-misplaces a body with a free joint and a rotated pose. Each body of the world is therefore loaded from a document of its
-own, inside an empty body and without its free joint. It then has a fixed pose in the world, which Pinocchio reads
-correctly, and gets its free joint afterwards.
+Documents are read here first, within bounds: what the loaders would take for zero, or drop, is refused with its line.
 """
 
 from __future__ import annotations
 
-import copy
-import itertools
-import os
 import re
 import stat
-import tempfile
 import xml.etree.ElementTree as ElementTree
+import xml.parsers.expat as expat
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, merged
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, MODEL, InputError, number, numbers, read_bytes, shown
-from haptic_sim.worlds.file_joints import ModelFileError, mjcf_laws, mjcf_notes, placed, urdf_laws, urdf_notes
+from haptic_sim.worlds.file_joints import mjcf_notes, placed, urdf_laws, urdf_notes
+from haptic_sim.worlds.file_trees import FileShape, FileTree, ModelFileError
+from haptic_sim.worlds.mjcf import load_mjcf
 
 CONVEX = (coal.Box, coal.Sphere, coal.Cylinder, coal.Capsule, coal.Halfspace, coal.Convex)
-_ROOT = "root of the document"  # the empty body around each of an MJCF file; a name that no file has
 # Attributes that are numbers, and how many of them.
 _NUMBERS = {
     **dict.fromkeys("mass density armature ref radius length value ixx ixy ixz iyy iyz izz".split(), 1),
@@ -47,61 +40,6 @@ MOST_ELEMENTS = 200_000
 MOST_FILES = 200  # that are included
 _PART = 1 << 16  # [bytes] of a file that are parsed at once
 DEPTH = 1100  # of elements in each other: MOST_LINKS bodies of MJCF, and some
-# Elements of MJCF that would change the world, were they not left out without a word.
-_NOT_READ = {"frame", "replicate", "attach", "composite", "flexcomp", "flex", "hfield", "tendon"}
-
-
-@dataclass(frozen=True)
-class FileShape:
-    """A convex shape of a link.
-
-    Attributes:
-        body: the link.
-        joint: number of the joint that carries it, 0 for what is fixed.
-        pose: in the axes of the joint.
-    """
-
-    body: str
-    joint: int
-    pose: pin.SE3
-    geometry: coal.CollisionGeometry
-
-
-@dataclass(frozen=True)
-class FileTree:
-    """Part of a file: what hangs on one root.
-
-    Attributes:
-        model: joints and inertias; what is fixed to the root belongs to joint 0.
-        free: whether the root is a free body; else it is fixed.
-        shapes: for collisions.
-        laws: limits, damping, friction and springs of its joints.
-    """
-
-    model: pin.Model
-    free: bool
-    shapes: tuple[FileShape, ...]
-    laws: tuple[JointLaw, ...] = ()
-
-    def bodies(self) -> Iterator[tuple[str, int, pin.SE3]]:
-        """Name, number of the joint and pose in the joint's axes of each link."""
-        for frame in self.model.frames:
-            if frame.type == pin.FrameType.BODY and frame.name != _ROOT:
-                yield frame.name, frame.parentJoint, frame.placement
-
-    def root_pose(self) -> pin.SE3:
-        """Pose of the root's first link in the file."""
-        return next((pose for _, joint, pose in self.bodies() if joint == 0), pin.SE3.Identity())
-
-    def parent_body(self, joint: int) -> str | None:
-        """The link that joint number `joint` is fastened to."""
-        for frame in self.model.frames:
-            if frame.type == pin.FrameType.JOINT and frame.parentJoint == joint:
-                above = self.model.frames[frame.parentFrame]
-                while above.type != pin.FrameType.BODY and above.parentFrame != 0:
-                    above = self.model.frames[above.parentFrame]
-                return above.name if above.type == pin.FrameType.BODY and above.name != _ROOT else None
-        return None
 
 
 def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> tuple[list[FileTree], list[str]]:
@@ -133,8 +71,10 @@ def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> tuple[list[F
         unread = urdf_notes(root)
         trees = _load_urdf(path, root, meshes)
     else:
-        unread = mjcf_notes(root)  # before the document is taken apart
-        trees = _load_mjcf(path, root, meshes)
+        if not root.findall("worldbody"):
+            raise ModelFileError(": has no <worldbody>")
+        trees, ignored = load_mjcf(path, meshes)
+        unread = mjcf_notes(root) + ignored
     if free:
         if len(trees) != 1:
             raise ModelFileError(
@@ -147,38 +87,66 @@ def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> tuple[list[F
     return trees, unread
 
 
+class _Element(ElementTree.Element):
+    """An element that knows its line."""
+
+    line = 0
+
+
+class _Reader:
+    """Builds a document of bounded size and depth from what expat reads."""
+
+    def __init__(self) -> None:
+        self._expat = expat.ParserCreate()
+        self._expat.StartElementHandler, self._expat.EndElementHandler = self._start, self._end
+        self._builder = ElementTree.TreeBuilder(element_factory=_Element)
+        self._depth = self._count = 0
+
+    def read(self, content: bytes) -> ElementTree.Element:
+        """The root of the document."""
+        for begin in range(0, len(content), _PART):
+            self._expat.Parse(content[begin : begin + _PART], False)
+        self._expat.Parse(b"", True)
+        return self._builder.close()
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth, self._count = self._depth + 1, self._count + 1
+        if self._depth > DEPTH:
+            raise InputError(f"has more than {DEPTH} elements in each other")
+        if self._count > MOST_ELEMENTS:
+            raise InputError(f"has more than {MOST_ELEMENTS} elements")
+        element = self._builder.start(tag, attributes)
+        assert isinstance(element, _Element)
+        element.line = self._expat.CurrentLineNumber
+
+    def _end(self, tag: str) -> None:
+        self._depth -= 1
+        self._builder.end(tag)
+
+
 def _parse(path: Path) -> ElementTree.Element:
     """The document of a file, of bounded size and depth."""
-    root, depth, count = None, 0, 0
     try:
-        content = read_bytes(path, MODEL)
-        parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
-        for begin in range(0, len(content), _PART):
-            parser.feed(content[begin : begin + _PART])
-            events: Any = parser.read_events()
-            for event, element in events:
-                root = element if root is None else root
-                depth += 1 if event == "start" else -1
-                count += event == "start"
-                if depth > DEPTH:
-                    raise InputError(f"has more than {DEPTH} elements in each other")
-                if count > MOST_ELEMENTS:
-                    raise InputError(f"has more than {MOST_ELEMENTS} elements")
-        parser.close()
+        return _Reader().read(read_bytes(path, MODEL))
     except InputError as error:
         raise ModelFileError(f": {error}") from error
-    except ElementTree.ParseError as error:
-        raise ModelFileError(f", line {error.position[0]}: not XML: {error}") from error
+    except expat.ExpatError as error:
+        raise ModelFileError(f", line {error.lineno}: not XML: {error}") from error
     except (LookupError, ValueError) as error:  # its encoding
         raise ModelFileError(f": not XML: {error}") from error
-    assert isinstance(root, ElementTree.Element)  # a document without one is no XML
-    return root
+
+
+def _at(element: ElementTree.Element) -> str:
+    """Where an element is in its file."""
+    return f", line {getattr(element, 'line', 0)}: "
 
 
 def _tree_problems(tree: FileTree) -> Iterator[str]:
     """What is wrong with moving links; what is fixed together counts as one, under its first name."""
     names = {joint: name for name, joint, _ in reversed(list(tree.bodies()))}
-    for joint in range(0 if tree.free else 1, tree.model.njoints):
+    compiled = bool(tree.start)  # MuJoCo's compiler has looked at the masses; between joints of one body there is none
+    joints = range(0 if tree.free else 1, 1 if compiled else tree.model.njoints)
+    for joint in joints:
         inertia = tree.model.inertias[joint]
         name = names.get(joint, tree.model.names[joint])
         if not 0.0 < inertia.mass < np.inf:
@@ -191,7 +159,8 @@ def _tree_problems(tree: FileTree) -> Iterator[str]:
 
 
 def _load_urdf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[FileTree]:
-    problems = [line for link in root.iter("link") for line in _link_problems(link)]
+    problems = [line for link in root.findall("link") for line in _link_problems(link)]
+    problems += _structure_problems(root)
     if problems:
         raise ModelFileError(*problems)
     laws = urdf_laws(root)
@@ -200,25 +169,98 @@ def _load_urdf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[Fil
         model = pin.buildModelFromUrdf(str(path))
         geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
     except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
-        raise ModelFileError(f": {_first_line(error, path)}") from error
+        raise ModelFileError(_located(error, path, root)) from error
     return [FileTree(model, False, tuple(_shapes(model, geometry, meshes)), placed(laws, model))]
 
 
+_SHAPES = {  # of URDF: attributes that each needs, and how many numbers they have
+    "box": {"size": 3},
+    "sphere": {"radius": 1},
+    "cylinder": {"radius": 1, "length": 1},
+    "mesh": {"filename": 0},
+}
+
+
+_INERTIAL = {"mass": {"value"}, "inertia": {"ixx", "ixy", "ixz", "iyy", "iyz", "izz"}}
+
+
 def _link_problems(link: ElementTree.Element) -> Iterator[str]:
-    """What is wrong with the mass of a link; Pinocchio adds up what is fixed together without looking."""
+    """What is wrong with a link that the loader would add up without looking, or drop without a word."""
+    name, inertials = link.get("name"), link.findall("inertial")
+    if len(inertials) > 1:
+        yield f"{_at(inertials[1])}link {name}: has {len(inertials)} <inertial>: must have at most one"
+    for inertial in inertials:
+        given = {child.tag: set(child.attrib) for child in inertial}
+        missing = [f"<{tag}>" for tag, keys in _INERTIAL.items() if not keys <= given.get(tag, set())]
+        if missing:
+            yield f"{_at(inertial)}link {name}: <inertial> needs {' and '.join(missing)} with all of its numbers"
     mass = link.find("inertial/mass")
     if mass is not None and number(mass.get("value", "0")) < 0.0:
-        yield f": link {link.get('name')}: mass = {mass.get('value')} kg: must be >= 0"
+        yield f"{_at(mass)}link {name}: mass = {mass.get('value')} kg: must be >= 0"
+    for collision in link.findall("collision"):
+        shapes = [shape for geometry in collision.findall("geometry") for shape in geometry]
+        if len(shapes) != 1 or shapes[0].tag not in _SHAPES:
+            found = ", ".join(f"<{shape.tag}>" for shape in shapes) or "none"
+            known = ", ".join(f"<{tag}>" for tag in _SHAPES)
+            yield f"{_at(collision)}link {name}: <collision> has the shapes {found}: must have one of {known}"
+            continue
+        (shape,) = shapes
+        for key, count in _SHAPES[shape.tag].items():
+            values = shape.get(key, "").split()
+            if not values or (count and len(values) != count):
+                found = f"has {len(values)} numbers: must have {count}" if values else "missing"
+                yield f"{_at(shape)}link {name}: <{shape.tag}> {key}: {found}"
+            elif count and not min(map(number, values)) > 0.0:
+                yield f"{_at(shape)}link {name}: <{shape.tag}> {key} = {shape.get(key)}: must be > 0"
 
 
-def _first_line(error: Exception, path: Path) -> str:
-    """The sentence of an exception of Pinocchio or coal, which may stand below lines about their sources."""
+_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+
+
+def _structure_problems(root: ElementTree.Element) -> Iterator[str]:
+    """Why links and joints are no tree; the loader says no more than that they are none."""
+    links, joints = root.findall("link"), root.findall("joint")
+    for parts in (links, joints):
+        seen: set[str] = set()
+        for part in parts:
+            name = part.get("name", "")
+            if not name or name in seen:
+                reason = f"{name}: another {part.tag} has this name" if name else "has no name"
+                yield f"{_at(part)}{part.tag} {reason}"
+            seen.add(name)
+    known = {link.get("name", "") for link in links}
+    children: set[str] = set()
+    for joint in joints:
+        where, kind, limit = f"{_at(joint)}joint {joint.get('name', '')}", joint.get("type"), joint.find("limit")
+        ends = {tag: joint.find(tag) for tag in ("parent", "child")}
+        names = {tag: "" if end is None else end.get("link", "") for tag, end in ends.items()}
+        if kind not in _KINDS:
+            yield f"{where}: type = {kind}: must be one of {', '.join(_KINDS)}"
+        if kind in ("revolute", "prismatic") and (limit is None or not {"effort", "velocity"} <= limit.attrib.keys()):
+            yield f"{where}: needs <limit> with lower, upper, effort and velocity"
+        for tag, name in names.items():
+            if name not in known:
+                yield f"{where}: its {tag} is the link {name or '(none)'}, which is not in the file"
+        if names["child"] in children:
+            yield f"{where}: its child {names['child']} is already the child of another joint"
+        children.add(names["child"])
+    roots = [link.get("name", "") for link in links if link.get("name") not in children]
+    if len(roots) != 1:
+        found = f"{len(roots)} links without a parent ({', '.join(roots[:5])})" if roots else "no link without a parent"
+        yield f": has {found}: must have one, its root"
+
+
+def _located(error: Exception, path: Path, root: ElementTree.Element) -> str:
+    """The sentence of an exception of Pinocchio or coal, which may stand below lines of their own, and what to do."""
     text = str(error).rpartition("message:")[2]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return repr(error)
-    looked = " It was looked for beside the file, and in the folders above." if "could not be found" in lines[0] else ""
-    return lines[0].replace(f"The file {path} does not", "does not") + looked
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [repr(error)]
+    for mesh in root.iter("mesh"):
+        name = mesh.get("filename", "")
+        if name and lines[0].endswith(Path(name).name) and "resource" in lines[0]:
+            return f"{_at(mesh)}mesh {name}: cannot be read as a mesh; export it again, as STL, OBJ or DAE"
+        if name and f"{name} could not be found" in lines[0]:
+            return f"{_at(mesh)}mesh {name}: not found; it was looked for beside the file, and in the folders above"
+    return f": Pinocchio: {lines[0].replace(f'The file {path} does not', 'does not')}; `check_urdf` of ROS says more"
 
 
 def _number_problems(root: ElementTree.Element) -> Iterator[str]:
@@ -240,7 +282,7 @@ def _number_problems(root: ElementTree.Element) -> Iterator[str]:
                 reason = (
                     "must be finite numbers" if str(error) in ("must be a number", "must be finite") else str(error)
                 )
-                yield f": <{element.tag}> {key} = {shown(text)}: {reason}"
+                yield f"{_at(element)}<{element.tag}> {key} = {shown(text)}: {reason}"
 
 
 def _mesh_problems(root: ElementTree.Element, path: Path) -> Iterator[str]:
@@ -270,30 +312,7 @@ def _axis_problems(root: ElementTree.Element) -> Iterator[str]:
         text = joint.get("axis", "") if axis is None else axis.get("xyz", "")
         moves = joint.get("type") not in ("fixed", "floating", "free", "ball")
         if moves and text and not any(numbers(text)):
-            yield f": joint {joint.get('name', '')}: axis = {text}: must not be zero"
-
-
-def _load_mjcf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[FileTree]:
-    unread = sorted({element.tag for element in root.iter()} & _NOT_READ)
-    if unread:
-        raise ModelFileError(*(f": <{tag}> is not read" for tag in unread))
-    if len(root.findall("equality/*")):
-        raise ModelFileError(": <equality>: worlds have no equality constraints")
-    worlds = root.findall("worldbody")
-    if not worlds:
-        raise ModelFileError(": has no <worldbody>")
-    _name_everything(worlds)
-    bodies = [body for world in worlds for body in world.findall("body")]
-    geoms = [geom for world in worlds for geom in world.findall("geom")]
-    trees = []
-    if geoms:
-        trees.append(_load_document(path, _document(root, path, geoms), False, meshes))
-    for body in bodies:
-        free = [joint for joint in body if joint.tag == "freejoint" or joint.get("type") == "free"]
-        for joint in free:
-            body.remove(joint)
-        trees.append(_load_document(path, _document(root, path, [body]), bool(free), meshes))
-    return trees
+            yield f"{_at(joint)}joint {joint.get('name', '')}: axis = {text}: must not be zero"
 
 
 def _include(element: ElementTree.Element, folder: Path, read: list[int], depth: int = 0) -> None:
@@ -316,69 +335,6 @@ def _include(element: ElementTree.Element, folder: Path, read: list[int], depth:
             element[i : i + 1] = list(included)
         else:
             _include(child, folder, read, depth)
-
-
-def _name_everything(worlds: list[ElementTree.Element]) -> None:
-    """Names for bodies and joints without one: Pinocchio would confuse them with each other."""
-    number = itertools.count(1)
-    seen = set()
-    for world in worlds:
-        for body in world.iter("body"):
-            body.set("name", body.get("name") or f"body{next(number)}")
-            if body.get("name") in seen:
-                raise ModelFileError(f": two bodies are named {body.get('name')}")
-            seen.add(body.get("name"))
-            for i, joint in enumerate(body.findall("joint")):
-                joint.set("name", joint.get("name") or f"{body.get('name')}_joint{i}")
-
-
-def _document(root: ElementTree.Element, path: Path, content: list[ElementTree.Element]) -> ElementTree.Element:
-    """An MJCF document with what counts for all bodies, and only `content` in its world."""
-    document = ElementTree.Element("mujoco", model=root.get("model") or path.stem)
-    compilers = root.findall("compiler")
-    settings = {key: value for compiler in compilers for key, value in compiler.attrib.items()}
-    # The document lies elsewhere: folders become absolute.
-    assets = settings.pop("assetdir", "")
-    for key in ("meshdir", "texturedir"):
-        settings[key] = os.path.realpath(path.resolve().parent / settings.get(key, assets))
-    document.append(ElementTree.Element("compiler", settings))
-    for tag in ("default", "asset"):
-        for section in root.findall(tag):
-            document.append(copy.deepcopy(section))
-    world = ElementTree.SubElement(document, "worldbody")
-    empty = ElementTree.Element("body", name=_ROOT)
-    if settings.get("inertiafromgeom") == "false":  # then Pinocchio wants one
-        ElementTree.SubElement(empty, "inertial", pos="0 0 0", mass="0", diaginertia="0 0 0")
-    bodies = [element for element in content if element.tag == "body"]
-    world.extend(element for element in content if element.tag != "body")
-    empty.extend(bodies)
-    world.append(empty)
-    return document
-
-
-def _load_document(path: Path, document: ElementTree.Element, free: bool, meshes: Taken) -> FileTree:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / path.name
-        ElementTree.ElementTree(document).write(file)
-        try:
-            model = pin.buildModelFromMJCF(str(file))
-            geometry = pin.buildGeomFromMJCF(model, str(file), pin.GeometryType.COLLISION)
-        except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
-            raise ModelFileError(f": {_first_line(error, file)}") from error
-    _refuse_mass_of_meshes(document, geometry, model)
-    laws = mjcf_laws(document, model)
-    return FileTree(model, free, tuple(_shapes(model, geometry, meshes)), laws)
-
-
-def _refuse_mass_of_meshes(document: ElementTree.Element, geometry: pin.GeometryModel, model: pin.Model) -> None:
-    """Pinocchio takes 1 kg for each mesh of a body whose mass comes from its geoms."""
-    compiler = document.find("compiler")
-    always = compiler is not None and compiler.get("inertiafromgeom") == "true"
-    given = {body.get("name") for body in document.iter("body") if body.find("inertial") is not None and not always}
-    for item in geometry.geometryObjects:
-        name = model.frames[item.parentFrame].name
-        if isinstance(item.geometry, coal.Convex | coal.BVHModelBase) and item.parentFrame and name not in given:
-            raise ModelFileError(f": link {name}: its mass would come from a mesh; give it <inertial>")
 
 
 def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Taken) -> Iterator[FileShape]:

@@ -15,7 +15,7 @@ Generalised forces follow from equal power: the torque about O is that about C, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,41 +24,16 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim import inputs
-from haptic_sim.dynamics.joints import JointLaw
-from haptic_sim.dynamics.multibody import free_joint
+from haptic_sim.dynamics.gravity import balance
 from haptic_sim.geometry.shapes import locate
 from haptic_sim.hand.held import unholdable
 from haptic_sim.parameters import ParameterError
 from haptic_sim.vectors import cross
 from haptic_sim.worlds.building import MAX_COORDINATES, World
+from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
 
-REQUIREMENT = "mujoco>=3.5"  # from there on the margins of two geoms add up
-FREE, BALL, SLIDE, HINGE = range(4)
-"""MuJoCo's types of joints, mjtJoint."""
 LISTED = 20  # names in a message
-
-
-def library() -> Any:
-    """The module `mujoco`.
-
-    Raises:
-        ParameterError: it is not installed, or too old.
-    """
-    try:
-        import mujoco  # not above: it is optional
-    except ImportError as error:
-        reason = f"MuJoCo is needed and not there: python3 -m pip install '{REQUIREMENT}'"
-        raise ParameterError([reason]) from error
-    if version(mujoco) < (3, 5):
-        raise ParameterError([f"mujoco {mujoco.__version__} found: python3 -m pip install '{REQUIREMENT}'"])
-    return mujoco
-
-
-def version(mujoco: Any) -> tuple[int, int]:
-    """Major and minor version."""
-    major, minor, *_ = mujoco.__version__.split(".")
-    return int(major), int(minor)
 
 
 @dataclass(frozen=True)
@@ -73,6 +48,7 @@ class MujocoTree:
         centre: centre of mass of a free tool in its body's axes [m], (3,); None for a tool that is no free body.
         number: of each geom, among those of the tool and among the others that may touch it; -1 for the rest, (G,).
         surroundings: how many geoms may touch the tool: the pair of its geom i and of geom j is i surroundings + j.
+        actuators: those that act on the tool, int64.
     """
 
     world: World
@@ -83,6 +59,7 @@ class MujocoTree:
     centre: np.ndarray | None
     number: np.ndarray
     surroundings: int
+    actuators: np.ndarray
 
     def configuration(self, qpos: np.ndarray, q: np.ndarray) -> None:
         """Fill in our configuration (nq,)."""
@@ -160,15 +137,10 @@ def build_mujoco_world(parameters: MujocoParameters, folder: Path = Path()) -> W
     """The world of a scene, for the local model.
 
     Raises:
-        ParameterError: it cannot be loaded, or its tool is missing, fixed, or has what a local model does not render.
+        ParameterError: it cannot be loaded, has a <flex>, or its tool is missing or fixed.
     """
     model, data = load(parameters, folder)
     return find_tool(model, data, parameters).world
-
-
-def body_names(model: Any) -> tuple[str, ...]:
-    """Names of all bodies; of one without a name, `body` and its number."""
-    return tuple(model.body(i).name or f"body{i}" for i in range(model.nbody))
 
 
 def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str = "scene.") -> MujocoTree:
@@ -189,11 +161,10 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     if not model.body_weldid[held]:
         raise ParameterError([f"{prefix}tool = {parameters.tool}: must be a body that moves"])
     bodies = _tree(model, held)
-    problems = [f"{prefix}tool = {parameters.tool}: {why}" for why in _not_rendered(mujoco, model, set(bodies))]
-    if problems:
-        raise ParameterError(problems)
+    if model.nflex:
+        raise ParameterError([f"{prefix}file: has a <flex>, whose contacts are not rendered; take it out of the file"])
     mujoco.mj_kinematics(model, data)  # where everything is at the start
-    tree = _Tree(model, data, bodies, names)
+    tree = CompiledTree(model, data, bodies, names)
     if tree.model.nv > MAX_COORDINATES:
         reason = f"its linkage has {tree.model.nv} velocities: must be at most {MAX_COORDINATES}"
         raise ParameterError([f"{prefix}tool = {parameters.tool}: {reason}"])
@@ -207,6 +178,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         raise ParameterError([f"{prefix}tool = {parameters.tool}: cannot be held: its link {problem}"])
     others = [i for i in range(1, model.nbody) if i not in tree.places and _moves(model, i)]
     _add_bodies(tree, model, data, names)
+    balanced = balance(tree.model, tree.balanced)
     number, pairs, surroundings = _pairs(model, set(bodies), names)
     q_place, first, nv = tree.q_place(), model.body_dofadr[bodies[0]], tree.model.nv
     free = tree.centre is not None
@@ -228,9 +200,10 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
         laws=tuple(law for law in tree.laws if not law.idle),
-        notes=tuple(f"{prefix}tool = {parameters.tool}: {note}" for note in tree.notes()),
+        notes=tuple(f"{prefix}tool = {parameters.tool}: {note}" for note in _notes(mujoco, model, tree)),
         elsewhere=tuple(names[i] for i in others),
         pairs=pairs,
+        balanced=balanced,
     )
     link = np.zeros(model.nbody, np.int64)
     for body, (joint, _) in tree.places.items():
@@ -244,6 +217,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         tree.centre,
         number,
         surroundings,
+        np.array(_actuators(mujoco, model, set(bodies)), np.int64),
     )
     tool.configuration(data.qpos, world.q)
     tool.velocity(world.q, data.qvel, world.v)
@@ -253,129 +227,19 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     return tool
 
 
-class _Tree:
-    """The bodies of the tool as a Pinocchio model.
-
-    Attributes:
-        places: joint of each body, and the body's pose in its axes.
-        centre: as of `MujocoTree`.
-    """
-
-    def __init__(self, model: Any, data: Any, bodies: list[int], names: tuple[str, ...]):
-        self.model, self._mj = pin.Model(), model
-        self.model.name = WORLD
-        self.model.gravity.linear[:] = model.opt.gravity * (1.0 - float(model.body_gravcomp[bodies[0]]))
-        self.places: dict[int, tuple[int, pin.SE3]] = {}
-        self.centre: np.ndarray | None = None
-        self.joint_bodies: list[str] = []
-        self.laws: list[JointLaw] = []
-        self._order: list[int] = []  # place in qpos of each of our coordinates
-        self._ignored: list[str] = []
-        if self._disabled("GRAVITY"):
-            self.model.gravity.linear[:] = 0.0
-        for body in bodies:
-            self._add(body, data, names)
-
-    def _add(self, body: int, data: Any, names: tuple[str, ...]) -> None:
-        mj = self._mj
-        above = int(mj.body_parentid[body])
-        X_PB = _pose(mj.body_pos[body], mj.body_quat[body])
-        if above in self.places:
-            joint, X_JP = self.places[above]
-            X_JB = X_JP * X_PB
-        else:  # on what does not move
-            joint, X_JB = 0, _pose(data.xpos[above], data.xquat[above]) * X_PB
-        inertia = _inertia(mj, body)
-        first = int(mj.body_jntadr[body])
-        for k in range(first, first + int(mj.body_jntnum[body])):
-            name = mj.joint(k).name or f"{names[body]}.{k - first}"
-            self.joint_bodies.append(names[body])
-            joint, X_JB = self._add_joint(k, name, joint, X_JB, inertia)
-        self.places[body] = joint, X_JB
-        self.model.appendBodyToJoint(joint, inertia, X_JB)
-
-    def _add_joint(self, k: int, name: str, parent: int, X_PB: pin.SE3, inertia: pin.Inertia) -> tuple[int, pin.SE3]:
-        """Add joint k of MuJoCo between a joint and a body that is at X_PB in its axes; returns as `places`."""
-        mj, model = self._mj, self.model
-        kind, q, v = int(mj.jnt_type[k]), int(mj.jnt_qposadr[k]), int(mj.jnt_dofadr[k])
-        if kind == FREE:
-            self.centre = self._centre_of(int(mj.jnt_bodyid[k]))
-            self._order += [q, q + 1, q + 2, q + 4, q + 5, q + 6, q + 3]
-            self._ignore(name, v, 6, ("armature", "damping", "frictionloss"))
-            return model.addJoint(0, free_joint(), pin.SE3.Identity(), name), pin.SE3(np.eye(3), -self.centre)
-        axis, anchor = np.array(mj.jnt_axis[k]), np.array(mj.jnt_pos[k])
-        X_BJ = pin.SE3(np.eye(3), anchor)  # the joint's axes are the body's, at its anchor
-        at = float(mj.qpos0[q])  # the coordinate in which the body is where the file has it
-        if kind == BALL:
-            joint, placed = pin.JointModelSpherical(), X_BJ
-            self._order += [q + 1, q + 2, q + 3, q]
-        elif kind == HINGE:
-            joint, placed = pin.JointModelRevoluteUnaligned(axis), X_BJ * pin.SE3(pin.exp3(-at * axis), np.zeros(3))
-            self._order.append(q)
-        else:
-            joint, placed = pin.JointModelPrismaticUnaligned(axis), X_BJ * pin.SE3(np.eye(3), -at * axis)
-            self._order.append(q)
-        count = 3 if kind == BALL else 1
-        number = model.addJoint(parent, joint, X_PB * placed, name)
-        first = model.idx_vs[number]
-        model.armature[first : first + count] = mj.dof_armature[v : v + count]
-        limited = bool(mj.jnt_limited[k]) and not self._disabled("LIMIT")
-        lower, upper = mj.jnt_range[k] if limited and count == 1 else (-np.inf, np.inf)
-        for i in range(count):
-            self.laws.append(
-                JointLaw(
-                    name,
-                    velocity=first + i,
-                    position=model.idx_qs[number] if count == 1 else -1,
-                    lower=float(lower),
-                    upper=float(upper),
-                    damping=float(mj.dof_damping[v + i]),
-                    friction=float(mj.dof_frictionloss[v + i]),
-                    stiffness=float(mj.jnt_stiffness[k]) if count == 1 else 0.0,
-                    reference=float(mj.qpos_spring[q]),
-                )
-            )
-        if count > 1 and (limited or mj.jnt_stiffness[k]):
-            self._ignored.append(f"limits and springs of the ball joint {name}")
-        for table in ("dof_dampingpoly", "jnt_stiffnesspoly"):  # since MuJoCo 3.6
-            values = getattr(mj, table, None)
-            if values is not None and np.any(values[v if table.startswith("dof") else k]):
-                self._ignored.append(f"{table[4:]} of {name}")
-        return number, X_BJ.inverse()
-
-    def _disabled(self, flag: str) -> bool:
-        return bool(self._mj.opt.disableflags & getattr(library().mjtDisableBit, f"mjDSBL_{flag}"))
-
-    def _ignore(self, name: str, v: int, count: int, tables: tuple[str, ...]) -> None:
-        said = [table for table in tables if np.any(getattr(self._mj, f"dof_{table}")[v : v + count])]
-        if said:
-            self._ignored.append(f"{', '.join(said)} of {name}")
-
-    def _centre_of(self, root: int) -> np.ndarray:
-        """Centre of mass of a body with those that are fixed on it, in its axes [m] (3,)."""
-        mj, poses = self._mj, {root: pin.SE3.Identity()}
-        total = _inertia(mj, root)
-        for body in range(root + 1, mj.nbody):
-            if mj.body_weldid[body] == root:
-                poses[body] = poses[int(mj.body_parentid[body])] * _pose(mj.body_pos[body], mj.body_quat[body])
-                total = total + poses[body].act(_inertia(mj, body))
-        centre: np.ndarray = np.array(total.lever)
-        return centre
-
-    def q_place(self) -> np.ndarray:
-        """As `MujocoTree.q`."""
-        return np.array(self._order, np.int64)
-
-    def notes(self) -> Iterator[str]:
-        """What of the tool is not simulated."""
-        opt = self._mj.opt
-        medium = [name for name in ("density", "viscosity") if getattr(opt, name)]
-        ignored = [*self._ignored, *(f"<option {name}>" for name in medium)]
-        shaped = {int(b) for b, t in zip(self._mj.geom_bodyid, self._mj.geom_contype, strict=True) if t}
-        if len({self.places[body][0] for body in shaped & self.places.keys()}) > 1:
-            ignored.append("contacts of its links with each other")
-        if ignored:
-            yield f"not felt: {', '.join(ignored)}"
+def _notes(mujoco: Any, model: Any, tree: CompiledTree) -> Iterator[str]:
+    """What of the tool is not simulated, or by MuJoCo alone."""
+    if actuators := [_named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))]:
+        yield f"its actuators exert no force: {_listed(actuators)}"
+    if held := list(_held(mujoco, model, set(tree.places))):
+        yield f"acts in MuJoCo's world, and is felt only as far as it moves other bodies: {_listed(held)}"
+    medium = [name for name in ("density", "viscosity") if getattr(model.opt, name)]
+    ignored = [*tree.ignored, *(f"<option {name}>" for name in medium)]
+    shaped = {int(b) for b, t in zip(model.geom_bodyid, model.geom_contype, strict=True) if t}
+    if len({tree.places[body][0] for body in shaped & tree.places.keys()}) > 1:
+        ignored.append("contacts of its links with each other")
+    if ignored:
+        yield f"not felt: {', '.join(ignored)}"
 
 
 def _tree(model: Any, body: int) -> list[int]:
@@ -395,19 +259,20 @@ def _moves(model: Any, body: int) -> bool:
     return bool(model.body_weldid[body]) or model.body_mocapid[model.body_rootid[body]] >= 0
 
 
-def _not_rendered(mujoco: Any, model: Any, bodies: set[int]) -> Iterator[str]:
-    """What of a tool with these bodies a local model cannot render; one reason each."""
-    of_kind = {
+def _bodies_of(mujoco: Any, model: Any) -> dict[Any, Callable[[int], set[int]]]:
+    """The bodies that an object belongs to, or acts on, by the type of the object."""
+    return {
         mujoco.mjtObj.mjOBJ_BODY: lambda i: {i},
         mujoco.mjtObj.mjOBJ_SITE: lambda i: {int(model.site_bodyid[i])},
         mujoco.mjtObj.mjOBJ_GEOM: lambda i: {int(model.geom_bodyid[i])},
         mujoco.mjtObj.mjOBJ_JOINT: lambda i: {int(model.jnt_bodyid[i])},
         mujoco.mjtObj.mjOBJ_TENDON: lambda i: _on_tendon(mujoco, model, i),
     }
-    if model.nflex:
-        yield "the model has a <flex>, which is not rendered"
-    if len({float(model.body_gravcomp[body]) for body in bodies}) > 1:
-        yield "its bodies differ in gravcomp, which is not rendered"
+
+
+def _held(mujoco: Any, model: Any, bodies: set[int]) -> Iterator[str]:
+    """Tendons and equality constraints that act on a tool with these bodies."""
+    of_kind = _bodies_of(mujoco, model)
     for i in range(model.neq):
         kind = {
             mujoco.mjtEq.mjEQ_JOINT: mujoco.mjtObj.mjOBJ_JOINT,
@@ -415,10 +280,15 @@ def _not_rendered(mujoco: Any, model: Any, bodies: set[int]) -> Iterator[str]:
         }.get(mujoco.mjtEq(model.eq_type[i]), mujoco.mjtObj(model.eq_objtype[i]))
         ends = [int(end) for end in (model.eq_obj1id[i], model.eq_obj2id[i]) if end >= 0]
         if kind in of_kind and any(bodies & of_kind[kind](end) for end in ends):
-            yield f"the equality constraint {_named(model.eq(i), i)} acts on it, which is not rendered"
+            yield f"the equality constraint {_named(model.eq(i), i)}"
     for i in range(model.ntendon):
         if bodies & _on_tendon(mujoco, model, i):
-            yield f"the tendon {_named(model.tendon(i), i)} acts on it, which is not rendered"
+            yield f"the tendon {_named(model.tendon(i), i)}"
+
+
+def _actuators(mujoco: Any, model: Any, bodies: set[int]) -> list[int]:
+    """Numbers of the actuators that act on a tool with these bodies."""
+    of_kind, found = _bodies_of(mujoco, model), []
     through = {
         mujoco.mjtTrn.mjTRN_JOINT: mujoco.mjtObj.mjOBJ_JOINT,
         mujoco.mjtTrn.mjTRN_JOINTINPARENT: mujoco.mjtObj.mjOBJ_JOINT,
@@ -431,7 +301,8 @@ def _not_rendered(mujoco: Any, model: Any, bodies: set[int]) -> Iterator[str]:
         kind = through.get(mujoco.mjtTrn(model.actuator_trntype[i]))
         ends = [int(end) for end in model.actuator_trnid[i] if end >= 0]
         if kind is not None and any(bodies & of_kind[kind](end) for end in ends):
-            yield f"the actuator {_named(model.actuator(i), i)} acts on it, which is not rendered"
+            found.append(i)
+    return found
 
 
 def _on_tendon(mujoco: Any, model: Any, tendon: int) -> set[int]:
@@ -467,13 +338,13 @@ def _hold(mujoco: Any, model: Any, body: int, parameters: MujocoParameters, pref
     return np.array(model.site_pos[sites[hold]])
 
 
-def _add_bodies(tree: _Tree, model: Any, data: Any, names: tuple[str, ...]) -> None:
+def _add_bodies(tree: CompiledTree, model: Any, data: Any, names: tuple[str, ...]) -> None:
     """Frames of all bodies; of the world's if it has shapes."""
     for body in range(model.nbody):
         if body == 0 and not model.body_geomnum[0]:
             continue
         joint, X_JB = tree.places.get(body, (0, None))
-        X_JB = _pose(data.xpos[body], data.xquat[body]) if X_JB is None else X_JB
+        X_JB = pose_of(data.xpos[body], data.xquat[body]) if X_JB is None else X_JB
         tree.model.addFrame(pin.Frame(names[body], joint, X_JB, pin.FrameType.BODY), False)
 
 
@@ -487,18 +358,6 @@ def _pairs(model: Any, bodies: set[int], names: tuple[str, ...]) -> tuple[np.nda
     number[own], number[others] = np.arange(len(own)), np.arange(len(others))
     pairs = tuple((names[model.geom_bodyid[j]], names[model.geom_bodyid[i]]) for i in own for j in others)
     return number, pairs, len(others)
-
-
-def _inertia(model: Any, body: int) -> pin.Inertia:
-    """Of a body, in its axes."""
-    X_BC = _pose(model.body_ipos[body], model.body_iquat[body])
-    moments = X_BC.rotation @ np.diag(model.body_inertia[body]) @ X_BC.rotation.T
-    return pin.Inertia(float(model.body_mass[body]), np.array(model.body_ipos[body]), moments)
-
-
-def _pose(position: np.ndarray, quat_wxyz: np.ndarray) -> pin.SE3:
-    w, x, y, z = (float(value) for value in quat_wxyz)
-    return pin.SE3(pin.Quaternion(w, x, y, z).normalized().matrix(), np.array(position))
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

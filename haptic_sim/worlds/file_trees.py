@@ -1,0 +1,81 @@
+"""What a model file describes: trees of links with their joints, shapes and laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from haptic_sim.dynamics.joints import JointLaw
+
+
+class ModelFileError(ValueError):
+    """A file that cannot be used; `problems` holds one reason a line, each to go after the name of the file."""
+
+    def __init__(self, *problems: str):
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True)
+class FileShape:
+    """A convex shape of a link.
+
+    Attributes:
+        body: the link.
+        joint: number of the joint that carries it, 0 for what is fixed.
+        pose: in the axes of the joint.
+    """
+
+    body: str
+    joint: int
+    pose: pin.SE3
+    geometry: coal.CollisionGeometry
+
+
+@dataclass(frozen=True)
+class FileTree:
+    """Part of a file: what hangs on one root.
+
+    Attributes:
+        model: joints and inertias; what is fixed to the root belongs to joint 0.
+        free: whether the root is a free body; else it is fixed.
+        shapes: for collisions.
+        laws: limits, damping, friction and springs of its joints.
+        start: configuration that the file shows; empty: the neutral one.
+        balanced: what gravity does not pull at, mass and centre of mass of each joint in its axes; empty: nothing.
+    """
+
+    model: pin.Model
+    free: bool
+    shapes: tuple[FileShape, ...]
+    laws: tuple[JointLaw, ...] = ()
+    start: tuple[float, ...] = ()
+    balanced: tuple[pin.Inertia, ...] = ()
+
+    def configuration(self) -> np.ndarray:
+        """The configuration that the file shows (nq,)."""
+        return np.array(self.start, float) if self.start else np.array(pin.neutral(self.model))
+
+    def bodies(self) -> Iterator[tuple[str, int, pin.SE3]]:
+        """Name, number of the joint and pose in the joint's axes of each link."""
+        for frame in self.model.frames:
+            if frame.type == pin.FrameType.BODY:
+                yield frame.name, frame.parentJoint, frame.placement
+
+    def root_pose(self) -> pin.SE3:
+        """Pose of the root's first link in the file."""
+        return next((pose for _, joint, pose in self.bodies() if joint == 0), pin.SE3.Identity())
+
+    def parent_body(self, joint: int) -> str | None:
+        """The link that joint number `joint` is fastened to."""
+        for frame in self.model.frames:
+            if frame.type == pin.FrameType.JOINT and frame.parentJoint == joint:
+                above = self.model.frames[frame.parentFrame]
+                while above.type != pin.FrameType.BODY and above.parentFrame != 0:
+                    above = self.model.frames[above.parentFrame]
+                return above.name if above.type == pin.FrameType.BODY else None
+        return None
