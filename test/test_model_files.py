@@ -235,6 +235,45 @@ def test_a_scale_that_is_none_is_refused(tmp_path: Path, scale: str, reason: str
     assert refused(tmp_path, urdf(limit, link=LINK + mesh)) == f", line 1: <mesh> scale = {scale}: {reason}"
 
 
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ('<collision><geometry><box size="1 1"/></geometry></collision>', "<box> size: has 2 numbers: must have 3"),
+        ('<collision><geometry><cylinder radius="1"/></geometry></collision>', "<cylinder> length: missing"),
+        ('<collision><geometry><sphere radius="-1"/></geometry></collision>', "<sphere> radius = -1: must be > 0"),
+        (
+            '<collision><geometry><capsule radius="1" length="1"/></geometry></collision>',
+            "<collision> has the shapes <capsule>: must have one of <box>, <sphere>, <cylinder>, <mesh>",
+        ),
+        ("<collision/>", "<collision> has the shapes none: must have one of <box>, <sphere>, <cylinder>, <mesh>"),
+        (LINK, "has 2 <inertial>: must have at most one"),
+    ],
+)
+def test_what_the_loader_of_urdf_would_drop_is_refused_with_its_line(tmp_path: Path, link: str, said: str) -> None:
+    limit = '<limit lower="-1" upper="0.5" velocity="2" effort="3"/>'
+    text = urdf(limit, link=f"{LINK}\n{link}")
+    line = text[: text.index(f"\n{link}")].count("\n") + 2
+    assert refused(tmp_path, text) == f", line {line}: link arm: {said}"
+
+
+@pytest.mark.parametrize(
+    ("joint", "said"),
+    [
+        ("", ", line {line}: joint j: needs <limit> with lower, upper, effort and velocity"),
+        (
+            '<limit lower="-1" upper="1" effort="1" velocity="1"/><child link="other"/>',
+            ", line {line}: joint j: its child is the link other, which is not in the file",
+        ),
+    ],
+)
+def test_joints_that_make_no_tree_are_named(tmp_path: Path, joint: str, said: str) -> None:
+    text = urdf(joint)
+    if "<child" in joint:
+        text = text.replace(joint, joint.partition("<child")[0]).replace('<child link="arm"/>', '<child link="other"/>')
+        said += "\n: has 2 links without a parent (base, arm): must have one, its root"
+    assert refused(tmp_path, text) == said.format(line=text[: text.index("<joint")].count("\n") + 1)
+
+
 def test_an_include_bomb_is_refused(tmp_path: Path) -> None:
     for i in range(8):
         (tmp_path / f"{i}.xml").write_text(

@@ -1,0 +1,88 @@
+"""Keys that are left out suit the world: engine, rate and local model of a world of MuJoCo, and gains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from haptic_bench import experiment
+from haptic_bench.experiment.resolution import Trial
+from haptic_sim.parameters import ParameterError
+
+BALL = {"joint": "free", "mass": 0.02, "shapes": [{"type": "sphere", "radius": 0.01}]}
+LIGHT = {"type": "world", "bodies": {"tool": BALL}, "tool": "tool", "gravity": [0, 0, 0]}
+
+
+def loaded(folder: Path, scene: dict[str, Any], **keys: Any) -> Trial:
+    document = {
+        "name": "own",
+        "duration": 0.1,
+        "rate": 1000,
+        "operator": {"type": "constant", "wrench": [0.0] * 6},
+        "device": {"type": "inertial", "mass": 0.5, "inertia": 0.005},
+        "controller": {"type": "virtual_coupling"},
+        "scene": scene,
+        **keys,
+    }
+    (folder / "own.yaml").write_text(yaml.safe_dump(document))
+    (trial,) = experiment.load(str(folder / "own.yaml"))
+    return trial
+
+
+@pytest.mark.parametrize("kind", ["virtual_coupling", "four_channel", "unilateral_coupling"])
+def test_gains_that_are_left_out_are_the_largest_that_suit_what_is_held(tmp_path: Path, kind: str) -> None:
+    """Twice as much in translation, or in rotation, is refused, or is more than the default."""
+    found = loaded(tmp_path, LIGHT, controller={"type": kind}).experiment.controller
+    gains = {name: getattr(found, name) for name in ("stiffness", "damping") if hasattr(found, name)}
+    assert all(len(values) == 6 for values in gains.values())
+    default = type(found).model_fields
+    for part in (slice(0, 3), slice(3, 6)):
+        more = {
+            name: [2.0 * value if i in range(part.start, part.stop) else value for i, value in enumerate(values)]
+            for name, values in gains.items()
+        }
+        if all(more[name][part][0] > 1.01 * default[name].default[-1 if part.start else 0] for name in more):
+            continue
+        with pytest.raises(ParameterError):
+            loaded(tmp_path, LIGHT, controller={"type": kind, **more})
+
+
+def test_gains_that_are_given_stay(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="six"):
+        loaded(tmp_path, LIGHT, controller={"type": "four_channel", "stiffness": [10, 10, 0.05]})
+
+
+SLIDER = """<mujoco><worldbody><body name="tool"><freejoint/><geom size="0.02" mass="0.1"/></body>
+    <body name="arm" pos="1 0 0"><joint name="j" axis="0 1 0"/><geom type="capsule" size=".02" fromto="0 0 0 .3 0 0"/>
+    </body></worldbody><actuator><position name="a" joint="j" kp="10"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("tool", ["tool", "arm"])
+def test_a_world_of_mujoco_needs_no_keys_but_its_tool(tmp_path: Path, tool: str) -> None:
+    pytest.importorskip("mujoco")
+    (tmp_path / "slider.xml").write_text(SLIDER)
+    found = loaded(tmp_path, {"type": "mujoco", "file": "slider.xml", "tool": tool}).experiment
+    assert (found.environment.engine, found.environment.rate, found.local_model.type) == ("mujoco", 60.0, "full")
+    slower = loaded(
+        tmp_path, {"type": "mujoco", "file": "slider.xml", "tool": tool}, environment={"rate": 30}
+    ).experiment
+    assert (slower.environment.engine, slower.environment.rate) == ("mujoco", 30.0)
+
+
+def test_a_world_of_mujoco_without_a_device_is_told_what_it_needs(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    (tmp_path / "slider.xml").write_text(SLIDER)
+    with pytest.raises(ParameterError) as caught:
+        loaded(
+            tmp_path,
+            {"type": "mujoco", "file": "slider.xml", "tool": "tool"},
+            device={"type": "none"},
+            controller={"type": "none"},
+        )
+    assert caught.value.problems == [
+        "device.type = none: what MuJoCo simulates is felt through a device and a local model; set "
+        "device.type=inertial and controller.type=virtual_coupling"
+    ]
