@@ -14,6 +14,7 @@ import trimesh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
 from haptic_sim.geometry.meshes import CONVEX_TOLERANCE, MeshError, convex_pieces, convex_shape, hull_mass, read_mesh
@@ -210,10 +211,35 @@ def test_a_dent_counts_from_the_tolerance_on(factor: float) -> None:
             convex_pieces(dented, "convex")
 
 
-def test_a_mesh_with_more_neighbours_than_coal_can_count(tmp_path: Path) -> None:
+def test_a_mesh_with_more_neighbours_than_coal_can_count_gets_fewer_corners(tmp_path: Path) -> None:
+    """A cone of 300 sides: its tip stays, and its rim is cut by less than 1 - cos(360 deg / 200)."""
     name = export(tmp_path, trimesh.creation.cone(radius=1.0, height=1.0, sections=300))
-    message = said(tmp_path, name)
-    assert message == f".path = {tmp_path / name}: has a corner with more than 255 neighbours; give it fewer triangles"
+    (solid,) = pieces_of(tmp_path, type="mesh", path=name)
+    points = np.array(solid.geometry.points())
+    assert 50 <= len(points) <= 200
+    assert points[:, 2].max() == pytest.approx(1.0)
+    assert solid.inertia.mass == pytest.approx(np.pi / 3, rel=1e-3)  # of the whole mesh
+
+
+@pytest.mark.parametrize("scale", [(1.0, 1.0, 1.0), (1.0, 0.1, 0.02)])
+def test_a_fine_mesh_has_few_corners_near_its_surface(scale: tuple[float, float, float]) -> None:
+    """A ball of 20,000 triangles, round and flattened: every corner lies within 1.5 % of the extent of the hull."""
+    fine = trimesh.creation.icosphere(subdivisions=5)
+    shape = convex_shape(fine.vertices * scale)
+    assert shape.num_points <= 500
+    points = np.array(shape.points()) / scale
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0, atol=1e-9)
+    planes = ConvexHull(points).equations
+    assert np.max(fine.vertices @ planes[:, :3].T + planes[:, 3]) < 0.015
+
+
+def test_the_hull_of_a_mesh_can_be_taken(tmp_path: Path) -> None:
+    name = export(tmp_path, l_shape())
+    (solid,) = pieces_of(tmp_path, type="mesh", path=name, hull=True)
+    assert solid.geometry.num_points == 10
+
+
+HULL = "; set hull: true to take its convex hull"
 
 
 def said(folder: Path, path: str, **more: Any) -> str:
@@ -233,7 +259,7 @@ def test_bad_meshes_are_named_with_the_reason(tmp_path: Path) -> None:
     box = trimesh.creation.box(extents=[1, 1, 1])
     export(tmp_path, trimesh.Trimesh(box.vertices, box.faces[:-1]))
     assert said(tmp_path, "mesh.stl") == (
-        start + "is not closed: 3 of its 18 edges do not have a triangle on both sides"
+        start + "is not closed: 3 of its 18 edges do not have a triangle on both sides" + HULL
     )
 
     flat = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 1]], process=False)
@@ -245,12 +271,12 @@ def test_bad_meshes_are_named_with_the_reason(tmp_path: Path) -> None:
         # the middle of the hull's slanted side is 1/sqrt(2) from the inner edge; the bound is not far above
         message = said(tmp_path, "mesh.stl", **more)
         assert message.startswith(start + "is not convex: its surface lies up to ")
-        depth = float(message.removesuffix(" m inside its hull").rpartition(" ")[2])
+        depth = float(message.removesuffix(f" m inside its hull{HULL}").rpartition(" ")[2])
         assert np.sqrt(0.5) <= depth <= 3 * np.sqrt(0.5)
 
     export(tmp_path, trimesh.util.concatenate([box, trimesh.creation.box(bounds=[[2, 2, 2], [3, 3, 3]])]))
     assert said(tmp_path, "mesh.stl") == (
-        start + "is not convex: it has 2 separate pieces; set convex: false to take each by itself"
+        start + "is not convex: it has 2 separate pieces; set convex: false to take each by itself" + HULL
     )
 
     (tmp_path / "nan.obj").write_text((HERE / "wedge.obj").read_text().replace("v 0.1 0 0\n", "v nan 0 0\n"))

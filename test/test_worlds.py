@@ -515,7 +515,8 @@ def test_overlaps_are_measured() -> None:
     assert find_overlaps(world(bodies=apart, tool="a")) == []
 
 
-def test_all_overlaps_are_said_and_what_to_do_about_those_within_a_file(tmp_path: Path) -> None:
+def row_of_links(folder: Path) -> None:
+    """A URDF file x.urdf of five balls at one place, each on a joint of the one before."""
     mass = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
     ball = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
     links = "".join(f'<link name="l{i}">{mass}{ball}</link>' for i in range(5))
@@ -523,17 +524,36 @@ def test_all_overlaps_are_said_and_what_to_do_about_those_within_a_file(tmp_path
         f'<joint name="j{i}" type="continuous"><parent link="l{i}"/><child link="l{i + 1}"/><axis xyz="0 0 1"/></joint>'
         for i in range(4)
     )
-    (tmp_path / "x.urdf").write_text(f'<robot name="r">{links}{joints}</robot>')
-    document: dict[str, Any] = {"type": "world", "files": {"f": {"path": "x.urdf"}}, "tool": "f/l4"}
+    (folder / "x.urdf").write_text(f'<robot name="r">{links}{joints}</robot>')
+
+
+def test_links_of_a_linkage_that_overlap_at_the_start_do_not_collide(tmp_path: Path) -> None:
+    row_of_links(tmp_path)
+    w = world(tmp_path, files={"f": {"path": "x.urdf"}}, tool="f/l4")
+    assert len(w.geometry.collisionPairs) == 0
+    (note,) = w.notes
+    assert note.startswith("files.f: overlap at the start, and do not collide with each other: f/")
+    assert note.endswith(" and 1 other pairs")
+    free = {"ball": BALL | {"position": [0.0, 0.0, 1.0]}}
+    assert len(world(tmp_path, files={"f": {"path": "x.urdf"}}, bodies=free, tool="f/l4").geometry.collisionPairs) == 5
+
+
+def test_all_overlaps_are_said_and_what_to_do_about_those_of_two_files(tmp_path: Path) -> None:
+    row_of_links(tmp_path)
+    document: dict[str, Any] = {
+        "type": "world",
+        "files": {"f": {"path": "x.urdf"}, "g": {"path": "x.urdf", "base": "free"}},
+        "tool": "f/l4",
+    }
     with pytest.raises(ParameterError) as raised:
         build(WorldParameters.model_validate(document), tmp_path)
     lines = str(raised.value).splitlines()
-    assert len(lines) == 7 and all("overlap by 0.2 m" in line for line in lines[:5])
+    assert all("overlap by 0.2 m" in line for line in lines[:5])
     assert lines[5:] == [
-        "bodies: number of other pairs that overlap: 1",
-        "bodies: with ignore = [[f, f]] no links of f collide with each other",
+        "bodies: number of other pairs that overlap: 20",
+        "bodies: with ignore = [[f, g]] no bodies of f and g collide with each other",
     ]
-    build(WorldParameters.model_validate({**document, "ignore": [["f", "f"]]}), tmp_path)
+    build(WorldParameters.model_validate({**document, "ignore": [["f", "g"]]}), tmp_path)
 
 
 # Files of parameters
@@ -742,7 +762,7 @@ def test_bad_meshes_name_the_body(tmp_path: Path) -> None:
     body = BALL | {"shapes": [{"type": "sphere", "radius": 1}, {"type": "mesh", "path": "open.stl"}]}
     assert problem(tmp_path, bodies={"ball": body}) == (
         f"scene.bodies.ball.shapes[1].path = {tmp_path / 'open.stl'}: is not closed: 3 of its 18 edges do not have a "
-        "triangle on both sides"
+        "triangle on both sides; set hull: true to take its convex hull"
     )
 
 
@@ -861,7 +881,7 @@ def file_problem(folder: Path, name: str, text: str | None) -> str:
 
 def test_meshes_of_model_files_are_checked(tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(URDF.replace("package://data/wedge.obj", "mesh.obj"))
-    files = {"robot": {"path": "arm.urdf"}}
+    files = {"robot": {"path": "arm.urdf", "meshes": "pieces"}}
     start = f"scene.files.robot.path = {tmp_path / 'arm.urdf'}: link lower: mesh {tmp_path / 'mesh.obj'} "
     wedge = (HERE / "wedge.obj").read_text()
     (tmp_path / "mesh.obj").write_text(wedge.replace("f 3 4 6\n", ""))
@@ -876,6 +896,9 @@ def test_meshes_of_model_files_are_checked(tmp_path: Path) -> None:
     assert message.endswith(" m inside its hull; set meshes: hull to take its convex hull")
     w = world(tmp_path, files={"robot": {"path": "arm.urdf", "meshes": "hull"}}, tool="robot/lower")
     assert w.geometry.geometryObjects[2].geometry.num_points == 5
+    either = world(tmp_path, files={"robot": {"path": "arm.urdf"}}, tool="robot/lower")
+    assert either.geometry.geometryObjects[2].geometry.num_points == 5
+    assert "dents of the meshes of lower, whose hulls collide" in either.notes[0]
 
 
 def test_included_files_are_read(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ from haptic_sim.worlds.alone import tool_alone
 from haptic_sim.worlds.building import World
 
 _FORCE_DEVICES = (InertialParameters, HardwareParameters)
-HALVINGS = 12  # of default gains
+HALVINGS = 20  # of default gains
 LONGEST_FOLDER = 180  # [B]; names of files have 255 at most
 
 

@@ -5,6 +5,7 @@ trimesh and scipy.spatial take a third of a second to import, so they are import
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,12 +24,20 @@ MOST_TRIANGLES = 50_000  # to be looked at for convexity, which takes some secon
 MOST_TRIANGLES_OF_HULL = 2_000_000
 FLAT = 1e-9  # of the cube of the diagonal: less volume is none
 
+MOST_CORNERS = 500  # of a convex shape: contacts look at all of them in each step
+MOST_NEIGHBOURS = 200  # of a corner; coal counts to 255
+
 Taken = Literal["convex", "pieces", "hull"]
 """A mesh as a whole, which must be convex; as connected pieces that must be; or its hull, whatever it is like."""
 
 
 class MeshError(ValueError):
     """A mesh that cannot be used; the text gives the reason and goes after the name of the mesh."""
+
+
+def hull_would_do(error: MeshError) -> bool:
+    """Whether a mesh that was refused has a hull that would not be."""
+    return re.search("not closed|not convex|must have at most .* triangles", str(error)) is not None
 
 
 def read_mesh(path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> trimesh.Trimesh:
@@ -85,7 +94,7 @@ def check_size(triangles: int, taken: Taken) -> None:
     """
     most = MOST_TRIANGLES_OF_HULL if taken == "hull" else MOST_TRIANGLES
     if triangles > most:
-        raise MeshError(f"has {triangles} triangles: must have at most {most}")
+        raise MeshError(f"has {triangles} triangles: must have at most {most} triangles")
 
 
 def convex_pieces(mesh: trimesh.Trimesh, taken: Taken) -> list[np.ndarray]:
@@ -161,18 +170,40 @@ def _dent(hull: ConvexHull, centroids: np.ndarray) -> float:
 def convex_shape(vertices: np.ndarray) -> coal.Convex:
     """The convex hull of points [m] as a shape for collision detection.
 
-    Raises:
-        MeshError: a corner has more neighbours than coal can count.
+    It has at most MOST_CORNERS corners, those that are the farthest in directions spread evenly. It has fewer where a
+    corner would have more neighbours than coal can count.
     """
-    points = coal.StdVec_Vec3s()
-    for vertex in np.asarray(vertices, float):
-        points.append(vertex)
+    corners = fewer_corners(np.asarray(vertices, float), MOST_CORNERS)
     try:
-        return coal.Convex.convexHull(points, True, "Qt")  # Qt: triangles, also of faces with more corners
+        return _convex(corners)
     except (RuntimeError, ValueError) as error:
         if "Too many neighbors" not in str(error):
             raise
-        raise MeshError("has a corner with more than 255 neighbours; give it fewer triangles") from error
+        return _convex(fewer_corners(corners, MOST_NEIGHBOURS))
+
+
+def _convex(corners: np.ndarray) -> coal.Convex:
+    points = coal.StdVec_Vec3s()
+    for corner in corners:
+        points.append(corner)
+    return coal.Convex.convexHull(points, True, "Qt")  # Qt: triangles, also of faces with more corners
+
+
+def fewer_corners(vertices: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the points (n, 3): all, or the farthest ones in directions spread over their bounding box."""
+    if len(vertices) <= most:
+        return vertices
+    extent = np.maximum(np.ptp(vertices, axis=0), 1e-12)
+    heights = (vertices / extent) @ on_sphere(most).T
+    return vertices[np.unique(np.argmax(heights, axis=0))]
+
+
+def on_sphere(count: int) -> np.ndarray:
+    """Points spread evenly over the unit sphere (count, 3), along a spiral."""
+    k = np.arange(count) + 0.5
+    height, turn = 1.0 - 2.0 * k / count, np.pi * (1.0 + np.sqrt(5.0)) * k
+    radius = np.sqrt(1.0 - height**2)
+    return np.stack([radius * np.cos(turn), radius * np.sin(turn), height], axis=1)
 
 
 def hull_mass(vertices: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

@@ -12,7 +12,15 @@ import numpy as np
 import pinocchio as pin
 from pydantic import AfterValidator, Field
 
-from haptic_sim.geometry.meshes import MeshError, convex_pieces, convex_shape, hull_mass, read_mesh
+from haptic_sim.geometry.meshes import (
+    MeshError,
+    Taken,
+    convex_pieces,
+    convex_shape,
+    hull_mass,
+    hull_would_do,
+    read_mesh,
+)
 from haptic_sim.parameters import Parameters, _positive, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
 
@@ -114,6 +122,7 @@ class MeshParameters(Placed):
     convex: bool = quantity(
         True, description="Whether the mesh is convex; if false, each piece that is connected by edges is"
     )
+    hull: bool = quantity(False, description="Whether the convex hull stands for the mesh, whatever it is like")
 
 
 AnyShapeParameters = Annotated[
@@ -162,10 +171,12 @@ def solids(shape: AnyShapeParameters, folder: Path) -> list[Solid]:
         return [Solid(coal.Halfspace(normal, shape.offset), pose, None)]
     path = locate(shape.path, folder)
     try:
-        pieces = convex_pieces(read_mesh(path, shape.scale), "convex" if shape.convex else "pieces")
+        taken: Taken = "hull" if shape.hull else "convex" if shape.convex else "pieces"
+        pieces = convex_pieces(read_mesh(path, shape.scale), taken)
         return [Solid(convex_shape(piece), pose, pin.Inertia(*hull_mass(piece))) for piece in pieces]
     except MeshError as error:
-        raise MeshError(f".path = {path}: {error}") from error
+        advice = "; set hull: true to take its convex hull" if hull_would_do(error) else ""
+        raise MeshError(f".path = {path}: {error}{advice}") from error
 
 
 def locate(path: str, folder: Path) -> Path:

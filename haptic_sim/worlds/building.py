@@ -275,6 +275,7 @@ class _Place:
     centre: np.ndarray
     material: Material
     file: str = ""
+    tree: FileTree | None = None
 
 
 @dataclass
@@ -332,7 +333,10 @@ def build(
     for i, (one, frame) in enumerate(zip(hands, further, strict=True)):
         if problem := unholdable(model.inertias[model.frames[frame].parentJoint], parameters.planar):
             raise ParameterError([f"hands[{i}].tool = {one.tool}: cannot be held: its link {problem}"])
-    geometry, pairs = _add_geometry(plan, parameters)
+    geometry, pairs = _add_geometry(plan, parameters, ())
+    bodies = [shape.body for shape in plan.shapes]
+    if left_out := _overlapping_links(plan, _overlaps(model, geometry, q, bodies, parameters.allowed_overlap)):
+        geometry, pairs = _add_geometry(plan, parameters, left_out)
     held = int(model.frames[hand].parentJoint)
     motions = build_motions(
         model, q, v, laws, parameters.motions, files=tuple(parameters.files), tool=held, folder=folder, prefix=prefix
@@ -470,9 +474,10 @@ def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: World
         )
     if len(overlaps) > SHOWN:
         yield f"number of other pairs that overlap: {len(overlaps) - SHOWN}"
-    for name in parameters.files if len(overlaps) > 1 else ():
-        if any(a.startswith(f"{name}/") and b.startswith(f"{name}/") for _, a, b in overlaps):
-            yield f"with ignore = [[{name}, {name}]] no links of {name} collide with each other"
+    files = sorted({tuple(sorted(name.partition("/")[0] for name in names)) for _, *names in overlaps})
+    for a, b in files if len(overlaps) > 1 else ():
+        if {a, b} & parameters.files.keys():
+            yield f"with ignore = [[{a}, {b}]] no bodies of {a} and {b} collide with each other"
 
 
 def _on_manifold(world: World, prefix: str) -> World:
@@ -490,14 +495,21 @@ def _on_manifold(world: World, prefix: str) -> World:
 
 def find_overlaps(world: World, allowed: float = 0.0) -> list[tuple[float, str, str]]:
     """Depth [m] and names of each two bodies that overlap by more than `allowed` at the start, the deepest first."""
-    data, geometry_data = world.model.createData(), world.geometry.createData()
-    pin.updateGeometryPlacements(world.model, data, world.geometry, geometry_data, world.q)
-    if len(world.geometry.collisionPairs) == 0:
+    return _overlaps(world.model, world.geometry, world.q, world.shape_bodies, allowed)
+
+
+def _overlaps(
+    model: pin.Model, geometry: pin.GeometryModel, q: np.ndarray, bodies: Sequence[str], allowed: float
+) -> list[tuple[float, str, str]]:
+    """As `find_overlaps`, of shapes of these bodies."""
+    if len(geometry.collisionPairs) == 0:
         return []
-    pin.computeDistances(world.geometry, geometry_data)
+    data, geometry_data = model.createData(), geometry.createData()
+    pin.updateGeometryPlacements(model, data, geometry, geometry_data, q)
+    pin.computeDistances(geometry, geometry_data)
     deepest: dict[tuple[str, str], float] = {}
-    for pair, result in zip(world.geometry.collisionPairs, geometry_data.distanceResults, strict=True):
-        names = world.shape_bodies[pair.second], world.shape_bodies[pair.first]
+    for pair, result in zip(geometry.collisionPairs, geometry_data.distanceResults, strict=True):
+        names = bodies[pair.second], bodies[pair.first]
         if -result.min_distance > max(allowed, deepest.get(names, 0.0)):
             deepest[names] = -float(result.min_distance)
     return sorted(((depth, *names) for names, depth in deepest.items()), key=lambda overlap: -overlap[0])
@@ -687,7 +699,7 @@ def _add_tree(
         centre = X_CB.translation.copy()
         if carrier is not None and first[joint] == full[body]:
             centre = carrier.inertia.lever.copy()
-        plan.places[full[body]] = _Place(carrier, X_CB, centre, file, name)
+        plan.places[full[body]] = _Place(carrier, X_CB, centre, file, name, tree)
     if full[WORLD] not in plan.places and any(shape.body == WORLD for shape in tree.shapes):
         plan.places[full[WORLD]] = _Place(None, X_WF, X_WF.translation.copy(), file, name)
     for i, shape in enumerate(tree.shapes):
@@ -876,7 +888,8 @@ def _hold_problems(plan: _Plan, hold: WorldParameters | HoldParameters, prefix: 
     if place is None:
         yield f"{prefix}tool = {hold.tool}: unknown body (known: {', '.join(plan.places)})"
     elif place.link is None:
-        yield f"{prefix}tool = {hold.tool}: must be a body that moves"
+        base = f"; set files.{place.file}.base=free to let the whole of it move" if place.file else ""
+        yield f"{prefix}tool = {hold.tool}: must be a body that moves{base}"
 
 
 def _assemble(
@@ -944,15 +957,31 @@ def _add_hand(model: pin.Model, plan: _Plan, name: str, hold: WorldParameters | 
     return int(model.addFrame(pin.Frame(name, place.link.number, pose, pin.FrameType.OP_FRAME)))
 
 
-def _add_geometry(plan: _Plan, parameters: WorldParameters) -> tuple[pin.GeometryModel, list[tuple[int, int]]]:
-    """Shapes and collision pairs; the pairs also as numbers of shapes."""
+def _overlapping_links(plan: _Plan, overlaps: list[tuple[float, str, str]]) -> list[tuple[str, str]]:
+    """Links of one linkage of a file that overlap at the start, which a note says."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for _, a, b in overlaps:
+        at_a, at_b = plan.places[a], plan.places[b]
+        if at_a.tree is not None and at_a.tree is at_b.tree:
+            found.setdefault(at_a.file, []).append((a, b))
+    for file, pairs in found.items():
+        shown = ", ".join(f"{a} and {b}" for a, b in pairs[:SHOWN])
+        more = f" and {len(pairs) - SHOWN} other pairs" if len(pairs) > SHOWN else ""
+        plan.notes.append(f"files.{file}: overlap at the start, and do not collide with each other: {shown}{more}")
+    return [pair for pairs in found.values() for pair in pairs]
+
+
+def _add_geometry(
+    plan: _Plan, parameters: WorldParameters, left_out: Sequence[tuple[str, str]]
+) -> tuple[pin.GeometryModel, list[tuple[int, int]]]:
+    """Shapes and collision pairs, without pairs of bodies that are left out; the pairs also as numbers of shapes."""
     geometry = pin.GeometryModel()
     numbers = []
     for shape in plan.shapes:
         link = plan.places[shape.body].link
         numbers.append(link.number if link is not None else 0)
         geometry.addGeometryObject(pin.GeometryObject(shape.name, numbers[-1], 0, shape.pose, shape.geometry))
-    ignored = {frozenset(pair) for pair in parameters.ignore}
+    ignored = {frozenset(pair) for pair in (*parameters.ignore, *left_out)}
     tool = plan.places[parameters.tool].link
     pairs = []
     for i, k in itertools.combinations(range(len(plan.shapes)), 2):

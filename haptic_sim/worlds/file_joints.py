@@ -114,7 +114,7 @@ def urdf_notes(root: ElementTree.Element) -> list[str]:
     for tag, what in (("mimic", "<mimic>"), ("safety_controller", "<safety_controller>")):
         names = [joint.get("name", "") for joint in root.findall("joint") if joint.find(tag) is not None]
         if names:
-            notes.append(f"{what} of {_list(names)}")
+            notes.append(f"{what} of {listed(names)}")
     planar = [j.get("name", "") for j in root.findall("joint") if j.get("type") in ("planar", "floating")]
     held = [
         name
@@ -123,7 +123,7 @@ def urdf_notes(root: ElementTree.Element) -> list[str]:
         if joint.get("name") == name and (joint.find("limit") is not None or joint.find("dynamics") is not None)
     ]
     if held:
-        notes.append(f"limits and damping of {_list(held)}, which are no hinges or slides")
+        notes.append(f"limits and damping of {listed(held)}, which are no hinges or slides")
     return notes
 
 
@@ -155,5 +155,6 @@ def _times(what: str, count: int) -> str:
     return what if count == 1 else f"{what} ({count})"
 
 
-def _list(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """The first of some names, and how many more there are."""
     return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more"

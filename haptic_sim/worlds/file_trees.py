@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import coal
 import numpy as np
@@ -18,6 +19,10 @@ class ModelFileError(ValueError):
     def __init__(self, *problems: str):
         self.problems = problems
         super().__init__("\n".join(problems))
+
+
+Meshes = Literal["pieces", "hull", "either"]
+"""How meshes of a file are taken: see `files.NAME.meshes`."""
 
 
 @dataclass(frozen=True)

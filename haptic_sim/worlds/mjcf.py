@@ -15,10 +15,19 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, merged
+from haptic_sim.geometry.meshes import (
+    MeshError,
+    Taken,
+    check_size,
+    convex_pieces,
+    convex_shape,
+    hull_would_do,
+    merged,
+    on_sphere,
+)
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
-from haptic_sim.worlds.file_trees import FileShape, FileTree, ModelFileError
+from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError
 from haptic_sim.worlds.parameters import WORLD
 
 PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
@@ -26,7 +35,7 @@ PLANE, HFIELD, SPHERE, CAPSULE, ELLIPSOID, CYLINDER, BOX, MESH = range(8)
 CORNERS = 200  # of the polytope in an ellipsoid
 
 
-def load_mjcf(path: Path, meshes: Taken) -> tuple[list[FileTree], list[str]]:
+def load_mjcf(path: Path, meshes: Meshes) -> tuple[list[FileTree], list[str]]:
     """The trees of a file, that of the world's own geoms first, and what of it is not simulated.
 
     Raises:
@@ -89,7 +98,7 @@ def _problems(model: Any) -> Iterator[str]:
                 yield f": joint {model.joint(i).name or i}: {name} = {value:g}: must be >= 0"
 
 
-def _file_tree(model: Any, tree: CompiledTree, bodies: list[int], names: tuple[str, ...], meshes: Taken) -> FileTree:
+def _file_tree(model: Any, tree: CompiledTree, bodies: list[int], names: tuple[str, ...], meshes: Meshes) -> FileTree:
     """What hangs on one body of the world, with frames for its joints and bodies."""
     frames = {0: 0}
     for body in bodies:
@@ -126,7 +135,7 @@ def _unread_shapes(model: Any) -> Iterator[str]:
 
 
 def _shapes(
-    model: Any, places: dict[int, tuple[int, pin.SE3]], names: tuple[str, ...], meshes: Taken
+    model: Any, places: dict[int, tuple[int, pin.SE3]], names: tuple[str, ...], meshes: Meshes
 ) -> Iterator[FileShape]:
     """The shapes for collisions of bodies that are at `places`: joint, and pose in its axes."""
     for i in range(model.ngeom):
@@ -139,7 +148,7 @@ def _shapes(
             yield FileShape(names[body] if body else WORLD, joint, pose, geometry)
 
 
-def _geometries(model: Any, geom: int, body: str, meshes: Taken) -> list[coal.CollisionGeometry]:
+def _geometries(model: Any, geom: int, body: str, meshes: Meshes) -> list[coal.CollisionGeometry]:
     """The convex shapes of a geom, in its axes."""
     kind, size = int(model.geom_type[geom]), model.geom_size[geom].tolist()
     match kind:
@@ -150,7 +159,7 @@ def _geometries(model: Any, geom: int, body: str, meshes: Taken) -> list[coal.Co
         case 3:
             return [coal.Capsule(size[0], 2.0 * size[1])]
         case 4:
-            return [convex_shape(_on_sphere(CORNERS) * size)]
+            return [convex_shape(on_sphere(CORNERS) * size)]
         case 5:
             return [coal.Cylinder(size[0], 2.0 * size[1])]
         case 6:
@@ -160,22 +169,16 @@ def _geometries(model: Any, geom: int, body: str, meshes: Taken) -> list[coal.Co
     return []
 
 
-def _on_sphere(count: int) -> np.ndarray:
-    """Points spread evenly over the unit sphere (count, 3), along a spiral."""
-    k = np.arange(count) + 0.5
-    height, turn = 1.0 - 2.0 * k / count, np.pi * (1.0 + np.sqrt(5.0)) * k
-    radius = np.sqrt(1.0 - height**2)
-    return np.stack([radius * np.cos(turn), radius * np.sin(turn), height], axis=1)
-
-
-def _of_mesh(model: Any, mesh: int, body: str, meshes: Taken) -> list[coal.CollisionGeometry]:
+def _of_mesh(model: Any, mesh: int, body: str, meshes: Meshes) -> list[coal.CollisionGeometry]:
     """The convex shapes of a mesh, in the axes that MuJoCo gives it."""
     first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
     face, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
+    taken: Taken = "hull" if meshes == "either" else meshes  # as MuJoCo takes it
     try:
-        check_size(faces, meshes)
+        check_size(faces, taken)
         vertices = np.array(model.mesh_vert[first : first + count], float)
-        pieces = convex_pieces(merged(vertices, model.mesh_face[face : face + faces]), meshes)
+        pieces = convex_pieces(merged(vertices, model.mesh_face[face : face + faces]), taken)
         return [convex_shape(piece) for piece in pieces]
     except MeshError as error:
-        raise ModelFileError(f": link {body}: mesh {model.mesh(mesh).name} {error}") from error
+        advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
+        raise ModelFileError(f": link {body}: mesh {model.mesh(mesh).name} {error}{advice}") from error

@@ -17,11 +17,11 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, merged
+from haptic_sim.geometry.meshes import MeshError, Taken, check_size, convex_pieces, convex_shape, hull_would_do, merged
 from haptic_sim.geometry.shapes import impossible
 from haptic_sim.inputs import DATA, MODEL, InputError, number, numbers, read_bytes, shown
-from haptic_sim.worlds.file_joints import mjcf_notes, placed, urdf_laws, urdf_notes
-from haptic_sim.worlds.file_trees import FileShape, FileTree, ModelFileError
+from haptic_sim.worlds.file_joints import listed, mjcf_notes, placed, urdf_laws, urdf_notes
+from haptic_sim.worlds.file_trees import FileShape, FileTree, Meshes, ModelFileError
 from haptic_sim.worlds.mjcf import load_mjcf
 
 CONVEX = (coal.Box, coal.Sphere, coal.Cylinder, coal.Capsule, coal.Halfspace, coal.Convex)
@@ -42,7 +42,7 @@ _PART = 1 << 16  # [bytes] of a file that are parsed at once
 DEPTH = 1100  # of elements in each other: MOST_LINKS bodies of MJCF, and some
 
 
-def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> tuple[list[FileTree], list[str]]:
+def load_trees(path: Path, meshes: Meshes, *, free: bool = False) -> tuple[list[FileTree], list[str]]:
     """The trees of a URDF (.urdf) or MJCF (.xml) file, in its order, and what it says that is not simulated.
 
     Args:
@@ -68,8 +68,8 @@ def load_trees(path: Path, meshes: Taken, *, free: bool = False) -> tuple[list[F
     if problems:
         raise ModelFileError(*problems)
     if root.tag == "robot":
-        unread = urdf_notes(root)
-        trees = _load_urdf(path, root, meshes)
+        trees, ignored = _load_urdf(path, root, meshes)
+        unread = urdf_notes(root) + ignored
     else:
         if not root.findall("worldbody"):
             raise ModelFileError(": has no <worldbody>")
@@ -158,7 +158,8 @@ def _tree_problems(tree: FileTree) -> Iterator[str]:
             yield f": link {shape.body}: only a fixed body can have a plane"
 
 
-def _load_urdf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[FileTree]:
+def _load_urdf(path: Path, root: ElementTree.Element, meshes: Meshes) -> tuple[list[FileTree], list[str]]:
+    """Its tree, and what of it is not simulated."""
     problems = [line for link in root.findall("link") for line in _link_problems(link)]
     problems += _structure_problems(root)
     if problems:
@@ -170,7 +171,9 @@ def _load_urdf(path: Path, root: ElementTree.Element, meshes: Taken) -> list[Fil
         geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
     except (ValueError, RuntimeError, IndexError) as error:  # how exceptions of C++ arrive
         raise ModelFileError(_located(error, path, root)) from error
-    return [FileTree(model, False, tuple(_shapes(model, geometry, meshes)), placed(laws, model))]
+    hulls: list[str] = []
+    trees = [FileTree(model, False, tuple(_shapes(model, geometry, meshes, hulls)), placed(laws, model))]
+    return trees, [f"dents of the meshes of {listed(hulls)}, whose hulls collide"] if hulls else []
 
 
 _SHAPES = {  # of URDF: attributes that each needs, and how many numbers they have
@@ -337,7 +340,8 @@ def _include(element: ElementTree.Element, folder: Path, read: list[int], depth:
             _include(child, folder, read, depth)
 
 
-def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Taken) -> Iterator[FileShape]:
+def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Meshes, hulls: list[str]) -> Iterator[FileShape]:
+    """The shapes of a model; links where the hull of a mesh stands for pieces that are not convex go to `hulls`."""
     for item in geometry.geometryObjects:
         frame = model.frames[item.parentFrame]
         while frame.type != pin.FrameType.BODY and frame.parentFrame != 0:
@@ -345,23 +349,13 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Taken) -> Ite
         body = frame.name if frame.type == pin.FrameType.BODY else "world"
         pose = item.placement.copy()
         if isinstance(item.geometry, coal.BVHModelBase):
-            mesh = item.geometry
             try:
-                check_size(int(mesh.num_tris), meshes)
+                shapes, hull = _of_mesh(item.geometry, meshes)
             except MeshError as error:
-                advice = "; set meshes: hull to take its convex hull" if meshes != "hull" else ""
+                advice = "; set meshes: hull to take its convex hull" if hull_would_do(error) else ""
                 raise ModelFileError(f": link {body}: mesh {item.meshPath} {error}{advice}") from error
-            faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
-            try:
-                pieces = convex_pieces(merged(np.array(mesh.vertices()), faces), meshes)
-                shapes = [convex_shape(piece) for piece in pieces]
-            except MeshError as error:
-                advice = (
-                    "; set meshes: hull to take its convex hull"
-                    if re.search("not closed|not convex", str(error))
-                    else ""
-                )
-                raise ModelFileError(f": link {body}: mesh {item.meshPath} {error}{advice}") from error
+            if hull and body not in hulls:
+                hulls.append(body)
             for shape in shapes:
                 yield FileShape(body, item.parentJoint, pose, shape)
         elif isinstance(item.geometry, CONVEX):
@@ -373,6 +367,21 @@ def _shapes(model: pin.Model, geometry: pin.GeometryModel, meshes: Taken) -> Ite
             raise ModelFileError(
                 f": link {body}: shape {kind}: must be a box, sphere, cylinder, capsule, plane or mesh"
             )
+
+
+def _of_mesh(mesh: coal.BVHModelBase, meshes: Meshes) -> tuple[list[coal.Convex], bool]:
+    """The convex shapes of a mesh, and whether its hull is taken because its pieces cannot be."""
+    check_size(int(mesh.num_tris), "hull" if meshes == "either" else meshes)
+    faces = np.array([[mesh.tri_indices(i)[k] for k in range(3)] for i in range(mesh.num_tris)], int)
+    triangles = merged(np.array(mesh.vertices()), faces)
+    ways: tuple[Taken, ...] = ("pieces", "hull") if meshes == "either" else (meshes,)
+    for taken in ways:
+        try:
+            return [convex_shape(piece) for piece in convex_pieces(triangles, taken)], taken != ways[0]
+        except MeshError as error:
+            if taken == ways[-1] or not hull_would_do(error):
+                raise
+    raise AssertionError
 
 
 def _extent(geometry: coal.CollisionGeometry) -> float:

@@ -158,7 +158,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     if parameters.tool not in names:
         raise ParameterError([f"{prefix}tool = {parameters.tool}: unknown body (known: {_listed(names)})"])
     held = names.index(parameters.tool)
-    if not model.body_weldid[held]:
+    if not model.body_weldid[held] or not model.body_treeid[held] >= 0:  # mocap bodies have no degrees of freedom
         raise ParameterError([f"{prefix}tool = {parameters.tool}: must be a body that moves"])
     bodies = _tree(model, held)
     if model.nflex:

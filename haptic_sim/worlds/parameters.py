@@ -213,10 +213,11 @@ class FileParameters(Placed, Material):
     base: Literal["fixed", "free"] = quantity(
         "fixed", description="Whether the root of the file's model is fixed, or free to move"
     )
-    meshes: Literal["pieces", "hull"] = quantity(
-        "pieces",
-        description="Collision shape of a mesh: each connected piece, which must be convex; or the convex hull of the "
-        "whole mesh",
+    meshes: Literal["pieces", "hull", "either"] = quantity(
+        "either",
+        description="Collision shape of a mesh. pieces: each connected piece, which must be convex; hull: the convex "
+        "hull of the whole mesh; either: pieces where they are convex, else the hull, which is said at the start; of "
+        "MJCF the hull, as MuJoCo takes it",
     )
     limits: Literal["all", "position", "none"] = quantity(
         "all",
