@@ -334,8 +334,8 @@ def build(
         if problem := unholdable(model.inertias[model.frames[frame].parentJoint], parameters.planar):
             raise ParameterError([f"hands[{i}].tool = {one.tool}: cannot be held: its link {problem}"])
     geometry, pairs = _add_geometry(plan, parameters, ())
-    bodies = [shape.body for shape in plan.shapes]
-    if left_out := _overlapping_links(plan, _overlaps(model, geometry, q, bodies, parameters.allowed_overlap)):
+    overlaps = _overlaps(model, geometry, q, [shape.body for shape in plan.shapes], parameters.allowed_overlap)
+    if left_out := _overlapping_links(plan, overlaps):
         geometry, pairs = _add_geometry(plan, parameters, left_out)
     held = int(model.frames[hand].parentJoint)
     motions = build_motions(
