@@ -409,7 +409,7 @@ def test_inverse_dynamics_of_34_degrees_of_freedom_is_the_corrected_recursion():
             hinges = body.findall("joint")
             for k, hinge in enumerate(hinges):
                 axis = np.array([float(x) for x in hinge.get("axis", "").split()])
-                j = column(str(hinge.get("name")), k, hinges)
+                j = column(str(hinge.get("name")))
                 last = k == len(hinges) - 1
                 inertia = model.inertias[joint_of[j]] if last else pin.Inertia.Zero()
                 bodies.append({
@@ -425,10 +425,9 @@ def test_inverse_dynamics_of_34_degrees_of_freedom_is_the_corrected_recursion():
         for k in range(model.nvs[i]):
             joint_of[model.idx_vs[i] + k] = i
 
-    def column(name: str, k: int, hinges: list[ElementTree.Element]) -> int:
+    def column(name: str) -> int:
         """Place of a hinge in v."""
-        full = f"figure/Composite_{hinges[0].get('name')}" if len(hinges) > 1 else f"figure/{name}"
-        return int(model.idx_vs[model.getJointId(full)]) + k
+        return int(model.idx_vs[model.getJointId(f"figure/{name}")])
 
     descend(document, -1, pelvis)
     assert len(bodies) == 28

@@ -388,7 +388,8 @@ def test_a_linkage_that_blocks_directions_has_nothing_to_take_over(tmp_path: Pat
 
 
 def test_three_gains_in_space_are_refused_with_six(tmp_path: Path) -> None:
-    said = refusal(world(tmp_path, controller={"type": "four_channel"}))
+    gains = {"stiffness": [100.0, 100.0, 0.5], "damping": [70.0, 70.0, 0.375]}
+    said = refusal(world(tmp_path, controller={"type": "four_channel", **gains}))
     assert said[0] == (
         "controller.stiffness = [100, 100, 0.5], controller.damping = [70, 70, 0.375]: three values (x, y, rotation "
         "about z) are for a planar world, and this one is in space; give six (x, y, z, rotations about x, y, z), as "

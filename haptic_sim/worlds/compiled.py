@@ -139,8 +139,8 @@ class CompiledTree:
         number = model.addJoint(parent, joint, X_PB * placed, name)
         first = model.idx_vs[number]
         model.armature[first : first + count] = mj.dof_armature[v : v + count]
-        if mj.jnt_actfrclimited[k]:
-            model.lowerEffortLimit[first], model.upperEffortLimit[first] = mj.jnt_actfrcrange[k]
+        efforts = mj.jnt_actfrcrange[k] if mj.jnt_actfrclimited[k] else (-np.inf, np.inf)
+        model.lowerEffortLimit[first : first + count], model.upperEffortLimit[first : first + count] = efforts
         limited = bool(mj.jnt_limited[k]) and not self.disabled("LIMIT")
         lower, upper = mj.jnt_range[k] if limited and count == 1 else (-np.inf, np.inf)
         for i in range(count):
