@@ -240,7 +240,7 @@ def test_more_damping_is_named_where_it_helps() -> None:
 
 @pytest.mark.long
 def test_an_experiment_with_an_active_device_is_refused() -> None:
-    wall = "controller={type: unilateral_coupling}"
+    wall = "controller={type: unilateral_coupling, stiffness: [1000, 1000, 2.5], damping: [50, 50, 0.125]}"
     with pytest.raises(ParameterError, match=r"damping \[3, 0.01\], is not passive along [xy].*allow_active=true"):
         experiment.load("corner_peg", [wall, "device.damping=[3, 0.01]"])
     (allowed,) = experiment.load("corner_peg", [wall, "device.damping=[3, 0.01]", "controller.allow_active=true"])
