@@ -237,7 +237,7 @@ def _svg(*shown: Any) -> str:
     """The document of a panel, as SVG; arguments as of `_Shown`."""
     name, title, lines, (x, y), *_ = shown
     buffer = io.StringIO()
-    _save(shown, buffer, "svg")  # type: ignore[arg-type]
+    _save(shown, buffer, "svg")
     names = ", ".join(line.label for line in lines if not line.label.startswith("_"))
     return _tidy(buffer.getvalue(), name, title, f"{y.label} over {x.label}: {names}")
 

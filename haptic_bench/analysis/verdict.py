@@ -136,9 +136,8 @@ def _failure(verdict: Verdict, health: HealthParameters) -> str:
 
 def _released(samples: Samples) -> np.ndarray:
     """What the stores of the world have released by each tick, (rows,) [J]."""
-    stored = sum(samples[name] for name in STORED)
-    dissipated = sum(samples[name] for name in DISSIPATED)
-    return np.maximum(0.0, stored[:1] - stored - dissipated)
+    stored, dissipated = (np.sum([samples[name] for name in names], axis=0) for names in (STORED, DISSIPATED))
+    return np.asarray(np.maximum(0.0, stored[:1] - stored - dissipated))
 
 
 def _speed(samples: Samples, prefix: str) -> float:

@@ -54,7 +54,7 @@ class Samples:
 
     def __repr__(self) -> str:
         """One line that says what is in them."""
-        rows, time = len(self), self._table.get("time", ())
+        rows, time = len(self), self._table.get("time", np.empty(0))
         span = f", {time[0]:g} to {time[-1]:g} s" if rows and len(time) else ""
         return f"Samples({rows} rows, {len(self._table)} columns{span})"
 
