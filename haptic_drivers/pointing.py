@@ -1,4 +1,8 @@
-"""What sends the events of a pointer: it numbers them, and repeats the last as long as somebody is there to hold."""
+"""What sends the events of a pointer, and what a trial answers.
+
+A sender numbers the events, and repeats the last as long as somebody is there to hold. The trial publishes each event
+that took effect.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,17 @@ class Sender:
 
     Args:
         publish: takes a serialised OperatorEvent, for the topic operator_events_in.
+
+    Attributes:
+        source: its number, which its events have.
+        holds: whether it has taken hold; whether the trial lets it is in `Answers`.
     """
 
     def __init__(self, publish: Callable[[bytes], object]):
         self._publish, self._lock = publish, threading.Lock()
         self._event = OperatorEvent()
         self._event.tick = -1
-        self._event.source = int.from_bytes(os.urandom(4), "little")
+        self.source = self._event.source = int.from_bytes(os.urandom(4), "little")
         self.holds = False
 
     def grab(self, point: Sequence[float] = (0.0, 0.0, 0.0), *, oriented: bool = True, body: int = HAND) -> None:
@@ -60,3 +68,28 @@ class Sender:
         event.phase, event.pose[:] = phase, pose
         event.sequence = (event.sequence + 1) % 2**32
         self._publish(event.to_bytes())
+
+
+class Answers:
+    """What a trial answers to a sender: whether its events are heard, and whether it holds."""
+
+    def __init__(self, sender: Sender):
+        self._sender, self._event = sender, OperatorEvent()
+        self._event.phase = RELEASE
+
+    def take(self, data: bytes) -> None:
+        """An event that took effect, of any sender, serialised: on the topic operator_events."""
+        self._event.load(data)
+
+    def text(self, listeners: Sequence[str]) -> str:
+        """What is the case, where some nodes listen to the events."""
+        if not listeners:
+            return "not heard: the trial has ended"
+        heard, held = f"heard by {', '.join(listeners)}", self._event.phase != RELEASE
+        if held and self._event.source == self._sender.source:
+            return f"{heard}: holds"
+        if held:
+            return f"{heard}: somebody else holds"
+        if self._sender.holds:
+            return f"{heard}: does not hold; the trial is paused, or has let go: let go, too, and move again"
+        return f"{heard}: holds nothing"

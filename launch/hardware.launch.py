@@ -22,8 +22,9 @@ SYSTEM = str(Path(__file__).resolve().parent / "system.launch.py")
 OWN = [
     DeclareLaunchArgument(
         "device",
-        description=f"Hardware: {', '.join(known_devices())}; simulated: {', '.join(DEVICES)}; or a .yaml file; "
-        "several: NAMESPACE=DEVICE, with ',' between",
+        description=f"Hardware: {', '.join(known_devices())}; simulated: {', '.join(DEVICES)}; or a .yaml file, whose "
+        "key module names a driver of your own with dots (my_package.my_device); several: NAMESPACE=DEVICE, "
+        "with ',' between",
     ),
     DeclareLaunchArgument(
         "controller", default_value="", description="Type of controller; empty: that of the world, or a stable coupling"

@@ -44,7 +44,8 @@ ARGUMENTS = [
         "device",
         default_value="",
         description=f"Simulated: {', '.join(DEVICES)}; hardware: {', '.join(known_devices())}; or a .yaml file with "
-        "the section device or the data of a hardware device; empty: as the world has it",
+        "the section device or the data of a hardware device, whose key module names a driver of your own with dots "
+        "(my_package.my_device); empty: as the world has it",
     ),
     DeclareLaunchArgument(
         "composed",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,10 @@ from haptic_bench.view.live import LiveFrames
 from haptic_bench.view.scene import build_scene
 from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.life import Request
-from haptic_drivers.devices.parameters import HardwareParameters, build_hardware, check_driver
+from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.driver import HandParameters
-from haptic_sim.constraints.scenes import ParametrisationFormulas
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceState, Reason
-from haptic_sim.parameters import ParameterError, explain
+from haptic_sim.parameters import ParameterError
 
 PUSH = (1.0, -2.0, 3.0, 0.0, 0.0, 0.0)
 
@@ -645,42 +643,3 @@ def test_the_view_says_why_nothing_is_felt(device_file: Path) -> None:
     frames.take("device_state", state.to_bytes())
     frame = frames.frame()
     assert frame is not None and "no force: the device is paused" in describe(frame)
-
-
-def test_a_driver_that_does_not_exist_is_refused_with_what_is_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"no module haptic_drivers.devices.nobody; must be one of .*haply"):
-        check_driver(data(module="nobody"))
-    package = tmp_path / "broken_package"
-    package.mkdir()
-    (package / "__init__.py").write_text("1 +")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(tmp_path))
-        with pytest.raises(ParameterError, match="cannot be imported: SyntaxError"):
-            check_driver(data(module="broken_package.device"))
-
-
-def test_a_driver_is_found_on_the_users_path_after_all_else(tmp_path: Path) -> None:
-    package = tmp_path / "users_package"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "device.py").write_text(
-        "from haptic_sim.parameters import Parameters\nclass Connection(Parameters):\n    '''None.'''\n"
-        "def build(device, connection): pass\n"
-    )
-    (tmp_path / "numpy.py").write_text("raise RuntimeError('hides ours')")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", list(sys.path))
-        patch.setenv("HAPTICS_PYTHONPATH", str(tmp_path))
-        module, _ = check_driver(data(module="users_package.device", connection={}))
-        assert module.__name__ == "users_package.device" and sys.path[-1] == str(tmp_path)
-
-
-def test_errors_name_the_key_as_the_file_has_it() -> None:
-    """Of a value that may be of several types there is one line, without the names of these."""
-    with pytest.raises(ValidationError) as caught:
-        data(connection={"port": [1]})
-    wanted = "connection.port = [1]: must be a text or a number or a whole number or true or false"
-    assert explain(caught.value, HardwareParameters) == [wanted]
-    with pytest.raises(ValidationError) as caught:
-        ParametrisationFormulas.model_validate({"start": {"z": [1]}})
-    assert explain(caught.value, ParametrisationFormulas) == ["start.z = [1]: must be a number or a text"]

@@ -175,7 +175,8 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
         raise ParameterError(
             [
                 f"device {inputs.shown(device)}: must be a simulated device ({', '.join(DEVICES)}), hardware "
-                f"({', '.join(known_devices())}), or a .yaml file"
+                f"({', '.join(known_devices())}), or a .yaml file, whose key module names a driver of "
+                "your own with dots (my_package.my_device)"
             ]
         )
     return rest | {"device": {"type": device}}

@@ -10,7 +10,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import rclpy
@@ -19,7 +19,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
-from haptic_drivers.pointing import REPEATED, Sender
+from haptic_drivers.pointing import REPEATED, Answers, Sender
 from haptic_drivers.sticks import (
     GAMEPAD_HELP,
     KEYS_HELP,
@@ -39,6 +39,7 @@ from haptic_sim.spatial import advance_pose
 PERIOD = 0.02  # [s] between two readings
 SOURCES = ("keyboard", "gamepad", "spacemouse")
 FOUND = 10.0  # [s] for the trial to be found
+LASTING = 0.3  # [s] for which something is the case before it is said
 
 
 def point(source: str, device: str, namespace: str, stop: threading.Event) -> None:
@@ -53,18 +54,19 @@ def point(source: str, device: str, namespace: str, stop: threading.Event) -> No
     Raises:
         SourceError: there is no such source, it is gone, or nobody takes its events.
     """
-    with _opened(source, device) as (reading, text), _sender(namespace, stop) as sender:
+    with _opened(source, device) as (reading, text), _sender(namespace, stop) as (sender, state):
         print(text, file=sys.stderr, flush=True)
-        follow(reading, sender, stop)
+        follow(reading, sender, stop, Said(state))
 
 
 def play_events(table: np.ndarray, namespace: str, stop: threading.Event) -> None:
     """Send the events of a table at its times, as somebody would who does them; arguments as of `point`."""
-    with _sender(namespace, stop) as sender:
-        begun = time.monotonic()
+    with _sender(namespace, stop) as (sender, state):
+        begun, said = time.monotonic(), Said(state)
         for row in table:
             while (left := begun + row[0] - time.monotonic()) > 0.0 and not stop.wait(min(left, REPEATED)):
                 sender.repeat()
+                said.look()
             if stop.is_set():
                 break
             if row[1] == GRAB:
@@ -75,11 +77,32 @@ def play_events(table: np.ndarray, namespace: str, stop: threading.Event) -> Non
                 sender.move(row[7:])
 
 
-def follow(source: Source, sender: Sender, stop: threading.Event) -> None:
+class Said:
+    """Says on the standard error what is the case, as soon as it has lasted.
+
+    Args:
+        state: tells what is the case.
+    """
+
+    def __init__(self, state: Callable[[], str]):
+        self._state, self._last, self._said, self._since = state, "", "", 0.0
+
+    def look(self) -> None:
+        """To be called often."""
+        now, text = time.monotonic(), self._state()
+        if text != self._last:
+            self._last, self._since = text, now
+        elif text != self._said and now > self._since + LASTING:
+            self._said = text
+            print(text, file=sys.stderr, flush=True)
+
+
+def follow(source: Source, sender: Sender, stop: threading.Event, said: Said) -> None:
     """Send the motion of a source as events: the first motion takes hold."""
     pose = np.array([0.0, 0, 0, 0, 0, 0, 1])
     before = sent = time.monotonic()
     while not stop.wait(PERIOD):
+        said.look()
         now = time.monotonic()
         motion = source.read(now - before)
         before = now
@@ -112,13 +135,16 @@ def _opened(source: str, device: str) -> Iterator[tuple[Source, str]]:
 
 
 @contextlib.contextmanager
-def _sender(namespace: str, stop: threading.Event) -> Iterator[Sender]:
-    """A sender whose trial is there; it lets go at the end."""
+def _sender(namespace: str, stop: threading.Event) -> Iterator[tuple[Sender, Callable[[], str]]]:
+    """A sender whose trial is there, and what tells whether it holds; it lets go at the end."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
         node = Node("pointing", namespace=namespace)
         qos = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
         publisher = node.create_publisher(msg.OperatorEvent, OPERATOR, qos)
+        sender = Sender(publisher.publish)
+        answers = Answers(sender)
+        node.create_subscription(msg.OperatorEvent, "operator_events", answers.take, qos, raw=True)
         until = time.monotonic() + FOUND
         while not publisher.get_subscription_count() and not stop.wait(0.05):
             if time.monotonic() > until:
@@ -126,9 +152,14 @@ def _sender(namespace: str, stop: threading.Event) -> Iterator[Sender]:
                     f"{namespace}/{OPERATOR}: nobody takes events; start a trial with operator.type = pointer, or name "
                     "that of another with --namespace"
                 )
-        sender = Sender(publisher.publish)
+
+        def state() -> str:
+            rclpy.spin_once(node, timeout_sec=0.0)
+            found = node.get_subscriptions_info_by_topic(publisher.topic_name)
+            return answers.text(sorted({f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found}))
+
         try:
-            yield sender
+            yield sender, state
         finally:
             sender.release()
             time.sleep(0.05)  # for the middleware to send it

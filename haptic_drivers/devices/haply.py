@@ -307,9 +307,9 @@ def _vector(named: dict[str, Any]) -> np.ndarray:
 
 
 def _number(value: Any) -> float:
-    """A number; what is none, or of hundreds of digits, becomes NaN, which the driver rejects."""
+    """A number; what is none, or infinite, or of hundreds of digits, becomes NaN, which the driver rejects."""
     if isinstance(value, float):
-        return value
+        return value if math.isfinite(value) else math.nan
     return float(value) if type(value) is int and abs(value) < 10**300 else math.nan
 
 

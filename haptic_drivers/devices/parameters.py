@@ -232,7 +232,7 @@ def _module(name: str) -> ModuleType:
     try:
         module = importlib.import_module(full)
     except ModuleNotFoundError as error:
-        if error.name and not full.startswith(error.name):
+        if not f"{full}.".startswith(f"{error.name}."):
             raise ParameterError([f"device.module = {name}: it needs the module {error.name}: install it"]) from error
         known = ", ".join(sorted(one.name for one in pkgutil.iter_modules(devices.__path__) if _is_driver(one.name)))
         folders = os.pathsep.join(_users_folders()) or "empty"

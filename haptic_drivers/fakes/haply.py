@@ -277,7 +277,7 @@ class Service:
         if not all(math.isfinite(force[axis]) and abs(force[axis]) <= LARGEST_FORCE for axis in AXES):
             self._fail(f"set_cursor_force.{spelling} = {force}: not in N")
             return
-        if not device.ready and any(force.values()):
+        if not device.ready and any(force.values()) and not any(device.force):  # one that goes on ends when it is told
             self._fail(f"a force for {device.id}, which is not calibrated")
         if spelling in self._spellings:
             device.mode = "force"
