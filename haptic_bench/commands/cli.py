@@ -48,9 +48,9 @@ def validate(options: argparse.Namespace) -> int:
     trials = experiment.load(options.experiment, options.settings, options.duration)
     _say_notes(trials)
     for one in trials:
-        for part in (one.experiment, *one.experiment.hands):
-            if isinstance(part.device, HardwareParameters):
-                check_driver(part.device)
+        for device in (one.experiment.device, *(hand.device for hand in one.experiment.hands)):
+            if isinstance(device, HardwareParameters):
+                check_driver(device)
     for one in trials:
         ticks = one.experiment.last_tick + 1
         label = f", {one.label}" if one.label else ""
