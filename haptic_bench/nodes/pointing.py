@@ -144,7 +144,8 @@ def _sender(namespace: str, stop: threading.Event) -> Iterator[tuple[Sender, Cal
         publisher = node.create_publisher(msg.OperatorEvent, OPERATOR, qos)
         sender = Sender(publisher.publish)
         answers = Answers(sender)
-        node.create_subscription(msg.OperatorEvent, "operator_events", answers.take, qos, raw=True)
+        latest = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+        node.create_subscription(msg.OperatorEvent, "operator_events", answers.take, latest, raw=True)
         until = time.monotonic() + FOUND
         while not publisher.get_subscription_count() and not stop.wait(0.05):
             if time.monotonic() > until:
