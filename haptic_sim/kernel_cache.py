@@ -59,6 +59,7 @@ import numba
 import numpy as np
 from numba.core import compiler, sigutils
 from numba.core import types as numba_types
+from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import rtsys
@@ -149,6 +150,9 @@ class Unknown(Exception):
 
 def _register() -> None:
     """Let the kernels of our packages be kept by this module."""
+    # Numba numbers the functions that a process compiles, and the number is in their symbols. From one process to the
+    # next it must not begin anew: two closures of one name, kept by two processes, would be one symbol in a third.
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(5), "big"))
     numbas_own, numbas_compile = Dispatcher.enable_caching, Dispatcher.compile
     numbas_template = Dispatcher.get_call_template
 
