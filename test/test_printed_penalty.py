@@ -44,7 +44,7 @@ def test_restitution_of_both_walls(ratio: float) -> None:
     pull = float(np.max(K * separation + 2.0 * ratio * math.sqrt(K * MASS) * speed))  # where the damper wins
     rate = 1e5
     error = 3.0 * math.sqrt(K / MASS) / rate  # a step is that part of a radian
-    for form, expected in (("consistent", clamped), ("printed", printed)):
+    for form, expected in (("explicit", clamped), ("printed", printed)):
         found, forces, energies = thrown(form, ratio, rate)
         assert found == pytest.approx(expected, abs=error)
         assert -forces.min() == pytest.approx(pull if form == "printed" else 0.0, rel=0.02, abs=1e-12)
@@ -57,7 +57,7 @@ def test_restitution_of_both_walls(ratio: float) -> None:
 @pytest.mark.parametrize("method", ["impulse_augmented", "frictional_impulses"])
 def test_impulses_are_the_same_beside_both_walls(method: str) -> None:
     """The first contact is an impact with e = 0.3; the overlap that is left is what the wall acts on."""
-    for form in ("consistent", "printed"):
+    for form in ("explicit", "printed"):
         found, _, _ = thrown(form, 0.3, 1e5, method)
         assert found == pytest.approx(0.3, rel=0.01)
 

@@ -310,8 +310,8 @@ def test_contacts_of_one_free_body_follow_from_its_hand(seed: int) -> None:
     np.testing.assert_allclose(norms[:, 1], [np.linalg.norm(W[3 * i + 1 : 3 * i + 3], 2) for i in range(n)], rtol=1e-10)
 
     gain, ratio, sums = np.where(rng.random(n) < 0.7, rng.uniform(0, 1, n), 0.0), np.zeros((2, 1)), np.zeros((2, 1))
-    beyond = find_ratio_of(n, known, body.p_WH, body.inverse_inertia, gain, velocity, ratio)
-    assert beyond == find_ratios(n, found, gain, np.zeros(1, np.int64), velocity, np.zeros(6), sums)
+    beyond = find_ratio_of(n, known, body.p_WH, body.inverse_inertia, gain, velocity, ratio, 2.0)
+    assert beyond == find_ratios(n, found, gain, np.zeros(1, np.int64), velocity, np.zeros(6), sums, 2.0)
     np.testing.assert_allclose(ratio, sums, rtol=1e-10)
 
 

@@ -170,10 +170,13 @@ def turned(bodies: dict[str, Body], X: pin.SE3) -> dict[str, Body]:
 
 
 class Response:
-    """A contact method for hand-made rows on a body, with the material of each row as the rows say."""
+    """A contact method for hand-made rows on a body, with the material of each row as the rows say.
+
+    The law of penalties is the explicit one, if none is named: rows that are made overlap from the start.
+    """
 
     def __init__(self, body: Multibody, method: Any, rendering: Any = "full", limit: Any = UNLIMITED, **material: Any):
-        self.parameters = ContactParameters.model_validate(material)
+        self.parameters = ContactParameters.model_validate({"penalty": "explicit", **material})
         self.body = body
         self.method = build_response(method, body, self.parameters, rendering, np.array(limit, float), 256)
 

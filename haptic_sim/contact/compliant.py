@@ -14,7 +14,7 @@ collide, and applies penalties and friction.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -41,7 +41,7 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.penalties import LIMIT, ImplicitPenalties, find_ratio_of, find_ratios, push_implicitly
+from haptic_sim.contact.penalties import PASSIVE, STABLE, ImplicitPenalties, find_ratio_of, find_ratios, push_implicitly
 from haptic_sim.contact.response import (
     BONDS,
     CONTACTS,
@@ -67,6 +67,8 @@ from haptic_sim.contact.response import (
 )
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
+from haptic_sim.contact.springs import Springs, find_strains, give_back, remember, replaces
+from haptic_sim.dynamics.energy import DAMPING, FRICTION, IMPACT
 from haptic_sim.dynamics.joints import after_impact
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, tangential_norms_of
@@ -94,6 +96,7 @@ class CompliantArrays(NamedTuple):
     hand: Packed = value("arrays of the hand, `HandArrays`")
 
     old_id: np.ndarray = array("contacts that overlapped in the step before", "contacts", dtype=np.int64)
+    springs: Springs = part(Springs, "springs of the contacts")
     old_owed: np.ndarray = array("velocity that these contacts owe, see owed", "contacts", unit="m/s")
     account: np.ndarray = array("energy that impulses of a spread have taken, and the whole ones take", 2, unit="J")
     bonds: tuple[Bonds, Bonds] = part(Bonds, "bonds of this step and of the one before, in turn", copies=2)
@@ -106,6 +109,7 @@ class CompliantArrays(NamedTuple):
 
     v_n: np.ndarray = array("normal velocity", "contacts", unit="m/s")
     collides: np.ndarray = array("whether the contact collides", "contacts", dtype=np.bool_)
+    share: np.ndarray = array("contacts that share the stiffness of one, 0: it has no spring", "contacts")
     penalty_sharers: np.ndarray = array("contacts that share the stiffness of one with a penalty, else 0", "contacts")
     spring_sharers: np.ndarray = array("the same where springs act beside impulses", "contacts")
     owed: np.ndarray = array(
@@ -182,7 +186,8 @@ class CompliantContact(ContactResponse):
             impulsive=method != "penalty",
             limited=limited,
             spread=rendering in ("spread", "printed_spread"),
-            consistent=method != "penalty" and rendering == "spread",
+            consistent=method != "penalty"
+            and (rendering == "spread" or (rendering != "printed_spread" and parameters.penalty == "consistent")),
             impacts=Impacts.allocate(capacity if frictional else 0, body),
         )
 
@@ -248,14 +253,16 @@ def _penalize(packed, count, period, impulsive):
     if impulsive and counts[PENDING] == 0:
         m.account[0] = m.account[1] = 0.0
     a.amounts[KEPT] = -owed_energy(m.account)
-    collide = _find_colliding(packed, count, impulsive)
+    collide = _find_colliding(packed, count, period, impulsive)
+    _find_springs(packed, count, period)
     _fill_penalties(packed, count, period, collide)
     a.amounts[STORED] += owed_energy(m.account)
     counts[PENDING] = 0
-    if not a.material.pulls and _are_beyond(packed, count, period):
+    limit = PASSIVE if a.material.begins_free else STABLE
+    if not a.material.pulls and _are_beyond(packed, count, period, limit):
         for g in range(m.group.shape[0]):
-            if m.ratios[0, g] > LIMIT * m.ratios[1, g]:
-                explicit = LIMIT * m.ratios[1, g] / m.ratios[0, g]
+            if m.ratios[0, g] > limit * m.ratios[1, g]:
+                explicit = limit * m.ratios[1, g] / m.ratios[0, g]
                 counts[UNRESOLVED] += not _penalize_implicitly(
                     packed, g, count, period, m.penalty_sharers, a.material.damping, explicit
                 )
@@ -263,7 +270,7 @@ def _penalize(packed, count, period, impulsive):
 
 
 @numba.njit(cache=True, nogil=True)
-def _find_colliding(packed, count, impulsive):
+def _find_colliding(packed, count, period, impulsive):
     """Clear what the step before left, and say which contacts and groups collide; whether some do."""
     a = packed.arrays
     rows, contacts, impulses, counts, m = a.rows, a.scaled, a.impulses, a.counts, a.method
@@ -301,7 +308,8 @@ def _find_colliding(packed, count, impulsive):
         if separation[i] < 0.0 and v_n[i] < 0.0:
             g = group_of(contacts, i, group)
             if g >= 0 and not colliding[g] and find_place(id[i], old, old_count, i) < 0:
-                colliding[g] = True
+                free = a.material.begins_free
+                colliding[g] = not free or not replaces(i, rows, v_n[i], m.springs, old_count, period)
     some = False
     for i in range(count):
         if rows.separation[i] < 0.0 and v_n[i] < max(owed[i], 0.0):
@@ -329,30 +337,45 @@ def _find_colliding(packed, count, impulsive):
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill_penalties(packed, count, period, collide):
-    """Fill in the penalties of the contacts whose group does not collide, and remember which overlap."""
+def _find_springs(packed, count, period):
+    """Find stiffness and strain of the springs of all contacts that overlap, and remember them."""
     a = packed.arrays
-    rows, material, impulses, m = a.rows, a.material, a.impulses, a.method
-    stored, n = 0.0, 0
-    separation, id, coordinate, old_id, v_n = rows.separation, rows.id, rows.coordinate, m.old_id, m.v_n
-    weight = rows.weight
-    stiffness, damping, pulls = material.stiffness, material.damping, material.pulls
-    spring, p, normal_force, penalty_sharers = impulses.spring, impulses.p, m.rubbing.normal_force, m.penalty_sharers
+    rows, material, m = a.rows, a.material, a.method
+    separation, weight, share_of = rows.separation, rows.weight, m.share
+    strain, stiffness = m.springs.strain, m.springs.stiffness
     for i in range(count):
-        s = separation[i]
-        if not s < 0.0:
-            continue
-        old_id[n] = id[i]
-        n += 1
-        if coordinate[i] >= 0:
+        strain[i] = stiffness[i] = share_of[i] = 0.0
+        if not separation[i] < 0.0 or rows.coordinate[i] >= 0:
             continue  # a limit that rests is a law of its joint, see `haptic_sim.dynamics.joints`
         share = 1.0
         if material.shared:
             share = 0.0
             for k in range(count):
-                if rows.separation[k] < 0.0 and rows.wall[k] == rows.wall[i]:
+                if separation[k] < 0.0 and rows.wall[k] == rows.wall[i]:
                     share += weight[k]
-        share /= weight[i]
+        share_of[i] = share / weight[i]
+        strain[i], stiffness[i] = -separation[i], material.stiffness / share_of[i]
+    if material.begins_free:
+        old_count = a.counts[REMEMBERED]
+        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.after, period)
+        give_back(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
+    a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_penalties(packed, count, period, collide):
+    """Fill in the penalties of the contacts whose group does not collide."""
+    a = packed.arrays
+    material, impulses, m = a.material, a.impulses, a.method
+    stored = 0.0
+    share_of, strain, v_n = m.share, m.springs.strain, m.v_n
+    stiffness, damping, pulls = material.stiffness, material.damping, material.pulls
+    spring, p, normal_force, penalty_sharers = impulses.spring, impulses.p, m.rubbing.normal_force, m.penalty_sharers
+    for i in range(count):
+        share = share_of[i]
+        if not share > 0.0:
+            continue
+        s = -strain[i]
         stored += 0.5 * stiffness / share * s * s
         g = group_of(a.scaled, i, m.group) if collide else -1
         if g >= 0 and m.colliding[g]:
@@ -368,7 +391,6 @@ def _fill_penalties(packed, count, period, collide):
         if push > 0.0 or pulls:
             normal_force[i] = max(push, 0.0)
             p[i, 0] = push * period
-    a.counts[REMEMBERED] = n
     a.amounts[STORED] = stored
 
 
@@ -385,19 +407,19 @@ def _push_beside_impulses(packed, count, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _are_beyond(packed, count, period):
-    """Whether the explicit penalties of some group are beyond what is stable; fills the ratios of all."""
+def _are_beyond(packed, count, period, limit):
+    """Whether the ratio of some group is beyond the limit of explicit penalties; fills the ratios of all."""
     a = packed.arrays
     m, gain = a.method, a.method.gain
     some = False
-    separation, v_n, normal_force, penalty_sharers = a.rows.separation, m.v_n, m.rubbing.normal_force, m.penalty_sharers
+    strain, v_n, normal_force, penalty_sharers = m.springs.strain, m.v_n, m.rubbing.normal_force, m.penalty_sharers
     stiffness = a.material.stiffness
     for i in range(count):
         gain[i] = 0.0
         if penalty_sharers[i] > 0.0:
             damping = a.material.damping
             if not normal_force[i] > 0.0:  # its damper takes no more than its spring gives
-                damping = -stiffness * separation[i] / v_n[i]
+                damping = stiffness * strain[i] / v_n[i] if strain[i] > 0.0 else 0.0
             gain[i] = period * (damping + 0.5 * period * stiffness) / penalty_sharers[i]
             some = True
     if not some:
@@ -405,8 +427,8 @@ def _are_beyond(packed, count, period):
     for tree in range(m.group.shape[0]):
         m.group[tree] = find_root(m.group, tree)
     if a.counts[OF_HAND]:
-        return find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios)
-    return find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios)
+        return find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios, limit)
+    return find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios, limit)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -435,7 +457,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
             stiffness, damping = a.material.stiffness / share[i], damper / share[i]
             m.chosen[n] = i
             v_free[n] = contact_velocity(a.scaled, i, 0, m.u)
-            p0[n] = -period * stiffness * a.rows.separation[i]
+            p0[n] = period * stiffness * m.springs.strain[i]
             if m.rubbing.normal_force[i] > 0.0:
                 p0[n] -= period * explicit * damping * m.v_n[i]
             else:
@@ -449,7 +471,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
         i = m.chosen[k]
         p[i, 0], m.rubbing.normal_force[i], spring[i] = (p[i, 0] if impact[i] else 0.0) + q[k], q[k] / period, 0.0
         if q[k] > 0.0:
-            end = a.rows.separation[i] + (1.0 - explicit) * period * v[k]
+            end = (1.0 - explicit) * period * v[k] - m.springs.strain[i]
             spring[i] = -a.material.stiffness / share[i] * min(end, 0.0) * period
     return ended
 
@@ -562,20 +584,26 @@ def _damp_explicitly(count, contacts, viscosity, period, u, p):
                 p[i, d] -= period * viscosity[i] * contact_velocity(contacts, i, d, u)
 
 
-def _build_response(collide: Any) -> Any:
-    """The kernel of a method whose collisions are resolved by the kernel `collide`."""
-
-    @numba.njit(cache=True, nogil=True)
-    def respond(packed, count, period):
-        set_up(packed, count, period)
-        collides = _penalize(packed, count, period, packed.arrays.method.impulsive)
-        if collides:
-            fill_scaled(packed)
-            packed.arrays.counts[UNRESOLVED] += collide(packed, count)
-        _settle(packed, count, period, collides)
-
-    return respond
+@numba.njit(cache=True, nogil=True)
+def _respond(packed, count, period):
+    """Find the impulses of a step in which collisions are frictionless."""
+    set_up(packed, count, period)
+    collides = _penalize(packed, count, period, packed.arrays.method.impulsive)
+    if collides:
+        fill_scaled(packed)
+        packed.arrays.counts[UNRESOLVED] += collide_without_friction(packed, count)
+    _settle(packed, count, period, collides)
 
 
-_respond, _respond_with_friction = _build_response(collide_without_friction), _build_response(collide_with_friction)
+@numba.njit(cache=True, nogil=True)
+def _respond_with_friction(packed, count, period):
+    """Find the impulses of a step in which collisions have friction."""
+    set_up(packed, count, period)
+    collides = _penalize(packed, count, period, True)
+    if collides:
+        fill_scaled(packed)
+        packed.arrays.counts[UNRESOLVED] += collide_with_friction(packed, count)
+    _settle(packed, count, period, collides)
+
+
 _step, _step_with_friction = build_step(_respond), build_step(_respond_with_friction)

@@ -49,7 +49,7 @@ from haptic_sim.dynamics.scaled import apply_impulse
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
-LIMIT = 2.0  # of the ratio, up to which a step is explicit
+STABLE, PASSIVE = 2.0, 1.0  # limits of the ratio, up to which a step is explicit
 _STEPS, _HALVINGS = 60, 50  # of Newton's method, of which some five are used, and of its line search
 _SMALL = 1e-10  # part of the change of velocity by which a step of Newton's method may still change it
 
@@ -71,8 +71,8 @@ class ImplicitPenalties(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def find_ratios(count, contacts, gain, group_of, velocity, du, sums):
-    """Whether the ratio of some group is beyond LIMIT; fills sums[0] with |W^T g|^2 and sums[1] with g.v of each.
+def find_ratios(count, contacts, gain, group_of, velocity, du, sums, limit):
+    """Whether the ratio of some group is beyond `limit`; fills sums[0] with |W^T g|^2 and sums[1] with g.v of each.
 
     Args:
         contacts: `ScaledContacts` of the rows.
@@ -101,13 +101,13 @@ def find_ratios(count, contacts, gain, group_of, velocity, du, sums):
         sums[0, group_of[t]] += s
     beyond = False
     for t in range(sums.shape[1]):
-        if sums[0, t] > LIMIT * sums[1, t]:
+        if sums[0, t] > limit * sums[1, t]:
             beyond = True
     return beyond
 
 
 @numba.njit(cache=True, nogil=True)
-def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums):
+def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums, limit):
     """As `find_ratios`, of contacts of one free body with what does not move.
 
     With the wrench F of the impulses g at the hand, |W^T g|^2 = F . D^-1 F.
@@ -135,7 +135,7 @@ def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums):
             s += inverse_inertia[6 * i + j] * F[j]
         square += s * F[i]
     sums[0, 0], sums[1, 0] = square, along
-    return square > LIMIT * along
+    return square > limit * along
 
 
 @numba.njit(cache=True, nogil=True)

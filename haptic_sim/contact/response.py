@@ -96,10 +96,12 @@ class ContactParameters(Parameters):
         description="Whether stiffness and damping are those of a contact point, or are divided among the points of a "
         "wall",
     )
-    penalty: Literal["consistent", "printed"] = quantity(
+    penalty: Literal["consistent", "explicit", "printed"] = quantity(
         "consistent",
-        description="Law of a penalty: consistent: never pulls, and is partly implicit where it is too stiff for the "
-        "rate; printed: THESIS (4.5), explicit and without a clamp, so that its damper pulls at a point that leaves",
+        description="Law of a penalty: consistent: a contact begins without a force of its spring, springs act beside "
+        "impulses too, and what is too stiff for the rate is partly implicit; explicit: THESIS (4.5), clamped, with "
+        "the whole overlap from the first step on, and impulses replace it; printed: (4.5) without a clamp, so that "
+        "its damper pulls at a point that leaves",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
     self_collision: Literal["consistent", "printed"] = quantity(
@@ -228,6 +230,7 @@ class Material(NamedTuple):
     damping: float = value("penalty damping", unit="N s/m")
     shared: bool = value("whether the points of a wall share stiffness and damping")
     pulls: bool = value("whether a damper may pull, as printed")
+    begins_free: bool = value("whether the spring of a contact begins without a force")
     friction: FrictionLaw = value("friction law")
     bounce: float = value("approach velocity beyond which rigid contacts bounce", unit="m/s")
     lemke: int = value("most contacts that go to the Lemke solver; -1: none do, not even a step without contacts")
@@ -240,6 +243,7 @@ class Material(NamedTuple):
             damping=parameters.damping,
             shared=parameters.per == "wall",
             pulls=parameters.penalty == "printed",
+            begins_free=parameters.penalty == "consistent",
             friction=FrictionLaw.of(parameters.friction),
             bounce=parameters.bounce,
             lemke=parameters.most_lemke or -1,

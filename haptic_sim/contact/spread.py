@@ -69,7 +69,7 @@ def _foresee_springs(packed, count, period):
         m.u[j] = a.body.u[j] + a.external[j]
     for i in range(count):
         if m.spring_sharers[i] > 0.0:
-            middle = a.rows.separation[i] + 0.5 * period * contact_velocity(a.scaled, i, 0, m.u)
+            middle = -m.springs.strain[i] + 0.5 * period * contact_velocity(a.scaled, i, 0, m.u)
             a.impulses.spring[i] = max(0.0, -period * a.material.stiffness / m.spring_sharers[i] * middle)
 
 

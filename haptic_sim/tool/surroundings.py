@@ -235,6 +235,8 @@ class WorldSurroundings(SimulatedSurroundings):
             self._state, self._command = self._tool.tool_state(), ToolCommand()
             self._stepping = detector(world, contact)  # a detector keeps memory for the rows that it fills
         elif wrench:
+            if contact.penalty == "consistent":  # what a survey reports follows from its state alone
+                contact = contact.model_copy(update={"penalty": "explicit"})
             self._response = build_response(
                 method, self._body, contact, UNLIMITED.rendering, UNLIMITED.limit(), rows.id.size
             )

@@ -110,13 +110,10 @@ def _on_halfspace(scene, query, plane, g):
             x = along(x, -r, n)
             put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + end)
     elif kind == CYLINDER:
-        end, cosine = cap_facing(placement, g, times(-1.0, n))
-        if cosine > FLAT_CAP:
-            rim_on(scene, query, Region(DISC, n, offset, FACE, 0, n, math.inf), g, end)
-        else:
-            for rim in range(2):
-                x = rim_point(shapes, placement, g, rim, n)
-                put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + rim)
+        end, _ = cap_facing(placement, g, times(-1.0, n))
+        rim_on(scene, query, Region(DISC, n, offset, FACE, 0, n, math.inf), g, end)
+        x = rim_point(shapes, placement, g, 1 - end, n)
+        put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + 1 - end)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

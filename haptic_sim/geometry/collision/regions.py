@@ -36,12 +36,14 @@ from haptic_sim.vectors import (
 )
 
 BORDER = 2e-4  # tolerance at the border of a region, relative to the smaller shape
-FLAT_CAP = math.cos(math.radians(15.0))  # a cylinder stands on its cap up to this tilt, beyond it on its rim
-LOWER = 1e-5  # the lowest point of a rim counts when it is lower by this part of the shape than the fixed ones
+FLAT_CAP = math.cos(math.radians(15.0))  # up to this tilt a cap and a face have a common region, beyond it a line
+STEEP = 0.1  # cosine between the normals of a cap and of a face that still have a common region
+LEVEL = 1e-4  # sine of the tilt below which the points of a rim are fixed to it
 
-# Features of cylinders and capsules, of sort OTHER: the end of a capsule or lowest point of a rim; four points fixed to
+# Features of cylinders and capsules, of sort OTHER: the end of a capsule or lowest point of a rim; the other points of
 # a rim; a cap that an incident point is above; crossings of a rim.
-RIM, FIXED, CAP, CROSSING = OTHER, OTHER + 2, OTHER + 16, OTHER + 32
+RIM, SIDE, CAP, CROSSING = OTHER, OTHER + 2, OTHER + 16, OTHER + 32
+POINTS = 4  # of a rim
 
 POLYGON, DISC = 0, 1
 
@@ -255,22 +257,28 @@ def crossings(u, e, radius):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def rim_point(shapes, placement, g, end, n):
-    """The point of a cylinder's rim (end 0: that at +z) that is farthest along -n."""
+def rim_point(shapes, placement, g, end, n, j=0):
+    """A point of a cylinder's rim (end 0: that at +z), j quarter turns from the one that is farthest along -n.
+
+    The four points move continuously with the pose. On springs they are as a potential: the lowest and the highest
+    point do not change height along the rim, and the two beside them, which are equally high, change it oppositely. At
+    no tilt they have no direction, but then the wrench of all four does not depend on it.
+    """
     axis = column(placement, g, 2)
+    half = shapes.size[g, 1] if end == 0 else -shapes.size[g, 1]
     down = along(times(dot(n, axis), axis), -1.0, n)
     sine = length(down)
-    half = shapes.size[g, 1] if end == 0 else -shapes.size[g, 1]
-    x = along(column(placement, g, 3), half, axis)
-    return along(x, shapes.size[g, 0] / sine, down) if sine > 1e-12 else x
+    down = times(1.0 / sine, down) if sine > LEVEL else column(placement, g, 0)
+    if j % 2 == 1:
+        down = cross(axis, down)
+    r = shapes.size[g, 0] if j < 2 else -shapes.size[g, 0]
+    return along(along(column(placement, g, 3), half, axis), r, down)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fixed_point(shapes, placement, g, end, j):
-    """One of four points fixed to a cylinder's rim."""
-    half = shapes.size[g, 1] if end == 0 else -shapes.size[g, 1]
-    r = shapes.size[g, 0] if j < 2 else -shapes.size[g, 0]
-    return along(along(column(placement, g, 3), half, column(placement, g, 2)), r, column(placement, g, j % 2))
+def rim_code(end, j):
+    """Feature of that point."""
+    return RIM + end if j == 0 else SIDE + POINTS * end + j
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -282,22 +290,14 @@ def cap_facing(placement, g, d):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def rim_on(scene, query, region, g, end):
-    """Contacts of the rim of a cap of cylinder g above a disc: four fixed points, and the lowest if it is lower."""
+    """Contacts of the rim of a cap of cylinder g above a disc."""
     shapes, placement, n = scene.shapes, scene.placement, region.n
-    lowest = rim_point(shapes, placement, g, end, n)
-    least = math.inf
     found = 0
-    for j in range(5):
-        x = lowest if j == 4 else fixed_point(shapes, placement, g, end, j)
-        s = dot(n, x) - region.offset
+    for j in range(POINTS):
+        x = rim_point(shapes, placement, g, end, n, j)
         u = minus(x, region.centre)
-        if length(along(u, -dot(n, u), n)) > region.radius + query.tolerance:
-            continue
-        if j == 4 and not s < least - LOWER * shapes.size[g, 0]:
-            continue
-        least = min(least, s)
-        code = RIM + end if j == 4 else FIXED + 4 * end + j
-        found += put(scene, query, n, x, s, region.feature, code)
+        if length(along(u, -dot(n, u), n)) <= region.radius + query.tolerance:
+            found += put(scene, query, n, x, dot(n, x) - region.offset, region.feature, rim_code(end, j))
     return found
 
 
@@ -306,7 +306,7 @@ def polygon_and_cap(scene, query, g, face, c, end, cap_is_reference, n):
     """Contacts where the face of polytope g and the cap of cylinder c lie above each other along n.
 
     The corners of the common region: corners of the face above the cap, crossings of its edges with the rim, and
-    four fixed points of the rim that are above the face. n points from the reference to the other.
+    four points of the rim that are above the face. n points from the reference to the other.
     """
     shapes, placement, work, tolerance = scene.shapes, scene.placement, scene.manifold, query.tolerance
     m = corners_of(shapes, placement, g, face, work)
@@ -344,26 +344,17 @@ def polygon_and_cap(scene, query, g, face, c, end, cap_is_reference, n):
                 found += put(scene, query, n, along(z, s, n), s, face_code, cap_code)
     up = turn(placement, g, triple(shapes.faces, face))
     steep = dot(n, up)
-    if abs(steep) < 0.1:
+    if abs(steep) < STEEP:
         return found
-    for j in range(4):
-        y = fixed_point(shapes, placement, c, end, j)
+    for j in range(POINTS):
+        y = rim_point(shapes, placement, c, end, up if cap_is_reference else n, j)
         if above(work, m, y, tolerance):
             h = -dot(minus(y, corner(work.polygon, 0, 0)), up) / steep  # y + h n on the face
-            reference, incident = FACE + face - shapes.first[g, 1], FIXED + 4 * end + j
+            reference, incident = FACE + face - shapes.first[g, 1], rim_code(end, j)
             if cap_is_reference:
                 found += put(scene, query, n, along(y, h, n), h, incident, reference)
             else:
                 found += put(scene, query, n, y, -h, reference, incident)
-    if not cap_is_reference:  # the rim's lowest point, where it is above the face
-        y = rim_point(shapes, placement, c, end, n)
-        s = dot(n, minus(y, corner(work.polygon, 0, 0)))
-        for j in range(4):
-            z = fixed_point(shapes, placement, c, end, j)
-            if not s < dot(n, minus(z, corner(work.polygon, 0, 0))) - LOWER * radius:
-                return found
-        if above(work, m, y, tolerance):
-            found += put(scene, query, n, y, s, FACE + face - shapes.first[g, 1], RIM + end)
     return found
 
 
@@ -387,8 +378,8 @@ def cap_on_cap(scene, query, a, end_a, b, end_b, n, offset):
     slope = 1.0 / dot(n, n_b)
     for j in range(6):
         if j < 4:
-            x = fixed_point(shapes, placement, a, end_a, j)
-            code = FIXED + 4 * end_a + j
+            x = rim_point(shapes, placement, a, end_a, n_b, j)
+            code = rim_code(end_a, j)
         else:
             # rims of circles at distance e cross at (e^2 + r_a^2 - r_b^2) / 2e along u, and to both sides
             if not e > tolerance or not abs(r_a - r_b) < e < r_a + r_b:
