@@ -64,7 +64,8 @@ class Simulation:
         bodies: by name.
         method: of contact.
         rate: steps per second.
-        contact: what differs from the defaults of ContactParameters.
+        contact: what differs from the defaults of ContactParameters. The law of penalties is the explicit one, if none
+            is named, so that forces and energies follow from the overlaps; the default's are tested in test_springs.
         more: of WorldParameters: gravity, tool, planar, ignore, allowed_overlap.
 
     Attributes:
@@ -80,7 +81,7 @@ class Simulation:
         contact: dict[str, Any] | None = None,
         **more: Any,
     ):
-        self.material = ContactParameters.model_validate(contact or {})
+        self.material = ContactParameters.model_validate({"penalty": "explicit", **(contact or {})})
         self.world = make_world(bodies, self.material, **more)
         self.environment = Environment(self.world, self.material, method, "full", UNLIMITED, rate)
         self.tool = self.environment._tool  # to look into what contacts do

@@ -4,8 +4,9 @@
 collide when one of them is new (it overlaps, did not in the step before, and its points approach), or when impulses of
 the step before were scaled and are to be spread. While a group collides, impulses and no penalties act at all its
 contacts whose points approach or are at rest, so that a body struck against a wall does not enter it. While the group
-rests, penalties and friction act. `frictional_impulses`: the same with impulses that obey Coulomb's law (beyond THESIS,
-which names it in 7.2).
+rests, penalties and friction act; with springs that begin without a force (`springs`) these act beside impulses, too,
+and another point of a manifold that overlapped before is no new contact. `frictional_impulses`: the same with impulses
+that obey Coulomb's law (beyond THESIS, which names it in 7.2).
 
 The parts: `groups` finds the groups; `impacts` resolves those that collide; `spread` handles impulses that a device
 cannot render (THESIS 4.5.2); `friction` and `penalties` have laws and limits. This module decides which contacts
@@ -203,7 +204,10 @@ class CompliantContact(ContactResponse):
                 "device.wrench_limit, device.impulse_rendering = saturated, or environment.method = penalty or "
                 "constraint"
             )
-        return "choose environment.method = penalty or constraint, or a smaller contact.stiffness"
+        return (
+            "choose contact.penalty = consistent, environment.method = penalty or constraint, or a smaller "
+            "contact.stiffness"
+        )
 
 
 @numba.njit(cache=True, nogil=True)

@@ -16,12 +16,16 @@ quotient of a group, with g = h (b + h k / 2) v over its contacts,
 is at most 2 where the step is stable for any velocities. It is computed from the group's present velocities. So no
 overestimated bound of an eigenvalue makes a stable step implicit, and the cost is that of applying impulses.
 
-**Beyond** (ratio > 2) the part 1 - theta = 2 / ratio of the damping stays explicit and the rest is implicit, with the
-springs' force at the end of the step in the same proportion:
+**Limit.** Up to STABLE = 2 the explicit step is used by the explicit law. Springs that begin without a force
+(`haptic_sim.contact.springs`) are explicit up to PASSIVE = 1: there the dampers take at least half of h b v^2, which is
+more than the 1/2 h^2 k v'^2 that the springs add for b >= h k, and from ratio 2 on half of their force is implicit.
+
+**Beyond** (ratio > limit) the part 1 - theta = limit / ratio of the damping stays explicit and the rest is implicit,
+with the springs' force at the end of the step in the same proportion:
     p = max(0, p0 - h c v'),   p0 = -h k s - (1 - theta) h b v,   c = theta (b + h k).
-At ratio = 2 this is the explicit step, so that the law is continuous; one mode is multiplied by -1 / (x - 1), which
-tends to 0 as the damping grows: a contact too stiff for the rate stops a body without a rebound. For a contact that the
-explicit law releases (p = 0, where its damper would pull) the damper is reduced until it cancels the spring:
+At the limit this is the explicit step, so that the law is continuous. With limit 2 a mode is multiplied by -1 / (x - 1),
+which tends to 0 as the damping grows: a contact too stiff for the rate stops a body without a rebound. For a contact that
+the explicit law releases (p = 0, where its damper would pull) the damper is reduced until it cancels the spring:
 p0 = -theta h k s.
 
 **Energy.** The explicit part (1 - theta) d takes energy from u by itself, because (1 - theta) ratio <= 2. After it and
