@@ -23,10 +23,10 @@ more than the 1/2 h^2 k v'^2 that the springs add for b >= h k, and from ratio 2
 **Beyond** (ratio > limit) the part 1 - theta = limit / ratio of the damping stays explicit and the rest is implicit,
 with the springs' force at the end of the step in the same proportion:
     p = max(0, p0 - h c v'),   p0 = -h k s - (1 - theta) h b v,   c = theta (b + h k).
-At the limit this is the explicit step, so that the law is continuous. With limit 2 a mode is multiplied by -1 / (x - 1),
-which tends to 0 as the damping grows: a contact too stiff for the rate stops a body without a rebound. For a contact that
-the explicit law releases (p = 0, where its damper would pull) the damper is reduced until it cancels the spring:
-p0 = -theta h k s.
+At the limit this is the explicit step, so that the law is continuous. With limit 2 one mode is multiplied by
+-1 / (x - 1), which tends to 0 as the damping grows: a contact too stiff for the rate stops a body without a rebound.
+For a contact that the explicit law releases (p = 0, where its damper would pull) the damper is reduced until it cancels
+the spring: p0 = -theta h k s.
 
 **Energy.** The explicit part (1 - theta) d takes energy from u by itself, because (1 - theta) ratio <= 2. After it and
 all other forces, springs and implicit part change 1/2 |u|^2 + sum 1/2 k s^2, on straight paths, by at most
