@@ -42,7 +42,15 @@ from haptic_sim.contact.impacts import (
     gather,
     number_columns,
 )
-from haptic_sim.contact.penalties import PASSIVE, STABLE, ImplicitPenalties, find_ratio_of, find_ratios, push_implicitly
+from haptic_sim.contact.penalties import (
+    NOTHING,
+    PASSIVE,
+    STABLE,
+    ImplicitPenalties,
+    find_ratio_of,
+    find_ratios,
+    push_implicitly,
+)
 from haptic_sim.contact.response import (
     BONDS,
     CONTACTS,
@@ -262,8 +270,8 @@ def _penalize(packed, count, period, impulsive):
     _fill_penalties(packed, count, period, collide)
     a.amounts[STORED] += owed_energy(m.account)
     counts[PENDING] = 0
-    limit = PASSIVE if a.material.begins_free else STABLE
-    if not a.material.pulls and _are_beyond(packed, count, period, limit):
+    limit = 0.0 if a.material.pulls else _find_exceeded_limit(packed, count, period)
+    if limit > 0.0:
         for g in range(m.group.shape[0]):
             if m.ratios[0, g] > limit * m.ratios[1, g]:
                 explicit = limit * m.ratios[1, g] / m.ratios[0, g]
@@ -411,11 +419,11 @@ def _push_beside_impulses(packed, count, period):
 
 
 @numba.njit(cache=True, nogil=True)
-def _are_beyond(packed, count, period, limit):
-    """Whether the ratio of some group is beyond the limit of explicit penalties; fills the ratios of all."""
+def _find_exceeded_limit(packed, count, period):
+    """The limit of explicit penalties if the ratio of some group is beyond it, else 0; fills the ratios of all."""
     a = packed.arrays
     m, gain = a.method, a.method.gain
-    some = False
+    some, motion = False, 0.0
     strain, v_n, normal_force, penalty_sharers = m.springs.strain, m.v_n, m.rubbing.normal_force, m.penalty_sharers
     stiffness = a.material.stiffness
     for i in range(count):
@@ -425,14 +433,19 @@ def _are_beyond(packed, count, period, limit):
             if not normal_force[i] > 0.0:  # its damper takes no more than its spring gives
                 damping = stiffness * strain[i] / v_n[i] if strain[i] > 0.0 else 0.0
             gain[i] = period * (damping + 0.5 * period * stiffness) / penalty_sharers[i]
+            motion += stiffness / penalty_sharers[i] * v_n[i] * v_n[i]
             some = True
     if not some:
-        return False
+        return 0.0
+    adds = 0.5 * period * period * motion > NOTHING * a.amounts[STORED]
+    limit = PASSIVE if a.material.begins_free and adds else STABLE
     for tree in range(m.group.shape[0]):
         m.group[tree] = find_root(m.group, tree)
     if a.counts[OF_HAND]:
-        return find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios, limit)
-    return find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios, limit)
+        beyond = find_ratio_of(count, a.rows, a.body.p_WH, a.body.inverse_inertia, gain, a.before, m.ratios, limit)
+    else:
+        beyond = find_ratios(count, a.scaled, gain, m.group, a.before, m.u, m.ratios, limit)
+    return limit if beyond else 0.0
 
 
 @numba.njit(cache=True, nogil=True)

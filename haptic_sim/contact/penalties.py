@@ -54,6 +54,7 @@ from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
 STABLE, PASSIVE = 2.0, 1.0  # limits of the ratio, up to which a step is explicit
+NOTHING = 1e-4  # of the energy of the springs; while their motion in a step has less, what it adds does not matter
 _STEPS, _HALVINGS = 60, 50  # of Newton's method, of which some five are used, and of its line search
 _SMALL = 1e-10  # part of the change of velocity by which a step of Newton's method may still change it
 
