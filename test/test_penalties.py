@@ -222,7 +222,7 @@ def test_nothing_jumps_where_the_implicit_part_begins() -> None:
 
 
 def dropped(
-    mass: float, stiffness: float, damping: float, rotation: Any = (0, 0, 0), penalty: str = "consistent"
+    mass: float, stiffness: float, damping: float, rotation: Any = (0, 0, 0), penalty: str = "explicit"
 ) -> Simulation:
     """A box of 3 cm that falls 6 cm onto a plane."""
     body = {**box((0, 0, 0.1), (0.03,) * 3, mass=mass), "rotation": list(rotation)}

@@ -369,7 +369,7 @@ def _find_springs(packed, count, period):
         strain[i], stiffness[i] = -separation[i], material.stiffness / share_of[i]
     if material.begins_free:
         old_count = a.counts[REMEMBERED]
-        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.after, period)
+        find_strains(count, rows, a.scaled, m.group, m.springs, m.old_id, old_count, a.before, a.after, period)
         give_back(count, m.springs, period, a.flows[DAMPING] + a.flows[FRICTION] + a.flows[IMPACT])
     a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
 

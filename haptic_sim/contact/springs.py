@@ -6,8 +6,9 @@ grams are thrown away by it. The same happens wherever the points of a manifold 
 contact i has an *offset* o >= 0, the overlap at which it has no force, and the *strain*
     d = max(0, -s - o),     energy 1/2 k d^2,     force k d.
 
-**Begin.** While a contact lasts, o changes only where the spring is relaxed: o <- min(o, -s), which costs nothing. So
-the strain changes by the motion of the bodies, whose work is that of its force. Where the set of contacts or the
+**Begin.** While a contact lasts, o changes only where the spring is relaxed: o <- min(o, -s), which costs nothing, and
+where the overlap grows by more than MET steps of motion, as where the shortest way out of a body jumps to another side.
+So the strain changes by the motion of the bodies, whose work is that of its force. Where the set of contacts or the
 stiffness of one changes, springs may take over from each other only: with the energies of the springs that ended or
 became softer in a group of bodies, F, and those that the others would gain without an offset, G, each of the latter
 gets the part min(1, F / G) of it. A point that replaces another of the same manifold thus takes over its load, a new
@@ -34,6 +35,7 @@ from haptic_sim.records import array, record
 RETURN = 0.1  # [s]
 SHARE = 0.005  # of the dissipated energy
 MET = 2.0  # steps of motion by which points may overlap that have just met
+ROUNDING = 1e-9  # [m] of an overlap
 _NEW = -1.0  # offset of a contact until it is known
 
 
@@ -58,7 +60,7 @@ class Springs(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def find_strains(count, rows, contacts, group, springs, old_id, old_count, after, period):
+def find_strains(count, rows, contacts, group, springs, old_id, old_count, before, after, period):
     """Fill strain and offset of the contacts with a stiffness.
 
     Args:
@@ -67,7 +69,7 @@ def find_strains(count, rows, contacts, group, springs, old_id, old_count, after
         group: union-find forest of the trees.
         springs: `Springs`, with the stiffness of this step.
         old_id, old_count: identities of the contacts of the step before.
-        after: velocities of the contacts at the end of that step, the normal one first, by its rows (C, 3) [m/s].
+        before, after: velocities of the contacts now, and by the rows of the step before at its end, (C, 3) [m/s].
     """
     strain, offset, stiffness, separation = springs.strain, springs.offset, springs.stiffness, rows.separation
     lasts, first = springs.lasts, springs.steps[0] == 0
@@ -85,7 +87,9 @@ def find_strains(count, rows, contacts, group, springs, old_id, old_count, after
         if k >= 0:
             lasts[k] = True
             kept += 1
-            offset[i] = min(springs.old_offset[k], depth)
+            speed = abs(before[i, 0]) + abs(before[i, 1]) + abs(before[i, 2])
+            most = springs.old_strain[k] + MET * period * speed + ROUNDING
+            offset[i] = max(min(springs.old_offset[k], depth), depth - most)
             changes = changes or stiffness[i] != springs.old_stiffness[k]
         elif not first:
             offset[i] = _NEW
