@@ -412,9 +412,10 @@ def _push_beside_impulses(packed, count, period):
     a = packed.arrays
     m = a.method
     failures = 0
+    explicit = 0.0 if a.material.begins_free else 0.5  # at the end of the step they take energy, in its middle none
     for g in range(m.group.shape[0]):
         if m.group[g] == g and m.colliding[g]:
-            failures += not _penalize_implicitly(packed, g, count, period, m.spring_sharers, 0.0, 0.5)
+            failures += not _penalize_implicitly(packed, g, count, period, m.spring_sharers, 0.0, explicit)
     return failures
 
 
