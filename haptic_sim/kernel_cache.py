@@ -74,7 +74,7 @@ PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "hap
 COPIED = 6000  # [B] of LLVM's bitcode; what is longer is called by its symbol, as no copy is inlined
 VERSIONS_KEPT = 16  # of a kernel, those that were used last: checkouts and branches do not compile by turns
 
-FORMAT = 2  # of a file; one of another format is not looked for
+FORMAT = 3  # of a file; one of another format is not looked for
 _TOOLS = (sys.version, numba.__version__, llvmlite.__version__, FORMAT)
 _DIGEST = hashlib.sha256().digest_size
 
