@@ -40,7 +40,16 @@ def verdicts(trial: Trial, felt: dict[str, float | None], runs: dict[str, Sample
 
 
 def test_every_claim_is_judged(trial: Trial, runs: dict[str, Samples]) -> None:
-    assert names(STUDY.CLAIMS) == [*verdicts(trial, dict(STIFF), runs)] == ["stiffer", "four_times", "transparent"]
+    assert (
+        names(STUDY.CLAIMS)
+        == [*verdicts(trial, dict(STIFF), runs)]
+        == [
+            "stiffer",
+            "as_direct",
+            "four_times",
+            "transparent",
+        ]
+    )
 
 
 def test_what_is_felt_at_the_limit_of_stability(trial: Trial) -> None:
@@ -58,6 +67,7 @@ def test_what_is_felt_at_the_limit_of_stability(trial: Trial) -> None:
     others = {name: unilateral for name in CONNECTIONS}
     assert verdicts(trial, others | {FOUR: four, study.INTERMEDIATE: intermediate}, {}) == {
         "stiffer": True,
+        "as_direct": True,
         "four_times": True,
         "transparent": None,
     }

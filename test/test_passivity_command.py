@@ -196,7 +196,9 @@ def test_the_device_of_an_experiment_is_tuned(tmp_path: Path, capsys: pytest.Cap
     assert found["minimum_mass"] is None
     assert fields(capsys, "passivity", "tune", str(path), "--integrator", "3")["minimum_mass"] > 0.0
     assert fields(capsys, "passivity", "tune", str(path), "--device-damping", "1")["largest_damping"] == 1.0
-    path.write_text(text.replace("device:\n", "device:\n  damping: [1.0e-6, 1.0e-6]\n"))
+    gains = "  type: four_channel\n  stiffness: [1000, 1000, 1]\n  damping: [40, 40, 0.04]\n"  # which are not chosen
+    undamped = text.replace("device:\n", "device:\n  damping: [1.0e-6, 1.0e-6]\n")
+    path.write_text(undamped.replace("  type: four_channel\n", gains))
     assert call("validate", str(path)) == 2 and "is not passive" in capsys.readouterr().err
     assert fields(capsys, "passivity", "tune", str(path))["largest_damping"] == 1e-6  # better gains are asked for
     path.write_text(text.replace("device:\n", "device:\n  damping: [0, 0.01]\n"))

@@ -33,7 +33,8 @@ def test_lockstep_and_offline_give_the_same_bits(
     haptics: Callable[..., Haptics], tmp_path: Path, flags: list[str]
 ) -> None:
     lockstep, offline = tmp_path / "lockstep", tmp_path / "offline"
-    arguments = ["run", "corner_peg", "--duration", "0.8", *settings(*APART)]
+    unguarded = settings(*APART, "health.active=expected")  # the delay makes it active
+    arguments = ["run", "corner_peg", "--duration", "0.8", *unguarded]
     run = haptics(*arguments, "--mode", "lockstep", *flags, "--out", str(lockstep))
     done = answer(*arguments, "--mode", "offline", "--out", str(offline))
     assert done.status == 0, done.err

@@ -64,8 +64,7 @@ class Simulation:
         bodies: by name.
         method: of contact.
         rate: steps per second.
-        contact: what differs from the defaults of ContactParameters. The law of penalties is the explicit one, if none
-            is named, so that forces and energies follow from the overlaps; the default's are tested in test_springs.
+        contact: what differs from the defaults of ContactParameters.
         more: of WorldParameters: gravity, tool, planar, ignore, allowed_overlap.
 
     Attributes:
@@ -81,7 +80,7 @@ class Simulation:
         contact: dict[str, Any] | None = None,
         **more: Any,
     ):
-        self.material = ContactParameters.model_validate({"penalty": "explicit", **(contact or {})})
+        self.material = ContactParameters.model_validate(contact or {})
         self.world = make_world(bodies, self.material, **more)
         self.environment = Environment(self.world, self.material, method, "full", UNLIMITED, rate)
         self.tool = self.environment._tool  # to look into what contacts do
@@ -171,13 +170,10 @@ def turned(bodies: dict[str, Body], X: pin.SE3) -> dict[str, Body]:
 
 
 class Response:
-    """A contact method for hand-made rows on a body, with the material of each row as the rows say.
-
-    The law of penalties is the explicit one, if none is named: rows that are made overlap from the start.
-    """
+    """A contact method for hand-made rows on a body, with the material of each row as the rows say."""
 
     def __init__(self, body: Multibody, method: Any, rendering: Any = "full", limit: Any = UNLIMITED, **material: Any):
-        self.parameters = ContactParameters.model_validate({"penalty": "explicit", **material})
+        self.parameters = ContactParameters.model_validate(material)
         self.body = body
         self.method = build_response(method, body, self.parameters, rendering, np.array(limit, float), 256)
 

@@ -97,10 +97,11 @@ class ContactParameters(Parameters):
         "wall",
     )
     penalty: Literal["consistent", "explicit", "printed"] = quantity(
-        "consistent",
+        "explicit",
         description="Law of a penalty: consistent: a contact begins without a force of its spring, springs act beside "
         "impulses too, and what is too stiff for the rate is partly implicit; explicit: THESIS (4.5), clamped, with "
-        "the whole overlap from the first step on, and impulses replace it; printed: (4.5) without a clamp, so that "
+        "the whole overlap from the first step on, and impulses replace it; partly implicit where it is too stiff for "
+        "the rate; printed: (4.5) without a clamp, so that "
         "its damper pulls at a point that leaves",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
