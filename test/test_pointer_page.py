@@ -122,6 +122,8 @@ def test_drags_and_keys_are_events_of_the_hand(tmp_path: Path) -> None:
             (before,) = page.server.get_clients()
             page.server._websock_server.disconnect_all_clients()  # the page connects again by itself
             wait_until(lambda: set(page.server.get_clients()) not in (set(), {before}), "the page again")
+            (again,) = page.server.get_clients().values()
+            wait_until(lambda: np.allclose(pointer._axes(again)[1], [0, 1, 0], atol=1e-6), "its camera")
             sent.clear()
             until, key = time.monotonic() + 60.0, {"key": "ArrowUp", "code": "ArrowUp", "windowsVirtualKeyCode": 38}
             while not moved():  # the page has no keys until it has received its controls again
