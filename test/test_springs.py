@@ -194,7 +194,7 @@ def test_random_worlds_gain_no_energy(seed: int) -> None:
 
 @pytest.mark.exhaustive
 def test_of_a_thousand_random_worlds_none_is_unstable_and_few_gain_energy() -> None:
-    """32 gain more than 1 % of what was supplied, most of them stacks of light bodies with impulses."""
+    """When this was written, 32 gained more than 1 % of what was supplied."""
     gained, unstable = [], []
     for seed in range(1000):
         try:
