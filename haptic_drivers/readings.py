@@ -30,6 +30,7 @@ import numpy as np
 from haptic_drivers.bound import JUMP, Bound
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import rotation_difference
+from haptic_sim.vectors import length
 
 LAG = 0.02  # [s] by which the velocity of a driver may lag at most
 WINDOW = 0.5  # [s] over which velocities and displacements are compared
@@ -79,7 +80,7 @@ class Readings(NamedTuple):
         if wrong == NO_ORIENTATION:
             return f"no orientation: its quaternion has the length {math.hypot(*pose[3:]):.3g}, must be 1"
         if wrong == TOO_FAST:
-            speeds = np.array([_length(twist, 0), _length(twist, 3)])
+            speeds = np.array([length(twist[:3]), length(twist[3:])])
             part = int(speeds[0] <= self.fastest[0])
             found, allowed = speeds[part], self.fastest[part]
         else:
@@ -145,11 +146,11 @@ def judge_alone(pose, twist, fastest):
         finite &= math.isfinite(twist[i])
     if not finite:
         return NOT_FINITE
-    length = math.sqrt(pose[3] ** 2 + pose[4] ** 2 + pose[5] ** 2 + pose[6] ** 2)
-    if not abs(length - 1.0) <= UNIT:
+    norm = math.sqrt(pose[3] ** 2 + pose[4] ** 2 + pose[5] ** 2 + pose[6] ** 2)
+    if not abs(norm - 1.0) <= UNIT:
         return NO_ORIENTATION
     for part in range(2):
-        if not _length(twist, 3 * part) <= fastest[part]:
+        if not length(twist[3 * part : 3 * part + 3]) <= fastest[part]:
             return TOO_FAST
     return 0
 
@@ -162,7 +163,7 @@ def _compare(r, pose, twist, elapsed):
     rotation_difference(pose[3:], r.pose[3:], r.way[3:])
     for part in range(2):
         farthest = r.fastest[part] * max(elapsed, r.period, SOON)
-        way = _length(r.way, 3 * part)
+        way = length(r.way[3 * part : 3 * part + 3])
         if not way <= farthest:
             r.found[0], r.found[1], r.found[2] = part, way, farthest
             if (
@@ -177,17 +178,11 @@ def _compare(r, pose, twist, elapsed):
     if abs(elapsed) > APART:
         return 0
     for part in range(2):
-        allowed = r.grace[part] + SHARE * (kept * r.path[part] + _length(r.way, 3 * part))
-        excess = _length(r.ahead, 3 * part)
+        allowed = r.grace[part] + SHARE * (kept * r.path[part] + length(r.way[3 * part : 3 * part + 3]))
+        excess = length(r.ahead[3 * part : 3 * part + 3])
         if not excess <= allowed:
             r.found[0], r.found[1], r.found[2] = part, excess, allowed
             return DISAGREES
     for part in range(2):
-        r.path[part] = kept * r.path[part] + _length(r.way, 3 * part)
+        r.path[part] = kept * r.path[part] + length(r.way[3 * part : 3 * part + 3])
     return 0
-
-
-@numba.njit(cache=True, nogil=True)
-def _length(vector, first):
-    """Length of three components of a vector; one that overflows is infinite."""
-    return math.sqrt(vector[first] ** 2 + vector[first + 1] ** 2 + vector[first + 2] ** 2)

@@ -19,7 +19,7 @@ Behind a local model the energies of the world are those of the tool alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,15 +71,8 @@ class Verdict:
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        return {
-            "text": self.text,
-            "given": self.given,
-            "active": self.active,
-            "numerical": self.numerical,
-            "speed": self.speed,
-            "force": self.force,
-            "expected": self.expected,
-        }
+        measured = {name: value for name, value in asdict(self).items() if name != "failure"}
+        return {"text": self.text, **measured}
 
 
 def verdict_of(trial: Trial, samples: Samples) -> Verdict | None:

@@ -126,8 +126,8 @@ def _document(path: Path, settings: Sequence[str]) -> dict[str, Any]:
     if path.suffix == ".xml":
         return document | {
             "scene": {"type": "mujoco", "file": str(path), "tool": held},
-            "environment": {"engine": "mujoco", "method": "penalty", "rate": 60.0},
-            "local_model": {"type": "full", "epsilon": 0.01},
+            "environment": {"method": "penalty"},
+            "local_model": {"epsilon": 0.01},
         }
     return document | {
         "scene": {
