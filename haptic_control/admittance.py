@@ -71,7 +71,7 @@ class Admittance:
     remembers: ClassVar[bool] = True  # what it commands depends on more than the states that it is given
 
     def __init__(self, parameters: AdmittanceParameters, rate: float):
-        self._rate = rate
+        self._rate, self.passed = rate, np.zeros(6)  # see FourChannel
         self._gains, self._limit = np.zeros((3, 6)), np.zeros(6)
         self._integral, self._feedback, self._twist = np.zeros(6), np.zeros(6), np.zeros(6)
         self._tick, self._tool_tick = 0, -1  # of the last states of device and tool; `_twist` is the latter's
@@ -109,7 +109,8 @@ class Admittance:
             self._feedback,
         )
         self._twist[:], self._tool_tick = tool.twist, tool.tick
-        np.multiply(device.operator_wrench, self.parameters.force_scale, out=command.wrench)
+        np.multiply(device.operator_wrench, self.parameters.force_scale, out=self.passed)
+        command.wrench[:] = self.passed
         self._tick, self._time = tick, device.nanoseconds
         command.stamp(tick, self._time)
         command.tool_tick = tool.tick

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -13,10 +13,11 @@ from haptic_control.direct import DirectParameters
 from haptic_control.excitation import Excitation, ExcitationParameters
 from haptic_control.four_channel import FourChannel, FourChannelParameters
 from haptic_control.shaping import ImpedanceShaping, ShapingParameters, shaping_problem
+from haptic_control.soft_return import SoftReturn
 from haptic_control.stability import CoupledInertias
 from haptic_control.unilateral import UnilateralCoupling, UnilateralParameters
 from haptic_control.virtual_coupling import VirtualCoupling, VirtualCouplingParameters, virtual_coupling_problem
-from haptic_sim.parameters import Parameters
+from haptic_sim.parameters import Gains, Parameters
 
 
 class NoControllerParameters(Parameters):
@@ -66,6 +67,11 @@ def build_controller(
         case ExcitationParameters():
             return Excitation(parameters, rate)
     raise TypeError(f"{type(parameters).__name__}: is no controller")
+
+
+def build_realtime_controller(parameters: Any, rate: float, wrench_limit: Gains, lasting: bool = False) -> SoftReturn:
+    """The same on the wall clock, where commands may be missing; see `SoftReturn`."""
+    return SoftReturn(build_controller(parameters, rate), wrench_limit, rate, lasting)
 
 
 def stability_problem(

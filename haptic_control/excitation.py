@@ -83,7 +83,7 @@ class Excitation:
 
     def __init__(self, parameters: ExcitationParameters, rate: float):
         self._rate, self._wrench, self._difference = rate, np.zeros(6), np.zeros(6)
-        self._tick, self._time = -1, 0
+        self._tick, self._time, self.passed = -1, 0, np.zeros(6)  # of the operator's wrench nothing is passed on
         self.configure(parameters)
 
     def configure(self, parameters: ExcitationParameters) -> None:

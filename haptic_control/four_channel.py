@@ -233,6 +233,11 @@ class FourChannel:
         """Whether what it commands depends on more than the states that it is given."""
         return self._operator.remembers or bool(self._channels.integral.any())
 
+    @property
+    def passed(self) -> np.ndarray:
+        """What the last tool command has of the operator's wrench (6,) [N, N m]; the rest couples tool and device."""
+        return self._channels.operator_scale * self._operator_wrench
+
     def configure(self, parameters: Any) -> None:
         """Take new gains, from the next tick on; the wrench of the integral does not jump with its gain."""
         self.parameters = parameters

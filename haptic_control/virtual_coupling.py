@@ -71,7 +71,7 @@ class VirtualCoupling:
     def __init__(self, parameters: VirtualCouplingParameters):
         self._stiffness, self._damping, self._on_device = np.zeros((6, 6)), np.zeros((6, 6)), np.zeros(6)
         self._parts = np.zeros((3, 4))  # eps and eta, m, n
-        self._tick, self._time = -1, 0
+        self._tick, self._time, self.passed = -1, 0, np.zeros(6)  # of the operator's wrench nothing is passed on
         self.configure(parameters)
 
     def configure(self, parameters: VirtualCouplingParameters) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from haptic_control.soft_return import hold_back
 from haptic_sim.parameters import Gains, Parameters, PositivePair, quantity, six
 from haptic_sim.records import allocate, array, record, shared
 
@@ -146,24 +147,10 @@ def bound_wrench(bound, wrench, twist, period):
         cut |= allowed != wanted
         wrench[i] = allowed
     for part in range(2):
-        if _hold_back(wrench, twist, 3 * part, bound.velocity[part]):
+        if hold_back(wrench, twist, 3 * part, bound.velocity[part]):
             cut = True
             shrink_wrench(wrench, 3 * part, bound.wrench)
     bound.cut[0] = cut
-
-
-@numba.njit(cache=True, nogil=True)
-def _hold_back(wrench, twist, first, limit):
-    """Take away the part of three components of a wrench along a velocity beyond the limit; whether there was one."""
-    squared, along = 0.0, 0.0
-    for i in range(first, first + 3):
-        squared += twist[i] * twist[i]
-        along += twist[i] * wrench[i]
-    if not (math.sqrt(squared) > limit and along > 0.0):
-        return False
-    for i in range(first, first + 3):
-        wrench[i] -= along / squared * twist[i]
-    return True
 
 
 @numba.njit(cache=True, nogil=True)

@@ -338,7 +338,7 @@ def test_two_network_namespaces_are_one_system(
     """The side of the dynamics first, then that of the device."""
     need("launch_ros")
     sides = [
-        bench(f"side:={side}", file=TWO_HOSTS, host=(hosts[host], ADDRESSES[peer]))
+        bench(f"side:={side}", SLOW, file=TWO_HOSTS, host=(hosts[host], ADDRESSES[peer]))
         for host, side, peer in (("world", "dynamics", "device"), ("device", "haptics", "world"))
     ]
     listener = subprocess.Popen(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.replay.resimulation import Verdict, resimulate
-from haptic_control.controllers import build_controller
+from haptic_control.controllers import build_realtime_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_sim.messages import (
     NOTHING,
@@ -57,7 +56,7 @@ class Graph:
         relay = experiment.relay, experiment.relay_guard, rate
         self.device_end = DeviceEnd(*relay, self.trial.coupled_inertias, realtime=True, watchdog=device.watchdog)
         self.world_end = WorldEnd(*relay, self.trial.hand.pose, realtime=True)
-        self.controller: Any = build_controller(experiment.controller, rate)
+        self.controller = build_realtime_controller(experiment.controller, rate, experiment.limits.wrench_limit)
         self.tool_side = self.trial.tool_side()
         self.tool_state = self.tool_side.tool_state()
         driver = self.trial.driver()

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.bag import message_types
-from haptic_control.controllers import build_controller
+from haptic_control.controllers import build_realtime_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.devices.link import RecordedReadings
 from haptic_drivers.devices.parameters import HardwareParameters
@@ -102,7 +102,7 @@ def resimulate(trial: Trial, messages: Mapping[str, Sequence[bytes]], *, whole: 
     if not experiment.alone:
         for hand, (each, own) in of_hands.items():
             gains = Live(each.experiment.controller, topic_of(hand, "controller"), "controller", events)
-            _controller(own, own[f"{arrived}device_state"], gains, tool_state(), experiment.rate, verdict)
+            _controller(each, own, own[f"{arrived}device_state"], gains, tool_state(), verdict)
     if experiment.relayed:
         _relay(trial, recorded, whole, verdict)
     return verdict
@@ -246,15 +246,16 @@ def _tool_side(
 
 
 def _controller(
+    trial: Trial,
     recorded: Recorded,
     device_states: Mapping[int, bytes],
     gains: Live[Any],
     tool: ToolState,
-    rate: float,
     verdict: Verdict,
 ) -> None:
-    """The controller from the states of device and tool."""
-    controller: Any = build_controller(gains.parameters, rate)  # each kind takes parameters of its own
+    """The controller of a hand from the states of device and tool."""
+    experiment = trial.experiment
+    controller = build_realtime_controller(gains.parameters, experiment.rate, experiment.limits.wrench_limit)
     device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
     answers: dict[int, list[int]] = {}  # ticks of device commands by the device state that they used
     for tick, data in recorded["device_command"].items():

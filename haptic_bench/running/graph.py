@@ -247,6 +247,7 @@ def _controller(trial: Trial) -> dict[str, Any]:
     inertias = encode(trial.coupled_inertias)
     return {
         "controller": encode(trial.experiment.controller),
+        "wrench_limit": trial.experiment.limits.wrench_limit,
         "tool_sizes": tuple(trial.tool_sizes),
         "inertias": inertias,
     }

@@ -11,13 +11,18 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from haptic_control.activation import passivity_problem
-from haptic_control.controllers import AnyControllerParameters, build_controller, stability_problem
+from haptic_control.controllers import (
+    AnyControllerParameters,
+    build_controller,
+    build_realtime_controller,
+    stability_problem,
+)
 from haptic_control.stability import CoupledInertias
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import TrialParameters
 from haptic_sim.messages import DeviceCommand, DeviceState, Message, MessageError, ToolCommand, ToolSizes, ToolState
-from haptic_sim.parameters import quantity
+from haptic_sim.parameters import Gains, quantity
 
 
 class ControllerTrialParameters(TrialParameters):
@@ -28,6 +33,9 @@ class ControllerTrialParameters(TrialParameters):
         description="Sizes of the tool's configuration and velocity, and number of its exact constraints"
     )
     inertias: CoupledInertias = quantity(CoupledInertias(), description="What the controller couples, at the start")
+    wrench_limit: Gains = quantity(
+        (15.0, 15.0, 15.0, 1.0, 1.0, 1.0), unit="N, N m", description="What the device can render, in each direction"
+    )
 
     @model_validator(mode="after")
     def _is_stable_and_passive(self) -> ControllerTrialParameters:
@@ -56,14 +64,19 @@ class ControllerNode(ServoNode):
     def build(self) -> None:
         """See ServoNode."""
         sizes = ToolSizes(*self.config.tool_sizes)
-        controller, rate = self.config.controller, self.config.rate
-        build_controller(controller, rate).rehearse(sizes)
-        self._core: Any = build_controller(controller, rate)  # each kind takes parameters of its own
+        self._build().rehearse(sizes)
+        self._core: Any = self._build()  # each kind takes parameters of its own
         self._received = DeviceState()
         self._tool, self._answered = (sizes.tool_state() for _ in range(2))
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
         self._device_tick = self._device_command.tick = -1
         self._tool_tick = -2  # no state yet
+
+    def _build(self) -> Any:
+        config = self.config
+        if self.realtime:
+            return build_realtime_controller(config.controller, config.rate, config.wrench_limit, config.lasting)
+        return build_controller(config.controller, config.rate)
 
     def reconfigure(self) -> None:
         """See ServoNode."""
