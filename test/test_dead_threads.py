@@ -34,6 +34,8 @@ from std_msgs.msg import Bool  # noqa: E402
 
 from haptic_bench import experiment  # noqa: E402
 from haptic_bench.running.graph import node_specs, write_parameters  # noqa: E402
+from haptic_drivers.devices import link  # noqa: E402
+from haptic_drivers.devices.haply_2diy import Haply2diy  # noqa: E402
 from haptic_ros.servo import ServoNode  # noqa: E402
 from haptic_sim.messages import DeviceCommand, DeviceState, Reason  # noqa: E402
 
@@ -119,6 +121,24 @@ def test_whichever_thread_ends_the_force_ends_and_the_process_says_why(tmp_path:
     thread = "main" if name == "MainThread" else name
     assert f"the thread '{thread}' has failed" in one.process.err
     assert "SystemExit" in one.process.err
+
+
+def hang_in_library(folder: Path) -> None:
+    """In a process: a call of the device's library does not return any more, as soon as the file `hang` is there."""
+    read = Haply2diy.read
+    may = threading.Event()
+
+    def hang(self: Any, reading: Any) -> bool:
+        return may.wait() if (folder / "hang").exists() else read(self, reading)
+
+    Haply2diy.read, link.HUNG = hang, 0.2  # type: ignore[method-assign]
+
+
+def test_a_library_that_hangs_ends_the_process_and_it_says_why(tmp_path: Path) -> None:
+    with driven(tmp_path, partial(hang_in_library, tmp_path)) as one:
+        (tmp_path / "hang").touch()
+        assert one.process.wait() == 1
+    assert "a call of its library has not returned for 0.2 s" in one.process.err
 
 
 def set_parameter(node: rclpy.node.Node, name: str, value: float | str) -> Any:

@@ -23,9 +23,10 @@ from haptic_bench.view.live import LiveFrames
 from haptic_bench.view.scene import build_scene
 from haptic_control.guard import GuardParameters
 from haptic_drivers.devices.life import Request
+from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.driver import HandParameters
-from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceState, Reason
+from haptic_sim.messages import DISABLED, ENABLED, FAULT, PAUSED, DeviceReading, DeviceState, Reason
 from haptic_sim.parameters import ParameterError
 
 PUSH = (1.0, -2.0, 3.0, 0.0, 0.0, 0.0)
@@ -500,6 +501,71 @@ def test_the_watchdog_of_the_link_ends_the_force_of_a_servo_thread_that_stands_s
     assert not bench.fake.force.any()
     assert bench.step(PUSH).reason == Reason.NONE and not bench.fake.force.any()  # of the tick before it stood still
     assert bench.step(PUSH).reason == Reason.WATCHDOG and bench.fake.force.any()
+
+
+class Hanging(Fake):
+    """A device whose library does not return from a call until it is let go."""
+
+    def __init__(self, device: HardwareParameters):
+        super().__init__(device)
+        self.hangs, self.entered, self.may = "", threading.Event(), threading.Event()
+
+    def _called(self, name: str) -> None:
+        super()._called(name)
+        if self.hangs == name:
+            self.entered.set()
+            assert self.may.wait(60.0)
+
+
+@pytest.mark.parametrize("call", ["read", "write"])
+@pytest.mark.parametrize("end", ["stop", "release"])
+def test_a_stop_does_not_wait_for_a_call_that_hangs(call: str, end: str) -> None:
+    """The force ends as soon as the call returns, before anything else is written."""
+    bench = Bench(kind=Hanging)
+    bench.step(PUSH, 3)
+    fake: Any = bench.fake
+    fake.hangs = call
+    servo = threading.Thread(target=bench.step, args=(PUSH,), daemon=True)
+    servo.start()
+    assert fake.entered.wait(60.0)
+    stops = threading.Thread(
+        target=bench.driver.release if end == "release" else lambda: bench.link.ask(Request.STOP), daemon=True
+    )
+    stops.start()
+    stops.join(20.0)
+    stopped, written = not stops.is_alive(), len(fake.written)
+    fake.hangs = ""
+    fake.may.set()
+    servo.join(60.0)
+    assert stopped, "before the call returned"
+    after = [wrench.any() for wrench in fake.written[written:]]
+    assert not fake.force.any() and fake.calls[-1] == "disable" and not any(after[call == "write" :])
+    assert bench.step(PUSH, 2).reason == (Reason.STOPPED if end == "stop" else Reason.NOT_ENABLED)
+
+
+def test_a_call_that_never_returns_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog fails, whose end is that of the process (test_dead_threads.py); and closing does not wait."""
+    failed: list[BaseException | None] = []
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: failed.append(arguments.exc_value))
+    monkeypatch.setattr("haptic_drivers.devices.link.HUNG", 0.05)
+    fake = Hanging(data())
+    link = Link(fake, fake.device, 1e-3, fake.clock)
+    link.open()
+    link.enable()
+    fake.now, fake.hangs = TICK, "read"
+    servo = threading.Thread(target=link.take, args=(0, DeviceReading()), daemon=True)
+    servo.start()
+    assert fake.entered.wait(60.0)
+    watched = link._watched
+    assert watched is not None
+    watched.join(60.0)
+    link.close()
+    assert [str(one) for one in failed] == [
+        "fake: a call of its library has not returned for 0.05 s; the device may keep its last force: switch it off"
+    ]
+    fake.may.set()
+    servo.join(60.0)
+    assert not fake.on
 
 
 def test_a_driver_that_is_deactivated_while_its_device_is_opened_again_leaves_it_disabled() -> None:

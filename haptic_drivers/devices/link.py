@@ -3,12 +3,16 @@
 Requests come from other threads than ticks do, and a watchdog has one of its own; so every call of the hardware is
 made here, one at a time. Whatever a call raises, the device has a fault, and zero force was written as far as that is
 possible.
+
+A call of a vendor's library may hang. An emergency stop does not wait for it: the thread that made the call obeys as
+soon as it returns, before anything else. If it does not return, the watchdog fails, and with it the process.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -19,6 +23,8 @@ from haptic_drivers.devices.life import Life, Request
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.messages import ENABLED, PAUSED, DeviceReading, Reason
 
+HUNG = 2.0  # [s] without an end of a call, after which the process ends
+TURN = 0.1  # [s] that whoever takes the force away waits for its turn, before it leaves that to the thread whose turn it is
 NO_FORCE = np.zeros(6)
 NO_FORCE.flags.writeable = False
 
@@ -100,6 +106,8 @@ class Link:
         self.life = Life(device, homes=isinstance(hardware, Homing))
         self._reading = Reading()
         self._lock = threading.RLock()
+        self._pending: deque[Request] = deque()  # stops, for the thread that has the lock
+        self._called = 0  # when the call began that has not returned [ns]; 0: there is none
         self._open = self._pushes = self._on = self._starved = False
         self._written = self._opened = clock()
         self._patience = round(1e9 * device.watchdog)
@@ -137,15 +145,19 @@ class Link:
         self.release()
         if self._opening is not None:
             self._opening.join()  # it closes the device, now that this has ended
-        with self._lock:
+        if self._lock.acquire(timeout=TURN):
             self._open = False
             self._hardware.close()
+            self._lock.release()
         if self._watched is not None and self._watched is not threading.current_thread():
             self._watched.join(timeout=1.0)
             self._watched = None
 
     def ask(self, request: Request, value: float = 0.0) -> str:
         """Do what is asked, at once; returns why not, empty if it is done."""
+        if request == Request.STOP:
+            self._stop(request)
+            return ""
         with self._lock:
             if not self._open and request in (Request.ENABLE, Request.HOME):
                 why = "is just being opened: wait" if self.life.reopening else "is not open: configure the driver"
@@ -160,7 +172,7 @@ class Link:
                     self._hardware.home()  # type: ignore[attr-defined]
                 except DeviceError as error:
                     refused = f"home: {error}"
-            elif not refused and request in (Request.STOP, Request.DISABLE):
+            elif not refused and request == Request.DISABLE:
                 self._stop_homing()
             self._follow()
         return refused
@@ -173,10 +185,24 @@ class Link:
 
     def release(self) -> None:
         """See Source."""
-        with self._lock:
-            self._active = False
-            if self.life.state in (ENABLED, PAUSED) or self.life.reopening:
-                self.life.ask(Request.DISABLE)
+        self._active = False
+        self._stop(Request.DISABLE)
+
+    def _stop(self, request: Request) -> None:
+        """Take the force away: here, or where a call is under way, as soon as it returns."""
+        self._pending.append(request)
+        if self._lock.acquire(timeout=TURN):
+            try:
+                self._obey()
+            finally:
+                self._lock.release()
+
+    def _obey(self) -> None:
+        """Do what other threads have left to this one, which has the lock."""
+        while self._pending:
+            request, life = self._pending.popleft(), self.life
+            if request == Request.STOP or life.state in (ENABLED, PAUSED) or life.reopening:
+                life.ask(request)
             self._stop_homing()
             self._follow()
 
@@ -210,6 +236,7 @@ class Link:
     def write(self, wrench: np.ndarray) -> None:
         """See Source."""
         with self._lock:
+            self._obey()
             if self._on:
                 self._call(lambda: self._hardware.write(wrench))
                 self._written, self._pushes = self._clock(), bool(wrench.any())
@@ -224,10 +251,13 @@ class Link:
 
     def _call(self, what: Callable[[], object]) -> None:
         """Call the hardware; what goes wrong is a fault, whatever it is."""
+        self._called = self._clock()
         try:
             what()
         except Exception as error:  # a vendor's module may raise anything, and the force has to end
             self._fail(str(error) or type(error).__name__)
+        self._called = 0
+        self._obey()
 
     def _stop_homing(self) -> None:
         """An enabled device is not being homed, and one that is being opened neither."""
@@ -282,14 +312,26 @@ class Link:
         self._say(f"the device cannot be opened: {fault}" if fault else "the device is open again")
 
     def _watch(self) -> None:
-        while not self._ended.wait(0.25 * self._device.watchdog):
+        turn, before, looks = 0.25 * self._device.watchdog, 0, 0
+        while not self._ended.wait(turn):
             self.look()
+            called = self._called
+            looks = looks + 1 if called and called == before else 0  # counted: a process that is stopped does not hang
+            before = called
+            if looks * turn > HUNG:
+                raise DeviceError(
+                    f"{self._device.name}: a call of its library has not returned for {HUNG:g} s; the device may keep its "
+                    "last force: switch it off"
+                )
 
     def look(self) -> None:
         """Write zero force when the servo thread has written nothing for as long as the watchdog allows."""
-        if not self._pushes:
+        if not (self._pushes or self._pending) or not self._lock.acquire(timeout=TURN):
             return
-        with self._lock:
+        try:
+            self._obey()
             if self._pushes and self._clock() - self._written > self._patience:
                 self._pushes, self._starved = False, True
                 self._call(lambda: self._hardware.write(NO_FORCE))
+        finally:
+            self._lock.release()
