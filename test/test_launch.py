@@ -241,11 +241,11 @@ def test_a_system_starts_its_nodes_again_until_it_is_interrupted(bench: Callable
 
     launch = bench("world:=corner_peg", "device:=pantograph", "namespace:=lab", SLOW, file=SYSTEM)
     with graph_checks.observer() as observer:
-        wait_for_commands(observer, "/lab")
+        wait_for_commands(observer, "/lab", launch)
         before = find_process(launch, "controller")
         os.kill(before, signal.SIGKILL)
         wait_until(lambda: find_process(launch, "controller") not in (None, before), "its successor")
-        wait_for_commands(observer, "/lab")
+        wait_for_commands(observer, "/lab", launch)
     end(launch)
 
 
@@ -290,7 +290,7 @@ def test_two_devices_have_a_namespace_and_a_directory_each(bench: Callable[..., 
     launch = bench(*arguments, SLOW, file=HARDWARE)
     with graph_checks.observer() as observer:
         for namespace in ("/left", "/right"):
-            wait_for_commands(observer, namespace)
+            wait_for_commands(observer, namespace, launch)
     end(launch)
     for name in ("left", "right"):
         directory = launch.folder / "both" / name
@@ -307,7 +307,7 @@ def test_both_sides_on_one_machine_are_one_system(bench: Callable[..., Launch]) 
     slow = f"{SLOW};environment.rate=128"
     sides = [bench(f"side:={side}", slow, file=TWO_HOSTS) for side in ("dynamics", "haptics")]
     with graph_checks.observer() as observer:
-        wait_for_commands(observer, "/two_hosts")
+        wait_for_commands(observer, "/two_hosts", *sides)
     for side in sides:
         end(side)
 
@@ -324,7 +324,7 @@ def test_clients_of_crtk_find_a_device(bench: Callable[..., Launch]) -> None:
         observer.create_subscription(PoseStamped, "/arm/measured_cp", poses.append, reliable)
         publisher = observer.create_publisher(WrenchStamped, "/arm/servo_cf", reliable)
         observer.create_timer(0.01, lambda: publisher.publish(WrenchStamped()))
-        wait_for_commands(observer, "/arm")
+        wait_for_commands(observer, "/arm", launch)
         wait_until(lambda: poses, "a pose")
     end(launch)
     assert poses[0].header.frame_id == "arm/device_base"
@@ -337,24 +337,34 @@ def test_two_network_namespaces_are_one_system(
 ) -> None:
     """The side of the dynamics first, then that of the device."""
     need("launch_ros")
+    namespace = f"hosts_{os.getpid()}"  # other tests may have a system at the same time
+    arguments = (f"namespace:={namespace}", f"{SLOW};environment.rate=128")
     sides = [
-        bench(f"side:={side}", SLOW, file=TWO_HOSTS, host=(hosts[host], ADDRESSES[peer]))
+        bench(f"side:={side}", *arguments, file=TWO_HOSTS, host=(hosts[host], ADDRESSES[peer]))
         for host, side, peer in (("world", "dynamics", "device"), ("device", "haptics", "world"))
     ]
     listener = subprocess.Popen(
-        [sys.executable, "-c", LISTEN, "/two_hosts/device_state"],
+        [sys.executable, "-c", LISTEN, f"/{namespace}/device_state"],
         preexec_fn=lambda: starting.move_to(hosts["device"], ADDRESSES["world"]),
     )
     try:
-        assert listener.wait(timeout=DEADLINE) == 0
+        wait_while_running(lambda: listener.poll() is not None, "commands", *sides)
+        assert listener.returncode == 0
     finally:
         listener.kill()
     for side in sides:
         end(side)
 
 
-def wait_for_commands(observer: Any, namespace: str) -> None:
-    """Until a device follows commands."""
+def wait_while_running(found: Callable[[], object], what: str, *launches: Launch) -> None:
+    """Wait for something of launches; one that ends before fails the test at once, with what it said."""
+    wait_until(lambda: found() or any(one.process.poll() is not None for one in launches), what)
+    for one in launches:
+        assert one.process.poll() is None, one.said
+
+
+def wait_for_commands(observer: Any, namespace: str, *launches: Launch) -> None:
+    """Until a device of launches follows commands."""
     from haptics.msg import DeviceState
     from rclpy.qos import QoSProfile, ReliabilityPolicy
 
@@ -366,7 +376,7 @@ def wait_for_commands(observer: Any, namespace: str) -> None:
         lambda state: followed.append(state.tick) if state.command_tick >= 0 else None,
         best_effort,
     )
-    wait_until(lambda: followed, f"commands in {namespace}")
+    wait_while_running(lambda: followed, f"commands in {namespace}", *launches)
     observer.destroy_subscription(subscription)
 
 

@@ -24,7 +24,7 @@ from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.messages import ENABLED, PAUSED, DeviceReading, Reason
 
 HUNG = 2.0  # [s] without an end of a call, after which the process ends
-TURN = 0.1  # [s] that whoever takes the force away waits for its turn, before it leaves that to the thread whose turn it is
+TURN = 0.1  # [s] for a call of another thread to return; then the end of the force is left to that thread
 NO_FORCE = np.zeros(6)
 NO_FORCE.flags.writeable = False
 
@@ -320,8 +320,8 @@ class Link:
             before = called
             if looks * turn > HUNG:
                 raise DeviceError(
-                    f"{self._device.name}: a call of its library has not returned for {HUNG:g} s; the device may keep its "
-                    "last force: switch it off"
+                    f"{self._device.name}: a call of its library has not returned for {HUNG:g} s; the device may "
+                    "keep its last force: switch it off"
                 )
 
     def look(self) -> None:
