@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starting import die_with_parent
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 DEADLINE = 90.0  # [s] for a page, which is drawn by software on a machine that does more
@@ -57,7 +58,9 @@ class Browser:
         options = "--headless=new --no-sandbox --use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader"
         command = [require(), *options.split(), "--remote-debugging-port=0", f"--user-data-dir={profile}"]
         command += ["--window-size=1000,600", "--disable-dev-shm-usage", "about:blank"]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self._process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent
+        )
         self._url, self._count = url, 0
         self.requests: list[str] = []
 

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import runpy
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,11 @@ def blank_pages(blank: bool = True) -> Iterator[None]:
         for name in PAGES if blank else ():
             patches.enter_context(mock.patch(name, lambda *_: BLANK))
         yield
+
+
+def die_with_parent() -> None:
+    """Let the kernel end this process when the one that started it is killed, as a program that is told to end."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def move_to(host: str, peer: str, errors: str = "") -> None:
@@ -101,6 +107,7 @@ def become(
     """
     from setproctitle import setproctitle
 
+    die_with_parent()
     setproctitle(" ".join([sys.executable, *arguments]))
     os.environ.clear()
     os.environ.update(variables)

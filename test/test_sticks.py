@@ -285,3 +285,18 @@ def test_source_that_is_none_is_said_in_a_sentence(arguments: tuple[str, ...], s
     pytest.importorskip("haptics.msg", reason="needs the built messages")
     refused = answer("point", *arguments, "--namespace", "nothing")
     assert refused.status == 2 and said in refused.err, refused.err
+
+
+def test_a_pointer_waits_for_its_trial_as_long_as_asked(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    pytest.importorskip("rclpy", reason="needs ROS 2")
+    pytest.importorskip("haptics.msg", reason="needs the built messages")
+    from haptic_bench.nodes import pointing
+
+    monkeypatch.setattr(pointing, "PROMPT", 0.0)
+    counts = iter([0, 0, 0, 1])
+    late = SimpleNamespace(get_subscription_count=lambda: next(counts))
+    pointing._find(late, "/a/operator_events_in", threading.Event(), 1e6)
+    assert capsys.readouterr().err == "haptics: waiting for a trial at /a/operator_events_in, for 1e+06 s (--wait)\n"
+    nobody = SimpleNamespace(get_subscription_count=lambda: 0)
+    with pytest.raises(SourceError, match=r"within 0 s; start a trial .* wait for it longer with --wait SECONDS"):
+        pointing._find(nobody, "/a/operator_events_in", threading.Event(), 0.0)

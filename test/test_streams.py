@@ -35,6 +35,7 @@ def shell(redirection: str, *arguments: str) -> tuple[int, str]:
         (">/dev/full", HELP, 1, FULL),
         ("2>&-", ("list", "nosuch"), 2, ""),
         ("2>/dev/full", ("list", "nosuch"), 2, ""),
+        ("2>/dev/full", ("validate", "arm_singularity"), 0, ""),  # which says what of its file is not simulated
         (">&- 2>&- <&-", LIST, 1, ""),
     ],
 )

@@ -24,6 +24,7 @@ import pytest
 from browser import Browser, require
 from conftest import ROOT, Haptics, wait_until
 from pages import client, load, page_of
+from starting import die_with_parent
 
 from haptic_bench import experiment
 from haptic_bench.catalogue import catalogue
@@ -409,7 +410,7 @@ def test_in_the_plane_arrows_are_above_the_bodies() -> None:
 def view(*arguments: str) -> Iterator[str]:
     """The command while its page is there: yields the address."""
     command = [sys.executable, "-m", "haptic_bench", "view", *arguments, "--port", str(free_port("127.0.0.1", None))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=die_with_parent)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().split()[0]
@@ -507,7 +508,9 @@ def test_a_view_joins_a_system_that_runs_and_ends_with_it(haptics: Callable[...,
     system = haptics("start", "corner_peg", "--out", str(tmp_path / "system"))
     wait_until(lambda: "corner_peg" in namespaces.claimed() or not system.process.is_alive(), "the system")
     command = [sys.executable, "-m", "haptic_bench", "view", "--port", str(free_port("127.0.0.1", None))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=die_with_parent
+    )
     assert process.stdout is not None and process.stderr is not None
     said = process.stdout.readline()
     assert "/corner_peg, which runs; Ctrl-C ends the view alone" in said

@@ -19,6 +19,7 @@ from haptic_bench.analysis import vector
 from haptic_bench.benchmarks import suite
 from haptic_bench.commands import view
 from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.commands.options import number, whole
 from haptic_bench.experiment import reference
 from haptic_bench.recording.bag import BagError
 from haptic_bench.recording.summary import is_complete, read_summary, runs_of
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if options.composed and mode == "offline":
         raise ParameterError(["--composed: composes nodes, which --mode offline has none of"])
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
-    jobs = _whole("--jobs", options.jobs)
+    jobs = whole("--jobs", options.jobs)
     jobs = 1 if jobs is None else jobs
     _check_workers(options, jobs, mode, trials)
     if options.side:
@@ -236,27 +237,6 @@ def _counted(claims: Sequence[Mapping[str, Any]], holds: str, fails: str) -> str
     return f"{outcomes.count(True)} {holds}, {len(failed)} {fails}{named}{undecided}"
 
 
-def _number(option: str, text: str | None) -> float | None:
-    """A number >= 0 that an option gives, None if it gives nothing."""
-    if text is None:
-        return None
-    try:
-        value = inputs.number(text)
-    except inputs.InputError as error:
-        raise ParameterError([f"{option} {inputs.shown(text)}: {error}"]) from error
-    if value < 0.0:
-        raise ParameterError([f"{option} {inputs.shown(text)}: must be at least 0"])
-    return value
-
-
-def _whole(option: str, text: str | None) -> int | None:
-    """A whole number >= 0 that an option gives, None if it gives nothing."""
-    value = _number(option, text)
-    if value is not None and not (value.is_integer() and value <= 999_999):
-        raise ParameterError([f"{option} {text}: must be a whole number from 0 to 999999"])
-    return None if value is None else int(value)
-
-
 def replay(options: argparse.Namespace) -> int:
     """`haptics replay DIR [--verify]`."""
     _show_compilation()
@@ -284,8 +264,8 @@ def _play(directory: Path, summary: dict[str, Any], options: argparse.Namespace)
         runs = [path.name for path in runs_of(directory, summary).values()]
         shown = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
         raise ParameterError([f"{directory}: is a sweep; choose one of its runs: {shown}"])
-    rate, end = _number("--rate", options.rate), _number("--to", options.end)
-    start, wait = _number("--from", options.start) or 0.0, _whole("--wait", options.wait)
+    rate, end = number("--rate", options.rate), number("--to", options.end)
+    start, wait = number("--from", options.start) or 0.0, whole("--wait", options.wait)
     if rate == 0.0:
         raise ParameterError(["--rate 0: must be > 0"])
     if end is not None and end < start:

@@ -312,6 +312,7 @@ def _add_commands(commands: Any) -> None:
     )
     command.add_argument("--namespace", metavar="NAME", required=True, help="namespace of the trial's topics")
     command.add_argument("--device", metavar="PATH", help="event file of a gamepad; default: the first that there is")
+    command.add_argument("--wait", metavar="SECONDS", help="wait so long for the trial to begin; default: 10")
     command.set_defaults(command="haptic_bench.commands.point:point")
 
     _add_start(commands)

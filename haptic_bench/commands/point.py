@@ -6,6 +6,7 @@ import argparse
 import os
 
 from haptic_bench.commands.command_line import DONE
+from haptic_bench.commands.options import number
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_drivers.events import read_events
@@ -20,6 +21,8 @@ def point(options: argparse.Namespace) -> int:
 
     namespace = f"/{namespaces.checked(options.namespace)}"
     source, device = options.source, options.device or ""
+    wait = number("--wait", options.wait)
+    wait = pointing.FOUND if wait is None else wait
     if device and source != "gamepad":
         raise ParameterError([f"--device {inputs.shown(device)}: is for a gamepad; leave it out"])
     table = None
@@ -34,9 +37,9 @@ def point(options: argparse.Namespace) -> int:
     with Interruption() as interruption:
         try:
             if table is None:
-                pointing.point(source, device, namespace, interruption.event)
+                pointing.point(source, device, namespace, interruption.event, wait)
             else:
-                pointing.play_events(table, namespace, interruption.event)
+                pointing.play_events(table, namespace, interruption.event, wait)
         except SourceError as error:
             raise ParameterError([str(error)]) from error
         return interruption.status if interruption else DONE

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import rclpy
@@ -38,11 +39,12 @@ from haptic_sim.spatial import advance_pose
 
 PERIOD = 0.02  # [s] between two readings
 SOURCES = ("keyboard", "gamepad", "spacemouse")
-FOUND = 10.0  # [s] for the trial to be found
+FOUND = 10.0  # [s] for the trial to be found, by default
+PROMPT = 1.0  # [s] without a trial before it is said that one is waited for
 LASTING = 0.3  # [s] for which something is the case before it is said
 
 
-def point(source: str, device: str, namespace: str, stop: threading.Event) -> None:
+def point(source: str, device: str, namespace: str, stop: threading.Event, wait: float = FOUND) -> None:
     """Send what a person does with a source until they leave, or `stop` is set.
 
     Args:
@@ -50,18 +52,19 @@ def point(source: str, device: str, namespace: str, stop: threading.Event) -> No
         device: path of a gamepad; empty: the first.
         namespace: of the trial's topics, with the slash in front.
         stop: ends it.
+        wait: for the trial [s].
 
     Raises:
         SourceError: there is no such source, it is gone, or nobody takes its events.
     """
-    with _opened(source, device) as (reading, text), _sender(namespace, stop) as (sender, state):
+    with _opened(source, device) as (reading, text), _sender(namespace, stop, wait) as (sender, state):
         print(text, file=sys.stderr, flush=True)
         follow(reading, sender, stop, Said(state))
 
 
-def play_events(table: np.ndarray, namespace: str, stop: threading.Event) -> None:
+def play_events(table: np.ndarray, namespace: str, stop: threading.Event, wait: float = FOUND) -> None:
     """Send the events of a table at its times, as somebody would who does them; arguments as of `point`."""
-    with _sender(namespace, stop) as (sender, state):
+    with _sender(namespace, stop, wait) as (sender, state):
         begun, said = time.monotonic(), Said(state)
         for row in table:
             while (left := begun + row[0] - time.monotonic()) > 0.0 and not stop.wait(min(left, REPEATED)):
@@ -135,7 +138,7 @@ def _opened(source: str, device: str) -> Iterator[tuple[Source, str]]:
 
 
 @contextlib.contextmanager
-def _sender(namespace: str, stop: threading.Event) -> Iterator[tuple[Sender, Callable[[], str]]]:
+def _sender(namespace: str, stop: threading.Event, wait: float) -> Iterator[tuple[Sender, Callable[[], str]]]:
     """A sender whose trial is there, and what tells whether it holds; it lets go at the end."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -146,13 +149,7 @@ def _sender(namespace: str, stop: threading.Event) -> Iterator[tuple[Sender, Cal
         answers = Answers(sender)
         latest = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
         node.create_subscription(msg.OperatorEvent, "operator_events", answers.take, latest, raw=True)
-        until = time.monotonic() + FOUND
-        while not publisher.get_subscription_count() and not stop.wait(0.05):
-            if time.monotonic() > until:
-                raise SourceError(
-                    f"{namespace}/{OPERATOR}: nobody takes events; start a trial with operator.type = pointer, or name "
-                    "that of another with --namespace"
-                )
+        _find(publisher, f"{namespace}/{OPERATOR}", stop, wait)
 
         def state() -> str:
             rclpy.spin_once(node, timeout_sec=0.0)
@@ -167,3 +164,22 @@ def _sender(namespace: str, stop: threading.Event) -> Iterator[tuple[Sender, Cal
         node.destroy_node()
     finally:
         rclpy.try_shutdown()
+
+
+def _find(publisher: Any, topic: str, stop: threading.Event, wait: float) -> None:
+    """Wait for somebody who takes events, and say so where that takes long.
+
+    Raises:
+        SourceError: nobody does within `wait` [s].
+    """
+    begun, said = time.monotonic(), False
+    while not publisher.get_subscription_count() and not stop.wait(0.05):
+        waited = time.monotonic() - begun
+        if waited > wait:
+            raise SourceError(
+                f"{topic}: nobody has taken events within {wait:g} s; start a trial with operator.type = pointer, wait "
+                "for it longer with --wait SECONDS, or name that of another with --namespace"
+            )
+        if waited > PROMPT and not said:
+            said = True
+            print(f"haptics: waiting for a trial at {topic}, for {wait:g} s (--wait)", file=sys.stderr, flush=True)

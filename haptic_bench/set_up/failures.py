@@ -6,6 +6,7 @@ Standard library only, because it is imported first.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import resource
 import signal
@@ -68,6 +69,22 @@ def _open_streams() -> None:
             os.dup2(os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR), number)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    raw = _Unfailing(2, "w", closefd=False)
+    raw.under = sys.stderr  # which closes the file when nobody has it any more
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), sys.stderr.encoding, "backslashreplace", line_buffering=True)
+
+
+class _Unfailing(io.FileIO):
+    """Standard error: what cannot be written there is dropped, as nothing that is done depends on it."""
+
+    under: object = None
+
+    def write(self, data: Any) -> int | None:
+        """See io.FileIO."""
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
 
 
 def unwritable(text: str = "") -> str:
@@ -76,22 +93,14 @@ def unwritable(text: str = "") -> str:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        _drop(1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would fail with it when it ends
         return str(error.strerror)
     return ""
 
 
 def say(text: str) -> None:
-    """Write a line for the user to standard error, where that is possible."""
-    try:
-        print(f"haptics: {text}", file=sys.stderr, flush=True)
-    except OSError:
-        _drop(2)
-
-
-def _drop(number: int) -> None:
-    """Drop what is still to be written to a stream: Python would fail with it when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    """Write a line for the user to standard error."""
+    print(f"haptics: {text}", file=sys.stderr, flush=True)
 
 
 def memory_limit() -> str:
