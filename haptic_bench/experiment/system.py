@@ -24,7 +24,6 @@ WORLD_FILES = (".xml", ".urdf")
 _TYPES = [kind.model_fields["type"].default for kind in get_args(get_args(AnyDeviceParameters)[0])]
 DEVICES = tuple(kind for kind in _TYPES if kind != "hardware")
 SECTIONS = ("device", "controller", "operator")  # that a file of a device may have
-HALVINGS = 12
 ALONE: dict[str, Any] = {
     "name": "device",
     "duration": 1.0,
@@ -44,7 +43,8 @@ ALONE: dict[str, Any] = {
 """A device without a world, which clients of CRTK command; the scene says no more than where it is held."""
 IN_THE_PLANE = {"scene": {"type": "empty"}, "tool": {"type": "peg"}}
 """The same for a device that moves in the plane."""
-COUPLING = {"stiffness": (1000.0, 1.0), "damping": (20.0, 0.02)}  # N/m, N m/rad and N s/m, N m s/rad, to begin with
+LOW = {"stiffness": [1e3, 1e3, 1e3, 1.0, 1.0, 1.0], "damping": [20.0, 20.0, 20.0, 0.02, 0.02, 0.02]}
+"""Gains of a coupling for devices of unknown inertia, where nothing can tell whether the default ones are stable."""
 
 
 def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> Trial:
@@ -66,7 +66,7 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
         if document["device"].get("type") == "hardware":  # a client asks where the hand is: there is no tool to move
             document["device"] = document["device"] | {"aligned": "mount"}
         return _one(document, Path("device.yaml"), settings)
-    file, factor = _world_file(world), 1.0
+    file = _world_file(world)
     path = find(world) if file is None else file
     document = _with_device(read_document(path) if file is None else _document(path, settings), device)
     own = document.get("device")
@@ -74,16 +74,10 @@ def load_system(world: str, device: str = "", settings: Sequence[str] = ()) -> T
     chosen = file is not None or bool(device) or kind == "hardware"  # an experiment's own device has its controller
     if "controller" in document or not chosen or kind in ("none", "admittance"):
         return _one(document, path, settings)
-    for halving in range(HALVINGS):  # the stiffest coupling of these that is stable with the tool
-        gains = {name: [factor * values[0]] * 3 + [factor * values[1]] * 3 for name, values in COUPLING.items()}
-        controller = {"type": "virtual_coupling", **gains}
-        try:
-            return _one(document | {"controller": controller}, path, settings)
-        except ParameterError as error:
-            if halving == HALVINGS - 1 or not all(line.startswith("controller.") for line in error.problems):
-                raise
-        factor *= 0.5
-    raise AssertionError
+    trial = _one(document | {"controller": {"type": "virtual_coupling"}}, path, settings)
+    if trial.coupled_inertias.device is not None:
+        return trial
+    return _one(document | {"controller": {"type": "virtual_coupling", **LOW}}, path, settings)
 
 
 def _world_file(world: str) -> Path | None:
