@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from haptic_bench import save_figure
+from haptic_bench import Film, save_figure
 from haptic_sim import World
 
 LENGTH, MASS, RATE = 1.0, 1.0, 20000.0  # m, kg, Hz
@@ -43,5 +43,10 @@ for label, (link, at) in holds.items():
     print(f"{label}: mobility {mobility.round(4).tolist()} 1/kg")
     curves[label] = tuple(felt * n)
 
+film = Film(world := World(scene | {"tool": "second", "hold": [LENGTH, 0, 0]}))
+while world.time < 1.0:
+    world.step([1, 0, 0, 0, 0, 0])
+    film.take()
+film.save(folder / "held_linkage_motion.svg", "A linkage is pulled by its end, with 1 N to the right")
 title = "Mass that the hand feels, by the direction of its pull"
 save_figure(folder / "held_linkage.svg", title, curves, "along x [kg]", "along y [kg]", equal=True)

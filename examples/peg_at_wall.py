@@ -7,7 +7,7 @@ rest at a depth of F / K; rigid contact at none.
 import sys
 from pathlib import Path
 
-from haptic_bench import save_figure
+from haptic_bench import Film, save_figure
 from haptic_sim import Environment, World
 from haptic_sim.contact.response import ContactParameters
 
@@ -42,3 +42,10 @@ for method in ("penalty", "impulse_augmented", "constraint"):
     curves[method] = (times, [1e3 * depth for depth in depths])
 
 save_figure(folder / "peg_at_wall.svg", "A peg meets a wall", curves, "time [s]", "depth in the wall [mm]")
+
+pushed = World(scene, contact=contact.model_dump(), environment={"method": "penalty"})
+film = Film(pushed)
+while pushed.time < 3.0:
+    pushed.step([FORCE, 0, 0, 0, 0, 0])
+    film.take()
+film.save(folder / "peg_at_wall_motion.svg", "A peg is pushed against a wall")

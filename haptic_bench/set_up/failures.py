@@ -79,7 +79,7 @@ class _Unfailing(io.FileIO):
 
     under: object = None
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any, /) -> int:
         """See io.FileIO."""
         try:
             return super().write(data)
