@@ -12,7 +12,7 @@ import pytest
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.alone import other_bodies
 from haptic_sim.worlds.building import World
-from haptic_sim.worlds.mujoco_files import MujocoTree, build_mujoco_world, find_tool
+from haptic_sim.worlds.mujoco_files import MujocoTree, build_mujoco_world, find_tool, load
 from haptic_sim.worlds.parameters import MujocoParameters
 
 mujoco = pytest.importorskip("mujoco")
@@ -206,6 +206,42 @@ def test_what_is_left_to_mujoco_or_out_is_said(tmp_path: Path, extra: str, said:
     (tmp_path / "world.xml").write_text(document(TREES["linkage"], extra))
     notes = build_mujoco_world(MujocoParameters(file="world.xml", tool="tool"), tmp_path).notes
     assert [note for note in notes if "not felt" not in note] == [f"scene.tool = tool: {line}" for line in said]
+
+
+SERVOS = """<actuator>
+    <position name="p" joint="b" kp="40" kv="3" gear="2" ctrlrange="-.1 .1"/>
+    <general name="g" joint="a" gainprm="7" biastype="affine" biasprm="1 -5 -.5"/>
+    <damper name="d" joint="a" kv="2" ctrlrange="0 1"/>
+    <motor name="m" joint="c"/><motor name="pushes" joint="a"/>
+    <position name="slow" joint="a" kp="3" timeconst="0.1"/>
+</actuator><keyframe><key name="up" ctrl=".3 .2 0 0 1 .1"/></keyframe>"""
+
+
+def test_servos_hold_the_tool_at_their_control(tmp_path: Path) -> None:
+    """Springs and dampers of the laws are MuJoCo's forces of joints and actuators, in random states."""
+    (tmp_path / "world.xml").write_text(document(TREES["linkage"], SERVOS))
+    given = MujocoParameters(file="world.xml", tool="tool", keyframe="up", actuators="control")
+    model, data = load(given, tmp_path)
+    tool = find_tool(model, data, given)
+    held = "its actuators hold it at their control, whatever force that takes: p, g, m"
+    assert [one for one in tool.world.notes if "actuators" in one] == [
+        f"scene.tool = tool: {held}",
+        "scene.tool = tool: its actuators exert no force: d, pushes, slow",
+    ]
+    model.actuator_gear[[model.actuator(name).id for name in ("d", "pushes", "slow")]] = 0.0
+    model.dof_frictionloss[:] = 0.0
+    rng = np.random.default_rng(20263)
+    for _ in range(5):
+        data.qpos[:] += 0.1 * rng.normal(size=model.nq)
+        data.qvel[:] = rng.normal(size=model.nv)
+        mujoco.mj_forward(model, data)
+        q, v = states(tool, data)
+        theirs = np.zeros(tool.world.model.nv)
+        tool.force(q, data.qfrc_actuator + data.qfrc_passive, theirs)
+        for law in tool.world.laws:
+            if law.position >= 0:
+                ours = -law.stiffness * (q[law.position] - law.reference) - law.damping * v[law.velocity]
+                assert ours == pytest.approx(theirs[law.velocity], abs=1e-9), law.name
 
 
 def test_a_flex_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from haptic_sim.parameters import ParameterError
 from haptic_sim.vectors import cross
 from haptic_sim.worlds.building import MAX_COORDINATES, World
 from haptic_sim.worlds.compiled import CompiledTree, body_names, library, pose_of
+from haptic_sim.worlds.mujoco_actuators import hold_at_control
 from haptic_sim.worlds.parameters import WORLD, MujocoParameters
 
 LISTED = 20  # names in a message
@@ -181,6 +182,10 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     balanced = balance(tree.model, tree.balanced)
     number, pairs, surroundings = _pairs(model, set(bodies), names)
     q_place, first, nv = tree.q_place(), model.body_dofadr[bodies[0]], tree.model.nv
+    actuators, laws = _actuators(mujoco, model, set(bodies)), tree.laws
+    at_control: list[int] = []
+    if parameters.actuators == "control":
+        laws, at_control = hold_at_control(mujoco, model, data, laws, actuators, int(first))
     free = tree.centre is not None
     alone = free and tree.model.njoints == 2
     world = World(
@@ -199,8 +204,8 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         shape_bodies=(),
         rank_tolerance=parameters.rank_tolerance,
         rank_fade=parameters.rank_fade,
-        laws=tuple(law for law in tree.laws if not law.idle),
-        notes=tuple(f"{prefix}tool = {parameters.tool}: {note}" for note in _notes(mujoco, model, tree)),
+        laws=tuple(law for law in laws if not law.idle),
+        notes=tuple(f"{prefix}tool = {parameters.tool}: {note}" for note in _notes(mujoco, model, tree, at_control)),
         elsewhere=tuple(names[i] for i in others),
         pairs=pairs,
         balanced=balanced,
@@ -217,7 +222,7 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
         tree.centre,
         number,
         surroundings,
-        np.array(_actuators(mujoco, model, set(bodies)), np.int64),
+        np.array(actuators, np.int64),
     )
     tool.configuration(data.qpos, world.q)
     tool.velocity(world.q, data.qvel, world.v)
@@ -227,10 +232,14 @@ def find_tool(model: Any, data: Any, parameters: MujocoParameters, prefix: str =
     return tool
 
 
-def _notes(mujoco: Any, model: Any, tree: CompiledTree) -> Iterator[str]:
-    """What of the tool is not simulated, or by MuJoCo alone."""
-    if actuators := [_named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))]:
-        yield f"its actuators exert no force: {_listed(actuators)}"
+def _notes(mujoco: Any, model: Any, tree: CompiledTree, at_control: list[int]) -> Iterator[str]:
+    """What of the tool is not simulated, or by MuJoCo alone, and which of its actuators act."""
+    names = {i: _named(model.actuator(i), i) for i in _actuators(mujoco, model, set(tree.places))}
+    if at_control:
+        acting = _listed(map(names.pop, at_control))
+        yield f"its actuators hold it at their control, whatever force that takes: {acting}"
+    if names:
+        yield f"its actuators exert no force: {_listed(names.values())}"
     if held := list(_held(mujoco, model, set(tree.places))):
         yield f"acts in MuJoCo's world, and is felt only as far as it moves other bodies: {_listed(held)}"
     medium = [name for name in ("density", "viscosity") if getattr(model.opt, name)]

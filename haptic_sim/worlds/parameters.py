@@ -303,6 +303,11 @@ class MujocoParameters(Parameters):
     )
     keyframe: str | None = quantity(None, description="Keyframe of the file to start from; null: its reference pose")
     gravity_compensation: bool = quantity(False, description=TOOL_BALANCED)
+    actuators: Literal["none", "control"] = quantity(
+        "none",
+        description="Actuators of the tool: none: they exert no force; control: servos of its joints hold it at their "
+        "control, which is that of the keyframe, or 0. Actuators of other bodies always act at their control",
+    )
     rank_tolerance: float = rank_tolerance_quantity()
     rank_fade: float = rank_fade_quantity()
 
