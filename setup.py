@@ -22,7 +22,6 @@ def shared(folder):
 
 setup(
     name="haptics",
-    version="0.1.0",
     description="Haptic rendering of rigid bodies and linkages, and a bench for experiments on it",
     license="Apache-2.0",
     author="The haptics developers",
@@ -53,7 +52,6 @@ setup(
         "trimesh>=4.0",
         "zstandard>=0.21",
     ],
-    entry_points={"console_scripts": ["haptics = haptic_bench:main"]},
     extras_require={
         "dask": ["distributed>=2024.8"],
         "haply": ["websockets>=13,<17"],  # the driver of the Inverse3

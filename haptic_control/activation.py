@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from haptic_control.controllers import build_controller, stability_problem
-from haptic_control.parameters import ControllerParameters
+from haptic_control.parameters import AnalysedControllerParameters
 from haptic_control.passivity.port import Device, Port, World, analyse_port, connection_of
 from haptic_control.stability import CoupledInertias, largest, rounded_down, settings
 from haptic_sim.parameters import Parameters, six
@@ -24,7 +23,9 @@ _DAMPINGS = np.geomspace(1e-3, 1.0, 7)  # of a device that are tried, over m/T: 
 _WORLDS = {"free": "with a free tool", "contact": "with a tool in contact", "rigid": "with a tool against a rigid wall"}
 
 
-def port_of(parameters: ControllerParameters, inertias: CoupledInertias, rate: float) -> tuple[World, Port] | None:
+def port_of(
+    parameters: AnalysedControllerParameters, inertias: CoupledInertias, rate: float
+) -> tuple[World, Port] | None:
     """Whether a device is passive at the hand: the first of the worlds free, contact, rigid in which it is not.
 
     Returns:
@@ -43,7 +44,7 @@ def port_of(parameters: ControllerParameters, inertias: CoupledInertias, rate: f
         sensed = True
         parameters = parameters.model_copy(update={"operator_wrench": "measured"})
     for world in worlds:
-        controller = build_controller(parameters, rate)  # type: ignore[arg-type]  # those of the union
+        controller = parameters.build(rate)
         connection = connection_of(controller, axes, world, inertias.tool)
         if not sensed:
             connection.tool[2], connection.device[2] = 0.0, 0.0
@@ -60,7 +61,7 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
     Returns:
         A line that begins with keys; empty if it is passive, may be active, or states no damping.
     """
-    if not isinstance(parameters, ControllerParameters) or parameters.allow_active:
+    if not isinstance(parameters, AnalysedControllerParameters) or parameters.allow_active:
         return ""
     found = port_of(parameters, inertias, rate)
     if found is None or found[1].passive:
@@ -71,17 +72,17 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
     where = f"{inertias.describe(port.direction)}, {_WORLDS[world]}, at {frequency:.3g} Hz"
     why = f"the device, with damping [{inertias.damping[0]:g}, {inertias.damping[1]:g}], is not passive {where}"
     allowed = "or set controller.allow_active=true"
-    names = [name for name in ("stiffness", "damping") if name in type(parameters).model_fields]
+    names = parameters.GAINS
     given: dict[str, Any] = {name: getattr(parameters, name) for name in names}
-    key = ", ".join(f"controller.{name}" for name in names) or f"controller.type = {parameters.type}"  # type: ignore[attr-defined]
+    key = ", ".join(f"controller.{name}" for name in names) or f"controller.type = {parameters.type}"
 
-    def scaled(**factors: float) -> ControllerParameters:
+    def scaled(**factors: float) -> AnalysedControllerParameters:
         gains: dict[str, Any] = {
             name: tuple(factor * value for value in given[name]) for name, factor in factors.items()
         }
         return parameters.model_copy(update=gains)
 
-    def active(one: ControllerParameters) -> bool:
+    def active(one: AnalysedControllerParameters) -> bool:
         analysed = port_of(one, inertias, rate)
         return analysed is not None and not analysed[1].passive
 
@@ -89,7 +90,7 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
     if part < _LEAST:
         for factor in _MORE if names else ():
             one = scaled(damping=factor)
-            if not active(one) and not stability_problem(one, inertias, rate):  # type: ignore[arg-type]  # of the union
+            if not active(one) and not one.stability_problem(inertias, rate):
                 return f"{key}: {why}; {factor:g} times controller.damping is passive; raise it, {allowed}"
         enough = _sufficient_damping(parameters, inertias, rate)
         if enough:
@@ -105,7 +106,7 @@ def passivity_problem(parameters: Parameters, inertias: CoupledInertias, rate: f
 
 
 def _sufficient_damping(
-    parameters: ControllerParameters, inertias: CoupledInertias, rate: float
+    parameters: AnalysedControllerParameters, inertias: CoupledInertias, rate: float
 ) -> tuple[float, float] | None:
     """A larger damping of the device with which it is passive; None: none of those that are tried is."""
     assert inertias.device is not None and inertias.damping is not None
@@ -131,7 +132,7 @@ def not_analysed(parameters: Parameters, inertias: CoupledInertias) -> str:
 
 def passivity_fact(parameters: Parameters, inertias: CoupledInertias, rate: float) -> str:
     """Text about the passivity of a device at the hand, for a report; empty where nothing is known of it."""
-    if not isinstance(parameters, ControllerParameters) or inertias.device is None:
+    if not isinstance(parameters, AnalysedControllerParameters) or inertias.device is None:
         return ""
     found = port_of(parameters, inertias, rate)
     if found is None:

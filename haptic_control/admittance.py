@@ -26,13 +26,14 @@ from typing import ClassVar, Literal
 import numba
 import numpy as np
 
+from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import TOLERANCE, CoupledInertias, diverges, growth, largest, rounded_down, settings
 from haptic_sim.messages import MOTION, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
-from haptic_sim.parameters import Gains, Parameters, quantity, six
+from haptic_sim.parameters import Gains, quantity, six
 from haptic_sim.spatial import rotation_difference
 
 
-class AdmittanceParameters(Parameters):
+class AdmittanceParameters(ControllerParameters):
     """Gains of the admittance controller: a device's acceleration for its errors, in each direction."""
 
     # (s + p)^3 with p = 200/s: errors decay within some 20 ms. At 1 kHz the loop bears a delay of one more tick.
@@ -63,6 +64,16 @@ class AdmittanceParameters(Parameters):
         ge=0.0,
         le=100.0,
     )
+
+    COMMANDS: ClassVar[int] = MOTION
+
+    def build(self, rate: float) -> Admittance:
+        """See ControllerParameters."""
+        return Admittance(self, rate)
+
+    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
+        """See ControllerParameters."""
+        return admittance_problem(self, inertias, rate)
 
 
 class Admittance:

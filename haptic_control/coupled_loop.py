@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from haptic_control.four_channel import FourChannelParameters, as_four_channel
 from haptic_control.stability import (
     OBSERVER_PROBLEM,
     CoupledInertias,
@@ -96,14 +95,17 @@ def inverse_inertia(inertias: CoupledInertias) -> np.ndarray:
     return inertias.of_tool() + inertias.of_device()
 
 
-def coupling_problem(parameters: Any, inertias: CoupledInertias, rate: float) -> str:
+def coupling_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
     """Why the coupling of these inertias at `rate` [Hz] diverges, and which gains would do; empty if it does not.
 
     First spring and damper alone; then what the general form adds, one part after the other. A unilateral coupling
     moves the tool alone as long as nothing touches it, which is W_t in place of A, and diverges with smaller gains
     where it moves the device too.
+
+    Args:
+        p: gains of the general form (`four_channel.FourChannelParameters`).
     """
-    p, axes = as_four_channel(parameters), inertias.axes
+    axes = inertias.axes
     scale = p.scale[axes]
     A = inertias.of_tool() + scale[:, None] * inertias.of_device() * scale
 
@@ -125,7 +127,7 @@ _ADDED = (  # to spring and damper: keys of gains, and what they are in `Channel
 )
 
 
-def channels_of(p: FourChannelParameters, inertias: CoupledInertias, rate: float) -> Channels:
+def channels_of(p: Any, inertias: CoupledInertias, rate: float) -> Channels:
     """The gains of the general form without adaptive damping, in the directions that move."""
     axes = inertias.axes
 
@@ -152,7 +154,7 @@ def channels_of(p: FourChannelParameters, inertias: CoupledInertias, rate: float
     )
 
 
-def _added_problem(p: FourChannelParameters, inertias: CoupledInertias, rate: float) -> str:
+def _added_problem(p: Any, inertias: CoupledInertias, rate: float) -> str:
     """As `coupling_problem`, for what the general form adds to a spring and a damper that do not diverge."""
     whole = channels_of(p, inertias, rate)
     present = Channels.spring(whole.K, whole.B, np.diag(whole.S))

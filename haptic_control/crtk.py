@@ -11,9 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from haptic_control.parameters import ControllerParameters
 from haptic_sim import messages
 from haptic_sim.messages import MessageError, Reason
-from haptic_sim.parameters import Parameters, quantity
+from haptic_sim.parameters import quantity
 
 STATES = tuple(name.upper() for name in messages.STATES)
 """Names of a DeviceState's states, as the convention has them."""
@@ -32,7 +33,7 @@ TARGETS = {"enable": "ENABLED", "disable": "DISABLED", "pause": "PAUSED", "resum
 """The state that a command leads to. In that state it is allowed, and nothing is left to do; but for resume."""
 
 
-class CrtkParameters(Parameters):
+class CrtkParameters(ControllerParameters):
     """No controller of ours: clients of CRTK command the device, and no world is simulated."""
 
     type: Literal["crtk"] = "crtk"

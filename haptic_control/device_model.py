@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from haptic_control.matrices import InertiaMatrix, matrix_of
-from haptic_control.parameters import ControllerParameters
+from haptic_control.parameters import AnalysedControllerParameters
 from haptic_sim.dynamics.pantograph import (
     NUMBERS,
     Linkage,
@@ -63,7 +63,7 @@ def linkage_inertia(numbers: tuple[float, ...]) -> np.ndarray:
     return M
 
 
-class DeviceModelParameters(ControllerParameters):
+class DeviceModelParameters(AnalysedControllerParameters):
     """Inertia and damping of the device, for controllers that need them."""
 
     device_mass: float | None = quantity(

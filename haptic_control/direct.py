@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from haptic_control.four_channel import force_scale_quantity
+from haptic_control.four_channel import FourChannel, force_scale_quantity
 from haptic_control.operator_wrench import OperatorWrenchParameters
 from haptic_sim.parameters import Gains
 
@@ -22,6 +22,10 @@ class DirectParameters(OperatorWrenchParameters):
 
     type: Literal["direct"] = "direct"
     force_scale: float = force_scale_quantity()
+
+    def build(self, rate: float) -> FourChannel:
+        """See ControllerParameters."""
+        return FourChannel(self, rate)
 
     @property
     def stiffness(self) -> Gains:

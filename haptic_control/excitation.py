@@ -23,16 +23,17 @@ import numba
 import numpy as np
 from pydantic import model_validator
 
+from haptic_control.parameters import ControllerParameters
 from haptic_sim.hand.rendering import pose_difference
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
-from haptic_sim.parameters import Gains, Parameters, PositivePair, quantity, six
+from haptic_sim.parameters import Gains, PositivePair, quantity, six
 
 LINES = 24
 RAMP = 0.25  # [s] in which the excitation of a turn rises, and falls
 HOLD = 0.05  # damper of the spring, per stiffness [s]
 
 
-class ExcitationParameters(Parameters):
+class ExcitationParameters(ControllerParameters):
     """Drives the device by sines of many frequencies, for its identification; nothing of the world is felt."""
 
     type: Literal["excitation"] = "excitation"
@@ -69,6 +70,10 @@ class ExcitationParameters(Parameters):
     def duration(self) -> float:
         """Time until each direction has had its turn [s]."""
         return self.turn * len(self.directions)
+
+    def build(self, rate: float) -> Excitation:
+        """See ControllerParameters."""
+        return Excitation(self, rate)
 
 
 class Excitation:

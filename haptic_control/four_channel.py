@@ -43,13 +43,16 @@ part of that loop, but for the error of an observed operator's wrench.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numba
 import numpy as np
 from pydantic import AfterValidator, model_validator
 
+from haptic_control.coupled_loop import coupling_problem
 from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParameters
+from haptic_control.parameters import ControllerParameters, KnownDevice
+from haptic_control.stability import CoupledInertias
 from haptic_sim.hand.rendering import pose_difference
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
 from haptic_sim.packed import Packed
@@ -171,6 +174,23 @@ class FourChannelParameters(OperatorWrenchParameters):
     def needs_reference(self) -> bool:
         """Whether the controller uses the reference."""
         return self.position_scale != 1.0 or any(self.local_device_stiffness) or any(self.local_tool_stiffness)
+
+    GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
+
+    def build(self, rate: float) -> FourChannel:
+        """See ControllerParameters."""
+        return FourChannel(self, rate)
+
+    def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
+        """See ControllerParameters."""
+        completed = super().completed(device, pose)
+        if self.needs_reference and self.reference is None:
+            return completed.model_copy(update={"reference": pose})
+        return completed
+
+    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
+        """See ControllerParameters."""
+        return coupling_problem(self, inertias, rate)
 
 
 def as_four_channel(parameters: Any) -> FourChannelParameters:

@@ -21,15 +21,16 @@ inertia adds E times the acceleration. Where ticks were skipped, the wrench of t
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numba
 import numpy as np
 
 from haptic_control.device_model import DeviceModel, DeviceModelParameters, evaluate_device
+from haptic_control.parameters import KnownDevice
 from haptic_sim.messages import DeviceState, time_between
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import quantity
+from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.records import allocate, array, record, value
 
 Source = Literal["measured", "observed", "none"]
@@ -51,6 +52,41 @@ class OperatorWrenchParameters(DeviceModelParameters):
     def needs_device(self) -> bool:
         """See DeviceModelParameters."""
         return self.operator_wrench == "observed"
+
+    @property
+    def compensates(self) -> bool:
+        """Whether `device_damping` is compensated for, instead of known to an observer."""
+        return False
+
+    def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> OperatorWrenchParameters:
+        """See ControllerParameters.
+
+        Of a twin pantograph it commands what that is shaped to, and observes, or commands without shaping, the linkage.
+        """
+        if not self.needs_device:
+            return self
+        update = self._known(device)
+        observes = not self.compensates and "device_damping" not in self.model_fields_set
+        if observes and device.damping and any(device.damping):
+            update["device_damping"] = tuple(np.repeat(device.damping, 3).tolist())
+        return self.model_copy(update=update)
+
+    def _known(self, device: KnownDevice) -> dict[str, Any]:
+        """Keys about the inertia of the device that were left out."""
+        if self.device_matrix is not None:
+            return {}
+        known: dict[str, Any] = {}
+        if device.linkage is not None:
+            if self.device_linkage is None and (self.operator_wrench == "observed" or not device.states_inertia):
+                known["device_linkage"] = device.linkage
+            if not device.states_inertia:
+                return known
+        for name, of_device in ("device_mass", device.mass), ("device_inertia", device.inertia):
+            if getattr(self, name) is None:
+                known[name] = of_device
+        if missing := [name for name, value in known.items() if value is None]:
+            raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in missing)
+        return known
 
 
 @record

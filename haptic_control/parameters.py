@@ -1,15 +1,117 @@
-"""What the parameters of all controllers between a device and a virtual tool have."""
+"""Controllers as parts: what the parameters of each of them say, and what it builds."""
 
 from __future__ import annotations
 
-from haptic_sim.parameters import Parameters, quantity
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+
+from haptic_control.stability import CoupledInertias
+from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
+from haptic_sim.parameters import quantity
+from haptic_sim.parts import Part, kind
 
 
-class ControllerParameters(Parameters):
-    """Parameters of a controller whose passivity is checked."""
+class Controller(Protocol):
+    """Couples a device and a virtual tool.
+
+    In each tick `coordinate` is called, then the tool moves, then `command` is called, all in the servo thread. Nothing
+    may be allocated there. The same states give the same bits in every mode, so nothing here may know of a clock.
+
+    Attributes:
+        remembers: whether what it commands depends on more than the states that it is given; after a gap in a
+            recording, that cannot be simulated again.
+        passed: may be there: the operator's wrench as the last `coordinate` passed it on to the tool (6,) [N, N m]. In
+            realtime what else is on the tool is bounded after a gap of commands (`haptic_control.soft_return`).
+    """
+
+    @property
+    def remembers(self) -> bool: ...
+
+    def configure(self, parameters: Any) -> None:
+        """Take new gains, of the class that built it, from the next tick on."""
+
+    def rehearse(self, sizes: ToolSizes) -> None:
+        """Call everything once, so that nothing is compiled or loaded during a trial; it is not used afterwards."""
+
+    def coordinate(self, device: DeviceState, tool: ToolState, command: ToolCommand) -> None:
+        """Fill the tool's command of the device's tick from both states at t_k: tick, time, wrench [N, N m]."""
+
+    def command(self, tool: ToolState, command: DeviceCommand) -> None:
+        """Fill the device's command of the tick that the tool has answered."""
+
+
+class KnownDevice(NamedTuple):
+    """What a device says of itself to a controller.
+
+    Attributes:
+        type: of the device.
+        mass, inertia: that it shows to who commands it [kg], [kg m^2]; None: it has none, or it is not known.
+        states_inertia: whether mass and inertia are what it moves with.
+        damping: of a simulated device [N s/m], [N m s/rad]; None: it has none, or it is not known.
+        linkage: numbers of a twin pantograph, where it is one.
+    """
+
+    type: str
+    mass: float | None = None
+    inertia: float | None = None
+    states_inertia: bool = False
+    damping: tuple[float, float] | None = None
+    linkage: tuple[float, ...] | None = None
+
+
+NO_DEVICE = KnownDevice("none")
+
+
+class ControllerParameters(Part):
+    """Parameters of a controller between a device and a virtual tool."""
+
+    COMMANDS: ClassVar[int] = FORCE
+    """What it commands the device: FORCE or MOTION, which the device has to take."""
+    PASSES_FORCES: ClassVar[bool] = True
+    """Whether it passes on the wrench of the operator or of the world, which bring energy that no guard counts."""
+
+    GAINS: ClassVar[tuple[str, ...]] = ()
+    """Names of its gains (`haptic_sim.parameters.Gains`): those left out are lowered until the loop is stable."""
+
+    def build(self, rate: float) -> Controller:
+        """The controller, at the servo rate [Hz]."""
+        raise TypeError(f"{type(self).__name__}: is no controller")
+
+    def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
+        """The same with the keys that were left out and depend on the device, or on the pose of the tool's hand (7,).
+
+        Raises:
+            ParameterError: the device does not say what is needed.
+        """
+        return self
+
+    def stability_problem(self, inertias: CoupledInertias, rate: float) -> str:
+        """Why the sampled loop diverges with these inertias at `rate` [Hz], and which gains would do.
+
+        Returns:
+            A line that begins with the keys of the gains; empty if the loop is stable, or the device not known.
+        """
+        return self.loop_problem(inertias, rate) if inertias.device is not None else ""
+
+    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
+        """As `stability_problem`, of a device whose inertia is known; empty too where nobody has analysed the loop."""
+        return ""
+
+
+CONTROLLERS = kind("controllers", ControllerParameters)
+AnyControllerParameters = Annotated[ControllerParameters, CONTROLLERS]
+
+
+class AnalysedControllerParameters(ControllerParameters):
+    """Parameters of a controller whose passivity is analysed: its wrenches are linear in the states, near rest."""
 
     allow_active: bool = quantity(
         False,
         description="Whether the controller may run although the analysis finds that the device is not passive with "
         "it; it is analysed where the device states its damping",
     )
+
+
+class NoControllerParameters(ControllerParameters):
+    """There is no device to control."""
+
+    type: Literal["none"] = "none"

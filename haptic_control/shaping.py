@@ -12,7 +12,7 @@ The other controllers leave the device's own inertia to the hand; here M_d and C
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numba
 import numpy as np
@@ -99,6 +99,21 @@ class ShapingParameters(OperatorWrenchParameters):
     def needs_device(self) -> bool:
         """See DeviceModelParameters."""
         return True
+
+    @property
+    def compensates(self) -> bool:
+        """See OperatorWrenchParameters."""
+        return True
+
+    GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
+
+    def build(self, rate: float) -> ImpedanceShaping:
+        """See ControllerParameters."""
+        return ImpedanceShaping(self, rate)
+
+    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
+        """See ControllerParameters."""
+        return shaping_problem(self, inertias, rate)
 
 
 @record

@@ -13,11 +13,11 @@ however far away that is, and stops there. The bound ends when it has changed no
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numba
 import numpy as np
 
+from haptic_control.parameters import Controller
 from haptic_sim.messages import DeviceCommand, DeviceState, Reason, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import Gains, six
 
@@ -38,8 +38,10 @@ class SoftReturn:
         lasting: whether also what begins late begins softly, as in a graph that only runs.
     """
 
-    def __init__(self, core: Any, wrench_limit: Gains, rate: float, lasting: bool = False):
-        scale = getattr(core.parameters, "scale", np.ones(6))  # of the tool's motions; its wrenches have 1 / scale
+    def __init__(self, core: Controller, wrench_limit: Gains, rate: float, lasting: bool = False):
+        parameters = getattr(core, "parameters", None)
+        scale = getattr(parameters, "scale", np.ones(6))  # of the tool's motions; its wrenches have 1 / scale
+        self._passes, self._none = hasattr(core, "passed"), np.zeros(6)
         limit = np.array(six(wrench_limit))
         self._limit = np.where(limit > 0.0, limit, np.repeat(LEAST, 3)) / scale
         self._speed, self._calm = np.array(SPEED) * scale[[0, 3]], max(1, round(CALM * rate))
@@ -68,8 +70,10 @@ class SoftReturn:
             if tick >= self._until:
                 self._most[:] = self._limit + np.abs(_weight(tool))
             self._until = tick + self._calm
-        if tick < self._until and _bound(command.wrench, core.passed, tool.twist, self._most, self._speed, self._part):
-            self._until = tick + self._calm
+        if tick < self._until:
+            passed = core.passed if self._passes else self._none  # type: ignore[attr-defined]  # what has it, says so
+            if _bound(command.wrench, passed, tool.twist, self._most, self._speed, self._part):
+                self._until = tick + self._calm
 
 
 def _weight(tool: ToolState) -> np.ndarray:

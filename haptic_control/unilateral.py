@@ -16,10 +16,12 @@ the tool in free motion is not taken from the hand, and the spring may be strain
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from haptic_control.four_channel import FourChannel, force_scale_quantity
+from haptic_control.coupled_loop import coupling_problem
+from haptic_control.four_channel import FourChannel, as_four_channel, force_scale_quantity
 from haptic_control.operator_wrench import OperatorWrenchParameters
+from haptic_control.stability import CoupledInertias
 from haptic_sim.messages import FREE, DeviceCommand, ToolState
 from haptic_sim.parameters import Gains, quantity
 
@@ -35,6 +37,16 @@ class UnilateralParameters(OperatorWrenchParameters):
         (50.0, 50.0, 0.125), unit="N s/m, N m s/rad", description="Damping of the coupling", live=True
     )
     force_scale: float = force_scale_quantity()
+
+    GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
+
+    def build(self, rate: float) -> UnilateralCoupling:
+        """See ControllerParameters."""
+        return UnilateralCoupling(self, rate)
+
+    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
+        """See ControllerParameters."""
+        return coupling_problem(as_four_channel(self), inertias, rate)
 
 
 class UnilateralCoupling(FourChannel):

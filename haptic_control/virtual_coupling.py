@@ -37,13 +37,13 @@ import numpy as np
 
 from haptic_control.coupled_loop import Channels, channels_loop, inverse_inertia, spring_problem
 from haptic_control.matrices import MatrixGains, matrix_of
-from haptic_control.parameters import ControllerParameters
+from haptic_control.parameters import AnalysedControllerParameters
 from haptic_control.stability import CoupledInertias, diverges, largest, rounded_down, spring_loop, worst
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
 
 
-class VirtualCouplingParameters(ControllerParameters):
+class VirtualCouplingParameters(AnalysedControllerParameters):
     """Spring and damper of the virtual coupling, each as a diagonal or as a matrix."""
 
     type: Literal["virtual_coupling"] = "virtual_coupling"
@@ -61,6 +61,17 @@ class VirtualCouplingParameters(ControllerParameters):
         "matrix, row by row",
         live=True,
     )
+
+    GAINS: ClassVar[tuple[str, ...]] = ("stiffness", "damping")
+    PASSES_FORCES: ClassVar[bool] = False
+
+    def build(self, rate: float) -> VirtualCoupling:
+        """See ControllerParameters."""
+        return VirtualCoupling(self)
+
+    def loop_problem(self, inertias: CoupledInertias, rate: float) -> str:
+        """See ControllerParameters."""
+        return virtual_coupling_problem(self, inertias, rate)
 
 
 class VirtualCoupling:

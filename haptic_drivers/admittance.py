@@ -43,6 +43,7 @@ import pinocchio as pin
 from pydantic import Field
 
 from haptic_control.guard import GuardParameters, Port, guard_motion
+from haptic_control.parameters import KnownDevice
 from haptic_drivers.bound import (
     Bound,
     BoundParameters,
@@ -126,6 +127,10 @@ class AdmittanceDeviceParameters(SensorParameters):
         (0.02, 5e-4), unit="N, N m", description="Standard deviation of a sample of the force sensor: force, torque"
     )
     bias: Wrench = quantity((0.0,) * 6, unit="N, N m", description="Bias of the force sensor, in world axes")
+
+    def known(self) -> KnownDevice:
+        """What it says of itself to a controller."""
+        return KnownDevice(self.type)
 
     def follows(self, rate: float) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
         """How its inner servo moves it at `rate` [Hz], in translation and in rotation, but for Coulomb friction.

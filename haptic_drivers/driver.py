@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from haptic_control.guard import GuardParameters, Port, count_wrench, guard_wrench, observe_port, reset_port
+from haptic_control.parameters import KnownDevice
 from haptic_drivers.admittance import AdmittanceDevice, AdmittanceDeviceParameters
 from haptic_drivers.bound import (
     JUMP,
@@ -120,6 +121,10 @@ class InertialParameters(DeviceLimits, EncoderParameters):
         if isinstance(tool, PegParameters):
             return self.mass or tool.mass, self.inertia or tool.inertia
         return self.mass, self.inertia
+
+    def known(self) -> KnownDevice:
+        """What it says of itself to a controller."""
+        return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
 
 SOFT_START = 0.5  # [s] after an activation in the course of a trial, and of hardware

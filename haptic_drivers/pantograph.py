@@ -38,6 +38,7 @@ import numba
 import numpy as np
 from pydantic import model_validator
 
+from haptic_control.parameters import KnownDevice
 from haptic_drivers.bound import BoundParameters, bound_quantity, soft_start_quantity, watchdog_quantity
 from haptic_drivers.noise import SensorParameters, noise_quantity
 from haptic_sim.contact.response import DeviceLimits
@@ -168,6 +169,11 @@ class PantographParameters(DeviceLimits, SensorParameters):
     def difference_part(self, rate: float) -> float | None:
         """See EncoderParameters: an observer that knows the dynamics does not lag."""
         return 1.0 if self.measured_velocity == "difference" else None
+
+    def known(self) -> KnownDevice:
+        """What it says of itself to a controller, once it has a mount."""
+        assert self.mount is not None
+        return KnownDevice(self.type, self.mass, self.inertia, self.shaped, linkage=self.linkage.numbers(self.mount))
 
     def mounted_at(self, pose: np.ndarray) -> PantographParameters:
         """The same device, which stands so that a planar `pose` (7,) is in its middle if it has no mount."""

@@ -15,7 +15,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from haptic_sim import inputs
-from haptic_sim.parameters import ParameterError, Parameters, explain, variant_of
+from haptic_sim.parameters import ParameterError, Parameters, discriminator_of, explain, variant_of
+from haptic_sim.parts import kind_of
 
 Config = TypeVar("Config", bound=Parameters)
 
@@ -49,6 +50,8 @@ def encode(section: BaseModel) -> dict[str, Any]:
             raise TypeError(f"{type(section).__name__}.{name}: an optional section; give it a variant of type none")
         if isinstance(value, BaseModel):
             values[name] = encode(value)
+            if (kind := kind_of(field)) is not None:
+                values[name]["type"] = kind.name_of(type(value))
         elif _is_text(field):
             dumped = section.model_dump(mode="json", include={name})[name]
             values[name] = json.dumps(dumped)
@@ -103,11 +106,11 @@ def declare(node: Node, model: type[BaseModel], prefix: str = "") -> None:
     for name, field in model.model_fields.items():
         key = prefix + name
         nested: Any = field.annotation
-        if field.discriminator is not None:
-            tag = _declare(node, f"{key}.{field.discriminator}", str, None, "Which variant", {})
+        if discriminator := discriminator_of(field):
+            tag = _declare(node, f"{key}.{discriminator}", str, None, "Which variant", {})
             nested = variant_of(model, name, tag)
             if nested is None:
-                raise ParameterError([f"{key}.{field.discriminator} = {tag}: unknown"])
+                raise ParameterError([f"{key}.{discriminator} = {tag}: unknown"])
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             declare(node, nested, f"{key}.")
         elif not node.has_parameter(key := name_of(prefix, name)):
@@ -198,8 +201,8 @@ def _collect(node: Node, model: type[BaseModel], prefix: str, changed: dict[str,
     for name, field in model.model_fields.items():
         key = prefix + name
         nested: Any = field.annotation
-        if field.discriminator is not None:
-            nested = variant_of(model, name, node.get_parameter(f"{key}.{field.discriminator}").value)
+        if discriminator := discriminator_of(field):
+            nested = variant_of(model, name, node.get_parameter(f"{key}.{discriminator}").value)
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             values[name] = _collect(node, nested, f"{key}.", changed)
         else:

@@ -255,11 +255,12 @@ def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
             continue
         if field is not None and _has_types(field):
             continue
-        variants: dict[str, Any] = _variants(field) if field is not None else {}
-        if part in variants and not tagged:
-            owner, tagged = variants[part], True
+        chosen = has_variants(field)
+        variant = _variant(field, part) if chosen and not tagged else None
+        if variant is not None:
+            owner, tagged = variant, True
             continue
-        if field is not None and not variants:
+        if field is not None and not chosen:
             owner = _entry(field)[0]
         field, tagged = getattr(owner, "model_fields", {}).get(part), False
         named = field is not None and get_origin(field.annotation) is dict
@@ -267,32 +268,47 @@ def _locate(loc: tuple[Any, ...], model: Any) -> tuple[str, Any, Any]:
     return key, field, owner
 
 
-def _entry(field: Any) -> tuple[Any, str | None]:
-    """What a field takes, or each entry of its list or mapping, and the discriminator of that."""
-    annotation, discriminator = field.annotation, field.discriminator
+def _entry(field: Any) -> tuple[Any, Any]:
+    """What a field takes, or each entry of its list or mapping, and what says which of several types that is."""
+    annotation, choice = field.annotation, field if field.discriminator else _choice(field.metadata)
     while (origin := get_origin(annotation)) in (Annotated, dict, tuple, list):
         if origin is Annotated:
-            for note in annotation.__metadata__:
-                discriminator = getattr(note, "discriminator", None) or discriminator
+            choice = _choice(annotation.__metadata__) or choice
         annotation = get_args(annotation)[1 if origin is dict else 0]
-    return annotation, discriminator
+    return annotation, choice
+
+
+def _choice(notes: Iterable[Any]) -> Any:
+    """What among the notes of a type has a discriminator: a field of pydantic, or a kind of parts."""
+    return next((note for note in notes if getattr(note, "discriminator", None)), None)
+
+
+def discriminator_of(field: Any) -> str:
+    """The key that says which of several parameter classes a field takes; empty if it takes one."""
+    choice = field if field.discriminator else _choice(field.metadata)
+    return str(choice.discriminator) if choice is not None else ""
 
 
 def _has_types(field: Any) -> bool:
     """Whether a field, or an entry of it, may be of several types, of which no key says which."""
-    annotation, discriminator = _entry(field)
-    if discriminator is not None or get_origin(annotation) not in (Union, UnionType):
+    annotation, choice = _entry(field)
+    if choice is not None or get_origin(annotation) not in (Union, UnionType):
         return False
     return sum(one is not NoneType for one in get_args(annotation)) > 1
 
 
-def _variants(field: Any) -> dict[str, Any]:
-    """The variants of a discriminated field, or of its entries, by tag; empty for other fields."""
-    annotation, discriminator = _entry(field)
-    if discriminator is None:
-        return {}
-    members = getattr(annotation, "__args__", ())
-    return {tag: member for member in members for tag in _tags(member, discriminator)}
+def has_variants(field: Any) -> bool:
+    """Whether a key of what a field takes, or of its entries, says which class that is."""
+    return field is not None and _entry(field)[1] is not None
+
+
+def _variant(field: Any, tag: Any) -> Any:
+    """The class that a field, or its entries, take for a tag; None if there is none."""
+    annotation, choice = _entry(field)
+    if hasattr(choice, "find"):
+        return choice.find_or_none(tag)
+    members = (one for one in getattr(annotation, "__args__", ()) if tag in _tags(one, choice.discriminator))
+    return next(members, None)
 
 
 def _tags(member: Any, discriminator: str) -> tuple[str, ...]:
@@ -300,9 +316,9 @@ def _tags(member: Any, discriminator: str) -> tuple[str, ...]:
 
 
 def variant_of(model: Any, name: str, tag: str | None) -> type[BaseModel] | None:
-    """The parameter class that `model`'s discriminated field `name` takes for `tag`, None if there is none."""
+    """The parameter class that `model`'s field `name` takes for `tag`, None if there is none."""
     field = getattr(model, "model_fields", {}).get(name)
-    return _variants(field).get(tag) if field is not None and tag is not None else None
+    return _variant(field, tag) if has_variants(field) and tag is not None else None
 
 
 def _suggest(name: str, owner: Any) -> str:

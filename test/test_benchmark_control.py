@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import numpy as np
 import pytest
 
 from haptic_bench.benchmarks import control
-from haptic_control.controllers import AnyControllerParameters
+from haptic_control.parameters import CONTROLLERS
 
 
 def test_every_controller_that_couples_is_measured() -> None:
     kinds = {one.type for one in control.controllers().values()}
-    union = get_args(get_args(AnyControllerParameters)[0])
-    assert kinds == {one.model_fields["type"].default for one in union} - {"none", "excitation", "crtk"}
+    assert kinds == CONTROLLERS.entries().keys() - {"none", "excitation", "crtk"}
 
 
 @pytest.mark.parametrize("name", control.controllers())

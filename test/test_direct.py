@@ -8,7 +8,6 @@ from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_control.controllers import build_controller, stability_problem
 from haptic_control.direct import DirectParameters
 from haptic_control.stability import CoupledInertias
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
@@ -20,7 +19,7 @@ def corner_peg(*settings: str) -> Samples:
 
 
 def test_each_side_gets_the_others_wrench_wherever_they_are() -> None:
-    controller = build_controller(DirectParameters(force_scale=0.5), 1000.0)
+    controller = DirectParameters(force_scale=0.5).build(1000.0)
     device, tool = DeviceState(), ToolState(q=3, v=3)
     rng = np.random.default_rng(20260)
     for state in (device, tool):
@@ -52,4 +51,4 @@ def test_a_heavier_device_leaves_the_tool_by_half_the_difference_of_acceleration
 @pytest.mark.parametrize("rate", [50.0, 1000.0])
 def test_there_is_no_loop_to_check(rate: float) -> None:
     inertias = CoupledInertias(tool=tuple(np.eye(6).ravel().tolist()), device=(1e-3, 1e-6))
-    assert stability_problem(DirectParameters(), inertias, rate) == ""
+    assert DirectParameters().inertias.stability_problem(rate) == ""

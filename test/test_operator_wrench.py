@@ -12,7 +12,6 @@ from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
 from haptic_control.activation import port_of
-from haptic_control.controllers import build_controller
 from haptic_control.coupled_loop import coupling_problem
 from haptic_control.device_model import DeviceModel, DeviceModelParameters, evaluate_device
 from haptic_control.direct import DirectParameters
@@ -250,7 +249,7 @@ def test_the_device_is_taken_from_the_experiment() -> None:
 
 def test_a_controller_without_a_device_is_refused() -> None:
     with pytest.raises(TypeError, match="needs device_mass and device_inertia, or device_matrix"):
-        build_controller(DirectParameters(operator_wrench="observed"), RATE)
+        DirectParameters(operator_wrench="observed").build(RATE)
     with pytest.raises(ParameterError) as caught:
         experiment.load("corner_peg", ["controller.observer_bandwidth=0"])
     assert caught.value.problems == ["controller.observer_bandwidth = 0 1/s: must be > 0 1/s"]
@@ -283,7 +282,7 @@ def inertias(mass: float, inertia: float, device: tuple[float, float]) -> Couple
 
 def run_with_error(parameters: Any, ticks: int = 4000) -> float:
     """The largest difference of twists, of a device and a light tool that start a little apart."""
-    controller: Any = build_controller(parameters, RATE)
+    controller: Any = parameters.build(RATE)
     hand, tool = InertialDevice(0.5, 0.01, planar=False), ToolSizes(0, 0).tool_state()
     tool.pose[6], tool.pose[0] = 1.0, 1e-6
     tool.inverse_inertia[::7] = [*(3 * [20.0]), *(3 * [500.0])]

@@ -7,7 +7,6 @@ import pytest
 
 from haptic_bench import experiment
 from haptic_control.activation import passivity_fact, passivity_problem, port_of
-from haptic_control.controllers import AnyControllerParameters, build_controller
 from haptic_control.direct import DirectParameters
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.parameters import ControllerParameters
@@ -83,7 +82,7 @@ def test_directions_that_are_coupled_require_what_their_matrices_do() -> None:
 
 
 def work_of_hand(
-    parameters: AnyControllerParameters, of: CoupledInertias, world: World, theta: float, cycles: int = 60
+    parameters: ControllerParameters, of: CoupledInertias, world: World, theta: float, cycles: int = 60
 ) -> float:
     """Work of a hand that pushes along x with sin(theta k), of its mean power in the end, over its apparent power.
 
@@ -91,7 +90,7 @@ def work_of_hand(
     """
     assert of.device is not None
     device_core = InertialDevice(*of.device, planar=True, damping=of.damping)
-    controller = build_controller(parameters, RATE)
+    controller = parameters.build(RATE)
     device, tool = DeviceState(), ToolSizes(6, 6, 0).tool_state()
     tool.pose[6], tool.inverse_inertia[:] = 1.0, of.tool
     tool.contact_state = FREE if world == "free" else RESTING
@@ -156,7 +155,7 @@ def found_at(found: tuple[World, Port]) -> tuple[World, float]:
 
 def test_a_controller_is_as_its_equations() -> None:
     parameters = FourChannelParameters(stiffness=(100, 200, 0.5), damping=(7, 8, 0.3), force_scale=2.0)
-    connection = connection_of(build_controller(parameters, RATE), PLANE, "contact", np.zeros(36).tolist())
+    connection = connection_of(parameters.build(RATE), PLANE, "contact", np.zeros(36).tolist())
     K, B, one = np.diag([100, 200, 0.5]), np.diag([7, 8, 0.3]), np.eye(3)
     np.testing.assert_allclose(connection.tool, [K, B, 2.0 * one, -K, -B], atol=1e-6)
     np.testing.assert_allclose(connection.device, [-K, -B, 0.0 * one, K, B, one], atol=1e-6)

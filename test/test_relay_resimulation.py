@@ -12,8 +12,8 @@ import pytest
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.replay.resimulation import Verdict, resimulate
-from haptic_control.controllers import build_realtime_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
+from haptic_control.soft_return import SoftReturn
 from haptic_sim.messages import (
     NOTHING,
     TOPICS,
@@ -56,7 +56,7 @@ class Graph:
         relay = experiment.relay, experiment.relay_guard, rate
         self.device_end = DeviceEnd(*relay, self.trial.coupled_inertias, realtime=True, watchdog=device.watchdog)
         self.world_end = WorldEnd(*relay, self.trial.hand.pose, realtime=True)
-        self.controller = build_realtime_controller(experiment.controller, rate, experiment.limits.wrench_limit)
+        self.controller = SoftReturn(experiment.controller.build(rate), experiment.limits.wrench_limit, rate)
         self.tool_side = self.trial.tool_side()
         self.tool_state = self.tool_side.tool_state()
         driver = self.trial.driver()

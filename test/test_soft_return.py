@@ -10,7 +10,6 @@ import pytest
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.replay.resimulation import Live, Verdict, _controller
-from haptic_control.controllers import build_controller, build_realtime_controller
 from haptic_control.soft_return import CALM, SPEED, SoftReturn
 from haptic_sim.messages import DeviceCommand, DeviceState, Reason, ToolCommand
 
@@ -98,7 +97,7 @@ def test_device_and_tool_meet_again_and_are_coupled_as_before() -> None:
     assert loop.distance > 0.4
     loop.run(round(12 * rate))
     assert loop.distance < 0.02
-    plain = build_controller(trial.experiment.controller, rate)
+    plain = trial.experiment.controller.build(rate)
     again = ToolCommand()
     plain.coordinate(loop.device, loop.tool, again)
     loop.controller.coordinate(loop.device, loop.tool, loop.on_tool)
@@ -148,7 +147,7 @@ def test_a_tool_keeps_its_weight_in_the_return() -> None:
 
 def test_a_device_without_motors_for_a_direction_still_moves_the_tool_there() -> None:
     trial = trial_of()
-    assert (SoftReturn(build_controller(trial.experiment.controller, 512.0), (3.0, 3.0, 0.0), 512.0)._limit > 0).all()
+    assert (SoftReturn(trial.experiment.controller.build(512.0), (3.0, 3.0, 0.0), 512.0)._limit > 0).all()
 
 
 def test_a_recorded_return_is_simulated_again() -> None:

@@ -16,7 +16,6 @@ from scipy.spatial.transform import Rotation
 from haptic_bench import experiment
 from haptic_bench.experiment import resolution
 from haptic_control.admittance import AdmittanceParameters, admittance_loop, admittance_problem
-from haptic_control.controllers import build_controller, stability_problem
 from haptic_control.coupled_loop import coupling_problem, inverse_inertia
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.shaping import ShapingParameters, shaping_problem
@@ -174,13 +173,13 @@ def test_cores_diverge_with_more_than_the_largest_gains_and_not_with_them(kind: 
     if kind is ShapingParameters:
         parameters = parameters.model_copy(update={"device_mass": 0.3, "device_inertia": 4e-5})
     coupled = free(mass, inertia, device)
-    problem = stability_problem(parameters, coupled, RATE)
+    problem = parameters.coupled.stability_problem(RATE)
     found = suggestion(problem)
     good, bad = (with_gains(parameters, found, factor) for factor in (1.0, 1.03))
-    assert not stability_problem(good, coupled, RATE) and stability_problem(bad, coupled, RATE)
-    bounded = run_coupled(build_controller(good, RATE), mass, inertia, device, 3000)
+    assert not good.coupled.stability_problem(RATE) and bad.coupled.stability_problem(RATE)
+    bounded = run_coupled(good.build(RATE), mass, inertia, device, 3000)
     assert bounded.size == 3000 and bounded[2000:].max() <= bounded[:1000].max()
-    assert run_coupled(build_controller(bad, RATE), mass, inertia, device, 3000)[-1] >= 1e3
+    assert run_coupled(bad.build(RATE), mass, inertia, device, 3000)[-1] >= 1e3
 
 
 def test_shaping_is_refused_for_each_of_its_loops() -> None:
@@ -217,13 +216,13 @@ def test_the_desired_impedance_is_simulated_as_its_map_says() -> None:
     )
     coupled = free(0.8, 0.8, (1.0, 1.0))
     assert shaping_problem(p, coupled, RATE), "what is made up for and not there pushes"
-    far = run_coupled(build_controller(p, RATE), 0.8, 0.8, (1.0, 1.0), 20000)
+    far = run_coupled(p.build(RATE), 0.8, 0.8, (1.0, 1.0), 20000)
     assert far[-1000:].max() > 2.0 * far[:1000].max()
 
 
 def run_admittance(parameters: AdmittanceParameters, device: AdmittanceDeviceParameters, mass: float) -> np.ndarray:
     """Distance in twist of an admittance device and a free tool, started a little apart, without noise."""
-    hand, controller = AdmittanceDevice(device, (0, 0, 0, 0, 0, 0, 1)), build_controller(parameters, RATE)
+    hand, controller = AdmittanceDevice(device, (0, 0, 0, 0, 0, 0, 1)), parameters.build(RATE)
     tool = ToolSizes(0, 0).tool_state()
     tool.pose[6], tool.pose[0] = 1.0, 1e-6
     tool.stamp(-1, 0)
@@ -551,6 +550,6 @@ def test_every_experiment_has_gains_to_spare() -> None:
             continue
         controller, coupled = trial.experiment.controller, trial.coupled_inertias
         more = with_gains(controller, {key: tuple(getattr(controller, key)) for key in ("stiffness", "damping")}, 1.1)
-        assert not stability_problem(more, coupled, trial.experiment.rate), name
+        assert not more.coupled.stability_problem(trial.experiment.rate), name
         checked += 1
     assert checked >= 17

@@ -14,7 +14,6 @@ import pytest
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_control.controllers import build_controller
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.shaping import ShapingParameters
 from haptic_control.unilateral import UnilateralParameters
@@ -31,7 +30,7 @@ AXES = range(6)
 
 def tick(parameters: Any, device_mass: float, axis: int, state: np.ndarray, hand: float) -> np.ndarray:
     """(x, v of the device, x, v of the tool) along an axis after a tick with a hand's force; rotations are small."""
-    controller: Any = build_controller(parameters, RATE)
+    controller: Any = parameters.build(RATE)
     device, tool, to_tool, to_device = DeviceState(), ToolSizes(0, 0).tool_state(), ToolCommand(), DeviceCommand()
     body = InertialDevice(device_mass, device_mass, planar=False)
     device.pose[6] = tool.pose[6] = 1.0

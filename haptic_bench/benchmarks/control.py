@@ -19,10 +19,10 @@ import numpy as np
 
 from haptic_bench.benchmarks.turns import Contestant, take_turns
 from haptic_control.admittance import AdmittanceParameters
-from haptic_control.controllers import AnyControllerParameters, build_controller
 from haptic_control.direct import DirectParameters
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.guard import GuardParameters
+from haptic_control.parameters import ControllerParameters
 from haptic_control.passivity import ratio_map
 from haptic_control.passivity.coupling import MapParameters
 from haptic_control.passivity.zwidth import ZWidthParameters
@@ -46,8 +46,8 @@ Row = Callable[[str, float, str, str, bool | None], dict[str, Any]]
 class Runner:
     """A controller with messages that move: everything that depends on them is computed."""
 
-    def __init__(self, parameters: AnyControllerParameters):
-        self._controller: Any = build_controller(parameters, RATE)
+    def __init__(self, parameters: ControllerParameters):
+        self._controller = parameters.build(RATE)
         self._device, self._tool = DeviceState(), ToolSizes(6, 6, 0).tool_state()
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
         self._tool.contact_state = RESTING
@@ -77,7 +77,7 @@ class Runner:
         return Contestant(self.step, self.prepare)
 
 
-def controllers() -> dict[str, AnyControllerParameters]:
+def controllers() -> dict[str, ControllerParameters]:
     """The controllers that are measured, by name."""
     device = {"device_mass": 1.0, "device_inertia": 0.01}
     diagonal = (100.0, 100.0, 100.0, 1.0, 1.0, 1.0)

@@ -33,12 +33,17 @@ from haptic_bench.trials import sweep, trial, workers
 from haptic_drivers.devices.parameters import HardwareParameters, check_driver
 from haptic_sim import inputs, kernel_cache
 from haptic_sim.parameters import ParameterError
+from haptic_sim.parts import kinds
 
 LISTED = 12  # runs of a sweep that are shown one by one
 
 
 def describe(options: argparse.Namespace) -> int:
     """`haptics list NAME`."""
+    if (kind := kinds().get(options.experiment)) is not None:
+        for line in reference.parts(kind):
+            print(line)
+        return DONE
     for line in reference.describe(experiment.load(options.experiment)[0].experiment, options.experiment):
         print(line)
     return DONE

@@ -222,12 +222,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _add_commands(commands: Any) -> None:
-    command = commands.add_parser("list", help="list the experiments, or the keys of one")
+    command = commands.add_parser("list", help="list the experiments, the keys of one, or the parts of a kind")
     command.add_argument(
         "experiment",
         nargs="?",
         metavar="NAME",
-        help="name of the experiment whose keys are listed; default: list the experiments",
+        help="name of an experiment, whose keys are listed, or of a kind of parts, as controllers; default: list the "
+        "experiments",
     )
     command.set_defaults(command="haptic_bench.commands.cli:describe")
 

@@ -22,7 +22,7 @@ from haptic_bench.experiment.rules import broken_rules
 from haptic_bench.experiment.settings import variants
 from haptic_drivers.operators import PointerParameters, file_key, read_file, write_file
 from haptic_drivers.tool_operator import draggable
-from haptic_sim import inputs
+from haptic_sim import inputs, parts
 from haptic_sim.libyaml import DUMPER
 from haptic_sim.parameters import ParameterError, explain
 from haptic_sim.worlds.building import with_absolute_paths, with_trajectories
@@ -152,10 +152,13 @@ def _validate(
     document: dict[str, Any], path: Path, varied: tuple[tuple[str, str], ...] = (), *, resolved: bool = False
 ) -> Trial:
     document = with_device_data(_with_system(document, path.parent), path.parent)
+    if resolved and (missing := parts.missing(document.get("packages"))):
+        raise ParameterError(f"packages.{line}" for line in missing)
     try:
         experiment = Experiment.model_validate(document)
     except ValidationError as error:
         raise ParameterError(explain(error, Experiment)) from error
+    experiment = experiment.model_copy(update={"packages": parts.packages_of(experiment)})
     by_person = isinstance(experiment.operator, PointerParameters) or experiment.hardware
     if by_person and not studies.find(experiment.analysis).TAKES_POINTER:
         experiment = experiment.model_copy(update={"analysis": "trial"})  # a person does not do what the study expects

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from haptic_control.controllers import AnyControllerParameters, NoControllerParameters
 from haptic_control.guard import GuardParameters
+from haptic_control.parameters import AnyControllerParameters, NoControllerParameters
 from haptic_control.relay.ends import Guard
 from haptic_control.relay.parameters import RelayParameters
 from haptic_drivers.devices.parameters import HardwareParameters
@@ -127,6 +127,11 @@ class Experiment(Parameters):
     )
     health: HealthParameters = quantity(
         HealthParameters(), description="How many missed ticks a realtime trial may have"
+    )
+    packages: dict[str, str] = quantity(
+        {},
+        description="Packages of others whose parts the experiment uses, and their versions; filled in when it is "
+        "resolved",
     )
     analysis: str = quantity(
         "trial", description="Study that computes metrics, claims and figures", pattern=r"^[a-z][a-z0-9_]*$"

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment.model import Experiment
+from haptic_sim.parts import OWN, Kind, PartError, kind_of
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
@@ -43,13 +44,18 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, 
     for name, field in model.model_fields.items():
         key, annotation, discriminator = f"{prefix}{name}", field.annotation, field.discriminator
         section = Experiment.model_fields.get(name)
-        if prefix and section is not None and section.annotation == annotation and _is_union(annotation):
+        kind = kind_of(field)
+        chosen = kind is not None or _is_union(annotation)
+        if prefix and section is not None and section.annotation == annotation and chosen:
             yield (key, "", "required", "", f"{field.description}; its keys are those of `{name}`")
             continue
         inner, place = _entry(annotation)
         if inner is not None:  # the field holds several: by name, or in a list
             key, annotation, discriminator = key + place, *_unwrapped(inner)
         members = [part for part in (typing.get_args(annotation) or (annotation,)) if _is_model(part)]
+        if kind is not None:
+            members = [kind.find(entry.name) for entry in kind.entries().values() if entry.package == OWN]
+            discriminator = kind.discriminator
         for member in members:
             tag = variant = ""
             if discriminator is not None:
@@ -85,6 +91,24 @@ def describe(experiment: Experiment, named: str) -> Iterator[str]:
         yield f"{key:{key_width}}  {value:{value_width}}  {meaning}".rstrip()
     yield ""
     yield f"Change a key with --set, as in: haptics run {named} --set {_example(rows)}"
+
+
+def parts(kind: Kind[Any]) -> Iterator[str]:
+    """Lines that list the parts of a kind: name, package, and what it is.
+
+    A part that cannot be imported is listed with the reason.
+    """
+    rows = []
+    for entry in kind.entries().values():
+        try:
+            what = _first_line(kind.find(entry.name))
+        except PartError as error:
+            what = f"cannot be used: {error}"
+        rows.append((entry.name, f"{entry.package} {entry.version}", what))
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
+    yield from (f"{name:{widths[0]}}  {package:{widths[1]}}  {what}" for name, package, what in rows)
+    yield ""
+    yield f"Each is a class derived from {kind.base.__module__}.{kind.base.__name__}, registered as {kind.group}"
 
 
 def _example(rows: list[tuple[str, str, str]]) -> str:

@@ -16,10 +16,7 @@ from pydantic import ValidationError
 from haptic_bench.experiment.model import Experiment, FurtherHandParameters
 from haptic_bench.experiment.unused import unused_keys
 from haptic_control.activation import not_analysed, passivity_problem
-from haptic_control.controllers import stability_problem
-from haptic_control.four_channel import FourChannelParameters
-from haptic_control.operator_wrench import OperatorWrenchParameters
-from haptic_control.shaping import ShapingParameters
+from haptic_control.parameters import NO_DEVICE, ControllerParameters
 from haptic_control.stability import CoupledInertias
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.devices.link import Source
@@ -319,7 +316,7 @@ def _unchecked(hand: Experiment | FurtherHandParameters) -> str:
     Only hardware can leave that open: simulated devices have an inertia when their experiment is resolved.
     """
     device, controller = hand.device, hand.controller
-    if not isinstance(device, HardwareParameters) or "stiffness" not in type(controller).model_fields:
+    if not isinstance(device, HardwareParameters) or not controller.GAINS:
         return ""
     unknown = [
         (key, motion)
@@ -345,44 +342,9 @@ def _with_inertias(experiment: Experiment, start: Start) -> Experiment:
         device = _with_inertia_of_tool(device, start)
     if device is not experiment.device:
         experiment = experiment.model_copy(update={"device": device})
-    update: dict[str, Any] = {}
-    if isinstance(controller, FourChannelParameters) and controller.needs_reference and controller.reference is None:
-        update["reference"] = tuple(hand_pose(start).tolist())
-    if isinstance(controller, OperatorWrenchParameters) and controller.needs_device:
-        update |= _known_device(controller, device)
-        simulated = device if isinstance(device, _FORCE_DEVICES) else None
-        observes = not isinstance(controller, ShapingParameters)  # which compensates what it is given
-        if observes and simulated and simulated.damping and "device_damping" not in controller.model_fields_set:
-            linear, angular = simulated.damping
-            update["device_damping"] = (linear, linear, linear, angular, angular, angular)
-    return experiment.model_copy(update={"controller": controller.model_copy(update=update)}) if update else experiment
-
-
-def _known_device(controller: OperatorWrenchParameters, device: Any) -> dict[str, Any]:
-    """Keys of a controller that say what it knows of its device, where they are left out.
-
-    Of a twin pantograph it commands what that is shaped to, and observes, or commands without shaping, the linkage.
-
-    Raises:
-        ParameterError: the device has no such inertia.
-    """
-    if controller.device_matrix is not None:
-        return {}
-    known: dict[str, Any] = {}
-    states = isinstance(device, _FORCE_DEVICES)
-    if isinstance(device, PantographParameters):
-        assert device.mount is not None
-        states = device.shaped
-        if controller.device_linkage is None and (controller.operator_wrench == "observed" or not device.shaped):
-            known["device_linkage"] = device.linkage.numbers(device.mount)
-        if not states:
-            return known
-    for name, of_device in ("device_mass", "mass"), ("device_inertia", "inertia"):
-        if getattr(controller, name) is None:
-            known[name] = getattr(device, of_device) if states else None
-    if missing := [name for name, value in known.items() if value is None]:
-        raise ParameterError(f"controller.{name} = null: device.type = {device.type} has none" for name in missing)
-    return known
+    known = NO_DEVICE if isinstance(device, NoDeviceParameters) else device.known()
+    completed = controller.completed(known, tuple(hand_pose(start).tolist()))
+    return experiment if completed is controller else experiment.model_copy(update={"controller": completed})
 
 
 def _start_of_device(device: PantographParameters, experiment: Experiment, start: Start) -> np.ndarray:
@@ -506,7 +468,7 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
     given = controller.model_fields_set
     planar = [] if inertias.planar else [name for name in _planar_gains(controller) if name not in given]
     controller = controller.model_copy(update={name: _in_space(getattr(controller, name)) for name in planar})
-    own = [name for name in ("stiffness", "damping") if name in type(controller).model_fields and name not in given]
+    own = [name for name in controller.GAINS if name not in given]
     for translation, rotation in sorted(itertools.product(range(HALVINGS), repeat=2), key=sum) if own else ():
         factors = np.repeat([0.5**translation, 0.5**rotation], (2, 1) if inertias.planar else 3)
         gains: dict[str, Any] = {name: tuple((factors * getattr(controller, name)).tolist()) for name in own}
@@ -516,9 +478,9 @@ def _with_gains(experiment: Experiment, start: Start) -> Experiment:
     return experiment.model_copy(update={"controller": controller})
 
 
-def _loop_problem(controller: Any, inertias: CoupledInertias, rate: float) -> str:
+def _loop_problem(controller: ControllerParameters, inertias: CoupledInertias, rate: float) -> str:
     """Why the loop of a controller is unstable, or not passive; empty if it is neither."""
-    return stability_problem(controller, inertias, rate) or passivity_problem(controller, inertias, rate)
+    return controller.stability_problem(inertias, rate) or passivity_problem(controller, inertias, rate)
 
 
 def check_controller(experiment: Experiment, start: Start) -> None:

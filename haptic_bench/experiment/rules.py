@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from haptic_bench.experiment.model import Experiment
-from haptic_control.admittance import AdmittanceParameters
 from haptic_control.matrices import matrix_of
-from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.operators import FileParameters, PointerParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
 from haptic_sim.contact.response import LIMITED, DeviceLimits
-from haptic_sim.messages import TOPICS
+from haptic_sim.messages import FORCE, TOPICS
 from haptic_sim.tool.tool_side import (
     is_constrained,
 )
@@ -120,7 +120,7 @@ def _relay_rules(experiment: Experiment) -> list[str]:
     guard, controller = experiment.relay_guard, experiment.controller
     if guard == "none":
         return []
-    if not isinstance(controller, VirtualCouplingParameters):
+    if controller.PASSES_FORCES:
         return [
             f"guard.type = {guard}: with a relay it is for a controller that takes motion alone; the wrenches of the "
             f"operator and of the world, which controller.type = {controller.type} passes on, would bring energy that "
@@ -129,7 +129,7 @@ def _relay_rules(experiment: Experiment) -> list[str]:
     return _wave_rules(experiment, controller) if guard == "wave" else []
 
 
-def _wave_rules(experiment: Experiment, controller: VirtualCouplingParameters) -> list[str]:
+def _wave_rules(experiment: Experiment, controller: Any) -> list[str]:
     """The world's end answers a wave with the wrench of the tick before: a loop with the gain (B + K T / 2) / b."""
     problems = []
     relay = experiment.relay
@@ -220,7 +220,7 @@ def _engine_rules(experiment: Experiment) -> list[str]:
 
 def _admittance_rules(experiment: Experiment) -> list[str]:
     controller, moved = experiment.controller, isinstance(experiment.device, AdmittanceDeviceParameters)
-    if not isinstance(controller, AdmittanceParameters):
+    if controller.COMMANDS == FORCE:
         if not moved:
             return []
         return [
@@ -228,7 +228,7 @@ def _admittance_rules(experiment: Experiment) -> list[str]:
         ]
     if not moved:
         kind = experiment.device.type
-        return [f"controller.type = admittance: device.type = {kind} takes forces; set device.type=admittance"]
+        return [f"controller.type = {controller.type}: device.type = {kind} takes forces; set device.type=admittance"]
     return []
 
 

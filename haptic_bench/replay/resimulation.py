@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.bag import message_types
-from haptic_control.controllers import build_realtime_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
+from haptic_control.soft_return import SoftReturn
 from haptic_drivers.devices.link import RecordedReadings
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.driver import NoDeviceParameters
@@ -255,7 +255,7 @@ def _controller(
 ) -> None:
     """The controller of a hand from the states of device and tool."""
     experiment = trial.experiment
-    controller = build_realtime_controller(gains.parameters, experiment.rate, experiment.limits.wrench_limit)
+    controller = SoftReturn(gains.parameters.build(experiment.rate), experiment.limits.wrench_limit, experiment.rate)
     device, tool_command, device_command = DeviceState(), ToolCommand(), DeviceCommand()
     answers: dict[int, list[int]] = {}  # ticks of device commands by the device state that they used
     for tick, data in recorded["device_command"].items():

@@ -6,10 +6,8 @@ The cores exchange the same messages as the nodes, so the results are those of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from haptic_bench.experiment import Experiment, Trial
-from haptic_control.controllers import build_controller
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.tool_operator import ToolOperator
@@ -98,7 +96,7 @@ class _Hand:
         experiment = trial.experiment
         self._name, self._sink = name, sink
         self._driver = trial.driver()
-        self._controller: Any = build_controller(experiment.controller, experiment.rate)
+        self._controller = experiment.controller.build(experiment.rate)
         self._device_state, self._device_command = DeviceState(), DeviceCommand()
         self._relay = _Relay(trial, sink) if experiment.relayed else None
 

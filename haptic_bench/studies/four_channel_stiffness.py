@@ -25,14 +25,11 @@ from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_bench.studies.common.local_models import SYNCHRONOUS, LocalModelStudy, Variant, compared, local_model
 from haptic_bench.studies.static_wall import wall_position
-from haptic_control.controllers import (
-    AnyControllerParameters,
-    DirectParameters,
-    FourChannelParameters,
-    NoControllerParameters,
-    UnilateralParameters,
-    VirtualCouplingParameters,
-)
+from haptic_control.direct import DirectParameters
+from haptic_control.four_channel import FourChannelParameters
+from haptic_control.parameters import ControllerParameters, NoControllerParameters
+from haptic_control.unilateral import UnilateralParameters
+from haptic_control.virtual_coupling import VirtualCouplingParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_drivers.operators import ConstantParameters, FileParameters
 
@@ -64,7 +61,7 @@ class Connection:
         limit: section whose `stiffness` and `damping` limit what is rendered.
     """
 
-    controller: AnyControllerParameters
+    controller: ControllerParameters
     model: str = "full"
     limit: str = "contact"
 

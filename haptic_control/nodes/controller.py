@@ -11,12 +11,8 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from haptic_control.activation import passivity_problem
-from haptic_control.controllers import (
-    AnyControllerParameters,
-    build_controller,
-    build_realtime_controller,
-    stability_problem,
-)
+from haptic_control.parameters import AnyControllerParameters, Controller
+from haptic_control.soft_return import SoftReturn
 from haptic_control.stability import CoupledInertias
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
@@ -40,8 +36,8 @@ class ControllerTrialParameters(TrialParameters):
     @model_validator(mode="after")
     def _is_stable_and_passive(self) -> ControllerTrialParameters:
         """Refuse gains, also changed ones, with which the sampled loop diverges or the device is active."""
-        given = self.controller, self.inertias, self.rate
-        problem = stability_problem(*given) or passivity_problem(*given)
+        controller, inertias, rate = self.controller, self.inertias, self.rate
+        problem = controller.stability_problem(inertias, rate) or passivity_problem(controller, inertias, rate)
         if problem:
             raise ValueError(f".{problem}")
         return self
@@ -65,18 +61,17 @@ class ControllerNode(ServoNode):
         """See ServoNode."""
         sizes = ToolSizes(*self.config.tool_sizes)
         self._build().rehearse(sizes)
-        self._core: Any = self._build()  # each kind takes parameters of its own
+        self._core = self._build()
         self._received = DeviceState()
         self._tool, self._answered = (sizes.tool_state() for _ in range(2))
         self._tool_command, self._device_command = ToolCommand(), DeviceCommand()
         self._device_tick = self._device_command.tick = -1
         self._tool_tick = -2  # no state yet
 
-    def _build(self) -> Any:
+    def _build(self) -> Controller:
         config = self.config
-        if self.realtime:
-            return build_realtime_controller(config.controller, config.rate, config.wrench_limit, config.lasting)
-        return build_controller(config.controller, config.rate)
+        controller = config.controller.build(config.rate)
+        return SoftReturn(controller, config.wrench_limit, config.rate, config.lasting) if self.realtime else controller
 
     def reconfigure(self) -> None:
         """See ServoNode."""

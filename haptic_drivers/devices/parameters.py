@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, ValidationError, model_validator
 
+from haptic_control.parameters import KnownDevice
 from haptic_drivers import devices
 from haptic_drivers.bound import BoundParameters
 from haptic_drivers.devices.interface import Hardware
@@ -196,6 +197,10 @@ class HardwareParameters(IdentifiedParameters, DeviceLimits):
         if any(self.wall) and self.workspace is None:
             raise ValueError(".wall: is at the workspace, of which there is none; give workspace, or leave it out")
         return self
+
+    def known(self) -> KnownDevice:
+        """What it says of itself to a controller."""
+        return KnownDevice(self.type, self.mass, self.inertia, True, self.damping)
 
     def mask(self, names: tuple[str, ...]) -> np.ndarray:
         """1 for the directions that are named, 0 for the others (6,)."""

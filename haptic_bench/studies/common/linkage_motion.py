@@ -43,7 +43,7 @@ from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples, of_trial
 from haptic_bench.studies.common import tracking
 from haptic_bench.studies.study import Study
-from haptic_control.controllers import NoControllerParameters
+from haptic_control.parameters import NoControllerParameters
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand

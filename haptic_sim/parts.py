@@ -1,0 +1,314 @@
+"""Parts: what an experiment names by its `type`. Those of this package and of any other come in by the same way.
+
+A kind of parts (controllers, operators, ...) is a group of entry points. Each names a part: a class of parameters,
+which builds its core. The names are read from the metadata of installed packages; of a checkout, which has none, from
+its setup.cfg. A module is imported when a part of it is used. `type: module:Class` needs no registration.
+"""
+
+from __future__ import annotations
+
+import configparser
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+
+from haptic_sim import inputs
+from haptic_sim.parameters import ParameterError, Parameters
+
+OWN = "haptics"
+_OWN = {OWN, "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench"}
+"""The distributions of this package: of pip one, of ament one for each of its folders."""
+
+USERS_PATH = "HAPTICS_PYTHONPATH"
+"""Variable with folders of the user's packages, which are looked for after all others (haptic_bench/commands/start)."""
+
+_CHECKOUT = Path(__file__).resolve().parents[1] / "setup.cfg"
+
+
+class Part(Parameters):
+    """Parameters of a part; `type` is its name."""
+
+    type: str
+
+
+P = TypeVar("P", bound=Part)
+
+
+class Entry(NamedTuple):
+    """A registered part.
+
+    Attributes:
+        name: its `type` in an experiment.
+        value: MODULE:CLASS.
+        package, version: of the distribution that registers it.
+    """
+
+    name: str
+    value: str
+    package: str
+    version: str
+
+
+class PartError(ParameterError):
+    """A part that is registered cannot be used."""
+
+
+class Kind(Generic[P]):
+    """A kind of parts; as an annotation of a type, that of the fields which take any of them.
+
+    Args:
+        name: the plural of what it is; entry points are in the group `haptics.<name>`.
+        base: the class that all parts of the kind are derived from.
+    """
+
+    discriminator = "type"
+
+    def __init__(self, name: str, base: type[P]):
+        self.name, self.base = name, base
+        self.group = f"haptics.{name}"
+        self._found: dict[str, type[P]] = {}
+
+    def __repr__(self) -> str:
+        return f"Kind({self.name})"
+
+    def entries(self) -> dict[str, Entry]:
+        """The registered parts by name; those of this package first.
+
+        Raises:
+            PartError: two packages register different parts under one name.
+        """
+        entries: dict[str, Entry] = {}
+        for entry in _registered(self.group):
+            other = entries.setdefault(entry.name, entry)
+            if other.value != entry.value:
+                raise PartError(
+                    [
+                        f"{self.name}: {entry.name} is registered by {other.package} as {other.value} and by "
+                        f"{entry.package} as {entry.value}; uninstall one, or name the class as MODULE:CLASS"
+                    ]
+                )
+        return entries
+
+    def find(self, name: str) -> type[P]:
+        """The part of a name, or of MODULE:CLASS.
+
+        Raises:
+            PartError: it cannot be imported, or is no part of this kind.
+            KeyError: no part has the name.
+        """
+        if name not in self._found:
+            value = name if ":" in name else self.entries()[name].value
+            self._found[name] = self._imported(name, value)
+        return self._found[name]
+
+    def find_or_none(self, name: Any) -> type[P] | None:
+        """As `find`; None where there is no such part, or it cannot be used."""
+        try:
+            return self.find(name)
+        except (KeyError, TypeError, PartError):
+            return None
+
+    def name_of(self, part: type[P]) -> str:
+        """The name by which an experiment finds a part again: its type if it is registered, else MODULE:CLASS."""
+        return self.entry_of(part).name
+
+    def entry_of(self, part: type[P]) -> Entry:
+        """The registration of a part; of one without, with MODULE:CLASS for its name, and its module for a package."""
+        entry = self.entries().get(_tag(part))
+        if entry is not None and self.find_or_none(entry.name) is part:
+            return entry
+        place, module = f"{part.__module__}:{part.__qualname__}", part.__module__.partition(".")[0]
+        owners = importlib.metadata.packages_distributions().get(module, [module])
+        package = OWN if owners[0] in _OWN else owners[0]
+        return Entry(place, place, package, _version_of(package) or "")
+
+    def classes(self) -> dict[str, type[P]]:
+        """All registered parts that can be imported, and those in use, by name."""
+        found = {}
+        for name in self.entries():
+            try:
+                found[name] = self.find(name)
+            except PartError:
+                continue
+        return found | self._found
+
+    def _imported(self, name: str, value: str) -> type[P]:
+        module, _, attribute = value.partition(":")
+        _add_users_folders()
+        try:
+            part = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+        except Exception as error:  # whatever the module of someone else raises
+            raise PartError([f"{value} cannot be imported: {type(error).__name__}: {error}"]) from error
+        if not (isinstance(part, type) and issubclass(part, self.base)):
+            base = f"{self.base.__module__}.{self.base.__name__}"
+            raise PartError([f"{value} is none of the {self.name}; must be derived from {base}"])
+        if ":" not in name and _tag(part) != name:
+            raise PartError([f"{value} has type = {_tag(part)}; must be {name}, the name by which it is registered"])
+        return part
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validates a mapping with the part that its `type` names, and writes a part with the name that finds it."""
+        return core_schema.no_info_plain_validator_function(
+            self._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(self._dump, info_arg=True),
+        )
+
+    def _validate(self, value: Any) -> P:
+        if isinstance(value, self.base):
+            return value
+        if not isinstance(value, dict):
+            raise _refusal(value, "model_type", {"class_name": self.base.__name__})
+        if "type" not in value:
+            raise _refusal(value, "union_tag_not_found", {"discriminator": "'type'"})
+        name = value["type"]
+        try:
+            part = self.find(name if isinstance(name, str) else inputs.shown(name))
+        except KeyError:
+            known = ", ".join(f"'{one}'" for one in self.entries())
+            context = {"discriminator": "'type'", "tag": inputs.shown(name), "expected_tags": known}
+            raise _refusal(value, "union_tag_invalid", context) from None
+        except PartError as error:
+            custom = PydanticCustomError("part_error", "{reason}", {"reason": str(error)})
+            raise _refusal(name, custom, {}, "type") from error
+        try:
+            return part.model_validate(value | {"type": _tag(part)})
+        except ValidationError as error:
+            lines = [_again(one, name) for one in error.errors()]
+            raise ValidationError.from_exception_data(error.title, lines) from None
+
+    def _dump(self, part: P, info: SerializationInfo) -> dict[str, Any]:
+        values = part.model_dump(
+            mode=info.mode,
+            by_alias=info.by_alias,
+            exclude_unset=info.exclude_unset,
+            exclude_defaults=info.exclude_defaults,
+            exclude_none=info.exclude_none,
+        )
+        return {"type": self.name_of(type(part))} | {key: one for key, one in values.items() if key != "type"}
+
+
+def kinds() -> dict[str, Kind[Any]]:
+    """All kinds, by name, once the modules that declare them have been imported."""
+    return dict(_KINDS)
+
+
+_KINDS: dict[str, Kind[Any]] = {}
+
+
+def kind(name: str, base: type[P]) -> Kind[P]:
+    """Declare a kind, see `Kind`."""
+    return _KINDS.setdefault(name, Kind(name, base))
+
+
+def _tag(part: type[Part]) -> str:
+    return str(part.model_fields["type"].default)
+
+
+def _refusal(value: Any, kind: Any, context: dict[str, Any], *place: str) -> ValidationError:
+    line: Any = {"type": kind, "loc": place, "input": value, "ctx": context}
+    return ValidationError.from_exception_data("part", [line])
+
+
+def _again(problem: Any, name: str) -> InitErrorDetails:
+    """A problem of a part's key, with the name of the part in its place, as pydantic has it in a union."""
+    kind = problem["type"]
+    if kind == "part_error":
+        kind = PydanticCustomError(kind, "{reason}", problem["ctx"])
+    return {"type": kind, "loc": (name, *problem["loc"]), "input": problem["input"], "ctx": problem.get("ctx", {})}
+
+
+@functools.cache
+def _registered(group: str) -> tuple[Entry, ...]:
+    return tuple(entry for one, entry in _all_registered() if one == group)
+
+
+@functools.cache
+def _all_registered() -> tuple[tuple[str, Entry], ...]:
+    """Groups and entries of all packages, those of this one first; a package that is found twice counts once."""
+    found = [*_of_checkout()]
+    seen = {OWN} if found else set()
+    _add_users_folders()
+    for package in importlib.metadata.distributions():
+        name = OWN if package.name in _OWN else package.name
+        if name is None or name in seen:
+            continue
+        seen.add(name)
+        found += [
+            (point.group, Entry(point.name, point.value, name, package.version))
+            for point in package.entry_points
+            if point.group.startswith("haptics.")
+        ]
+    return tuple(sorted(found, key=lambda one: one[1].package != OWN))
+
+
+def _of_checkout() -> Iterator[tuple[str, Entry]]:
+    """Groups and entries that the setup.cfg of a checkout declares; none where the package is installed."""
+    if not _CHECKOUT.is_file():
+        return
+    config = configparser.ConfigParser()
+    config.read(_CHECKOUT, encoding="utf-8")
+    version = config["metadata"]["version"]
+    for group, lines in config["options.entry_points"].items():
+        if group.startswith("haptics."):
+            for line in filter(None, map(str.strip, lines.splitlines())):
+                name, _, value = line.partition("=")
+                yield group, Entry(name.strip(), value.strip(), OWN, version)
+
+
+def _add_users_folders() -> None:
+    """Look for packages of the user after all others."""
+    folders = os.environ.get(USERS_PATH, "").split(os.pathsep)
+    sys.path.extend(folder for folder in folders if folder and folder not in sys.path)
+
+
+def packages_of(parameters: BaseModel) -> dict[str, str]:
+    """Packages of others whose parts some parameters hold, by name, with their versions."""
+    found: dict[str, str] = {}
+    for name, field in type(parameters).model_fields.items():
+        value = getattr(parameters, name)
+        if (kind := kind_of(field)) is not None:
+            entry = kind.entry_of(type(value))
+            if entry.package != OWN:
+                found[entry.package] = entry.version
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, BaseModel):
+                found |= packages_of(one)
+    return found
+
+
+def missing(packages: Any) -> list[str]:
+    """Which of some packages are not there, one line each; `packages` as of `packages_of`."""
+    if not isinstance(packages, dict):
+        return []
+    _add_users_folders()
+    return [
+        f"{name} = {version}: the package is not there; install it, or put it on PYTHONPATH"
+        for name, version in packages.items()
+        if isinstance(name, str) and _version_of(name) is None
+    ]
+
+
+def _version_of(package: str) -> str | None:
+    """Version of a distribution, or empty of a module that belongs to none; None: there is neither."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    try:
+        return "" if importlib.util.find_spec(package) is not None else None
+    except (ImportError, ValueError):
+        return None
+
+
+def kind_of(field: Any) -> Kind[Any] | None:
+    """The kind of the parts that a field takes; None if it takes no parts."""
+    return next((note for note in field.metadata if isinstance(note, Kind)), None)
