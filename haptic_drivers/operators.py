@@ -6,18 +6,19 @@ import bisect
 import math
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Annotated, Literal, NamedTuple, Protocol
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
 
 import numba
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from haptic_drivers.events import EVENT_COLUMNS, Bodies, Events, read_events, write_events
 from haptic_drivers.noise import Tremor
 from haptic_drivers.pointer import Look, Pointer, SpringParameters
 from haptic_sim import inputs
 from haptic_sim.packed import Packed
-from haptic_sim.parameters import NotNegativeWrench, ParameterError, Parameters, PositivePair, Wrench, quantity
+from haptic_sim.parameters import NotNegativeWrench, ParameterError, PositivePair, Wrench, quantity
+from haptic_sim.parts import Part, kind
 from haptic_sim.records import allocate, array, record, value
 from haptic_sim.spatial import rotation_difference
 
@@ -25,8 +26,32 @@ COLUMNS = ("time", "fx", "fy", "fz", "tx", "ty", "tz")
 _ORIGIN, _REST = np.array([0.0, 0, 0, 0, 0, 0, 1]), np.zeros(6)
 
 
-class OperatorParameters(Parameters):
-    """What all operators have."""
+class Operator(Protocol):
+    """What says what the hand applies at a time; called in the servo thread, where nothing may be allocated."""
+
+    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
+        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
+
+
+class Held(NamedTuple):
+    """What an operator is built with.
+
+    Attributes:
+        table: rows of its file, if it has one.
+        events: of a pointer; mobility, look: as of `Pointer`.
+    """
+
+    table: np.ndarray | None = None
+    events: Events | None = None
+    mobility: np.ndarray | None = None
+    look: Look | None = None
+
+
+class OperatorParameters(Part):
+    """Parameters of an operator; all can let go, and tremble."""
+
+    EVENTS: ClassVar[bool] = False
+    """Whether events of a pointer drive it (the topic operator_events), so that a person may be at the page."""
 
     release: float | None = quantity(
         None, unit="s", description="Time from which on the operator's wrench is zero; null: never", ge=0.0
@@ -40,12 +65,42 @@ class OperatorParameters(Parameters):
         (8.0, 12.0), unit="Hz", description="Lowest and highest frequency of the tremor"
     )
 
+    def build(self, held: Held) -> Operator:
+        """The operator, which neither trembles nor lets go."""
+        raise NotImplementedError
+
+    @property
+    def file_key(self) -> str:
+        """The key that names its file; empty if it has none."""
+        return ""
+
+    def read_file(self, lines: Iterable[str], name: str, bodies: Bodies | None = None) -> np.ndarray:
+        """The rows of its file; `bodies`: that a pointer can drag, if known.
+
+        Raises:
+            ParameterError: a line is not as it must be.
+        """
+        return read_table(lines, name)
+
+    def write_file(self, table: np.ndarray) -> str:
+        """The text of its file, which `read_file` reads to the same bits."""
+        rows = [",".join(repr(float(value)) for value in row) for row in table]
+        return "\n".join([",".join(COLUMNS), *rows]) + "\n"
+
+
+OPERATORS = kind("operators", OperatorParameters)
+AnyOperatorParameters = Annotated[OperatorParameters, OPERATORS]
+
 
 class ConstantParameters(OperatorParameters):
     """The same wrench all the time."""
 
     type: Literal["constant"] = "constant"
     wrench: Wrench = quantity(unit="N, N m", description="Constant wrench [fx, fy, fz, tx, ty, tz] of the operator")
+
+    def build(self, held: Held) -> Operator:
+        """See OperatorParameters."""
+        return Constant(self)
 
 
 class SineParameters(OperatorParameters):
@@ -61,12 +116,27 @@ class SineParameters(OperatorParameters):
         (0.0,) * 6, unit="N, N m", description="Mean of the operator's wrench [fx, fy, fz, tx, ty, tz]"
     )
 
+    def build(self, held: Held) -> Operator:
+        """See OperatorParameters."""
+        return Sine(self)
+
 
 class FileParameters(OperatorParameters):
     """Recorded wrenches: linear interpolation between the rows of a CSV file, zero outside its times."""
 
     type: Literal["file"] = "file"
     path: str = quantity(description="CSV file of the operator's wrench, with the header " + ",".join(COLUMNS))
+
+    @property
+    def file_key(self) -> str:
+        """See OperatorParameters."""
+        return "path"
+
+    def build(self, held: Held) -> Operator:
+        """See OperatorParameters."""
+        if held.table is None:
+            raise TypeError("a file operator needs its table")
+        return Recorded(held.table)
 
 
 def _in_order(path: tuple[Waypoint, ...]) -> tuple[Waypoint, ...]:
@@ -111,6 +181,10 @@ class ArmParameters(OperatorParameters):
         10.0, unit="N s/m", description="Damping of the grip of a hand with a mass", ge=0.0, le=1e4
     )
 
+    def build(self, held: Held) -> Operator:
+        """See OperatorParameters."""
+        return Arm(self)
+
 
 class TangentialParameters(OperatorParameters):
     """amplitude sin^2(pi t / 2) along the circle about `centre` on which the hand is, in the plane z = 0 (FAULRING)."""
@@ -120,6 +194,10 @@ class TangentialParameters(OperatorParameters):
     centre: tuple[float, float] = quantity(
         (0.0, 0.0), unit="m", description="Centre of the circle along which the force acts"
     )
+
+    def build(self, held: Held) -> Operator:
+        """See OperatorParameters."""
+        return Tangential(self)
 
 
 class PointerParameters(SpringParameters, OperatorParameters):
@@ -148,18 +226,26 @@ class PointerParameters(SpringParameters, OperatorParameters):
         le=1e3,
     )
 
+    EVENTS: ClassVar[bool] = True
 
-AnyOperatorParameters = Annotated[
-    ConstantParameters | SineParameters | FileParameters | ArmParameters | TangentialParameters | PointerParameters,
-    Field(discriminator="type"),
-]
+    @property
+    def file_key(self) -> str:
+        """See OperatorParameters."""
+        return "" if self.events is None else "events"
 
+    def read_file(self, lines: Iterable[str], name: str, bodies: Bodies | None = None) -> np.ndarray:
+        """See OperatorParameters."""
+        return read_events(lines, name, bodies)
 
-class Operator(Protocol):
-    """Anything that says what the hand applies at a time."""
+    def write_file(self, table: np.ndarray) -> str:
+        """See OperatorParameters."""
+        return write_events(table)
 
-    def wrench(self, time: float, pose: np.ndarray, twist: np.ndarray, out: np.ndarray) -> None:
-        """Fill `out` (6,) [N, N m] for `time` [s], with the hand at `pose` (7,), moving with `twist` (6,)."""
+    def build(self, held: Held) -> Operator:
+        """See OperatorParameters."""
+        if held.events is None or held.mobility is None:
+            raise TypeError("a pointer needs its events and the mobility of what it moves")
+        return Pointer(self, held.events, held.mobility, self.release, held.look)
 
 
 def wrench_at_rest(operator: Operator, time: float, out: np.ndarray) -> None:
@@ -365,65 +451,19 @@ def build_operator(
         seed: of its tremor.
         events: of a `pointer`; mobility, look: as of `Pointer`.
     """
-    operator: Operator
-    match parameters:
-        case ConstantParameters():
-            operator = Constant(parameters)
-        case SineParameters():
-            operator = Sine(parameters)
-        case ArmParameters():
-            operator = Arm(parameters)
-        case FileParameters():
-            if table is None:
-                raise TypeError("a file operator needs its table")
-            operator = Recorded(table)
-        case TangentialParameters():
-            operator = Tangential(parameters)
-        case PointerParameters():
-            if events is None or mobility is None:
-                raise TypeError("a pointer needs its events and the mobility of what it moves")
-            operator = Pointer(parameters, events, mobility, parameters.release, look)
+    operator = parameters.build(Held(table, events, mobility, look))
     if any(parameters.tremor):
         operator = Trembling(operator, Tremor(parameters.tremor, parameters.tremor_band, seed))
-    if parameters.release is None or isinstance(parameters, PointerParameters):  # which bounds how fast it lets go
+    if parameters.release is None or parameters.EVENTS:  # which bounds how fast it lets go
         return operator
     return Released(operator, parameters.release)
-
-
-def file_key(parameters: AnyOperatorParameters) -> str:
-    """The key that names the operator's file; empty if it has none."""
-    match parameters:
-        case FileParameters():
-            return "path"
-        case PointerParameters(events=str()):
-            return "events"
-    return ""
-
-
-def read_file(
-    parameters: AnyOperatorParameters, lines: Iterable[str], name: str, bodies: Bodies | None = None
-) -> np.ndarray:
-    """The rows of an operator's file, see `read_table` and `read_events`; `bodies`: that a pointer can drag, if known.
-
-    Raises:
-        ParameterError: a line is not as it must be.
-    """
-    return read_events(lines, name, bodies) if isinstance(parameters, PointerParameters) else read_table(lines, name)
-
-
-def write_file(parameters: AnyOperatorParameters, table: np.ndarray) -> str:
-    """The text of an operator's file, which `read_file` reads to the same bits."""
-    if isinstance(parameters, PointerParameters):
-        return write_events(table)
-    rows = [",".join(repr(float(value)) for value in row) for row in table]
-    return "\n".join([",".join(COLUMNS), *rows]) + "\n"
 
 
 def events_of(
     parameters: AnyOperatorParameters, table: np.ndarray | None = None, bodies: Bodies = MappingProxyType({})
 ) -> Events | None:
     """The events of a pointer, offered or from the rows of its file; None for other operators."""
-    return Events(table, bodies) if isinstance(parameters, PointerParameters) else None
+    return Events(table, bodies) if parameters.EVENTS else None
 
 
 def read_table(lines: Iterable[str], name: str) -> np.ndarray:

@@ -20,7 +20,6 @@ from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
 from haptic_bench.experiment.settings import variants
-from haptic_drivers.operators import PointerParameters, file_key, read_file, write_file
 from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs, parts
 from haptic_sim.libyaml import DUMPER
@@ -159,7 +158,7 @@ def _validate(
     except ValidationError as error:
         raise ParameterError(explain(error, Experiment)) from error
     experiment = experiment.model_copy(update={"packages": parts.packages_of(experiment)})
-    by_person = isinstance(experiment.operator, PointerParameters) or experiment.hardware
+    by_person = experiment.operator.EVENTS or experiment.hardware
     if by_person and not studies.find(experiment.analysis).TAKES_POINTER:
         experiment = experiment.model_copy(update={"analysis": "trial"})  # a person does not do what the study expects
     problems = broken_rules(experiment)
@@ -175,7 +174,7 @@ def _validate(
     problems = studies.find(experiment.analysis).check(experiment)
     if problems:
         raise ParameterError(problems)
-    table, key = None, file_key(experiment.operator)
+    table, key = None, experiment.operator.file_key
     if key:
         file = Path(getattr(experiment.operator, key))
         # Relative to where the user is, else to the experiment's file; a resolved one has it beside itself.
@@ -183,7 +182,7 @@ def _validate(
             file = path.parent / file
         try:
             lines = inputs.read_text(file, inputs.DATA).splitlines()
-            table = read_file(experiment.operator, lines, str(file), draggable(start, alone=experiment.alone))
+            table = experiment.operator.read_file(lines, str(file), draggable(start, alone=experiment.alone))
         except inputs.InputError as error:
             raise ParameterError([f"operator.{key} = {inputs.shown(str(file))}: {error}"]) from error
     return Trial(experiment, table, varied, start)
@@ -227,7 +226,7 @@ def resolved(trial: Trial) -> dict[str, str]:
 
         experiment = experiment.model_copy(update={"scene": with_trajectories(experiment.scene, copied)})
     if trial.table is not None:
-        files[OPERATOR_FILE] = write_file(experiment.operator, trial.table)
+        files[OPERATOR_FILE] = experiment.operator.write_file(trial.table)
         experiment = _with_operator_beside(experiment)
     document = experiment.model_dump(mode="json")
     text = yaml.dump(document, Dumper=DUMPER, sort_keys=False, allow_unicode=True, width=100)
@@ -236,7 +235,7 @@ def resolved(trial: Trial) -> dict[str, str]:
 
 def _with_operator_beside(experiment: Experiment) -> Experiment:
     operator = experiment.operator
-    operator = operator.model_copy(update={file_key(operator): OPERATOR_FILE})
+    operator = operator.model_copy(update={operator.file_key: OPERATOR_FILE})
     return experiment.model_copy(update={"operator": operator})
 
 

@@ -10,7 +10,6 @@ from haptic_bench.experiment.model import Experiment
 from haptic_control.matrices import matrix_of
 from haptic_drivers.admittance import AdmittanceDeviceParameters
 from haptic_drivers.devices.parameters import HardwareParameters
-from haptic_drivers.operators import FileParameters, PointerParameters
 from haptic_sim.constraints.scenes import ConstraintParameters, RollingSpheresParameters
 from haptic_sim.contact.response import LIMITED, DeviceLimits
 from haptic_sim.messages import FORCE, TOPICS
@@ -71,7 +70,7 @@ def broken_rules(experiment: Experiment) -> list[str]:
         problems.append("controller.type = none: a device needs one; set controller.type=four_channel")
     else:
         problems += _admittance_rules(experiment)
-    if isinstance(experiment.device, HardwareParameters) and isinstance(experiment.operator, PointerParameters):
+    if isinstance(experiment.device, HardwareParameters) and experiment.operator.EVENTS:
         held = f"device.name = {experiment.device.name} is held by a person"
         problems.append(f"operator.type = pointer: {held}; leave the pointer out, as operator.type=constant")
     if experiment.guard.type in ("wave", "tank") and not experiment.relayed:
@@ -168,7 +167,7 @@ def _hand_rules(experiment: Experiment) -> list[str]:
             problems.append(f"hands[{i}].device.type = none: a further hand needs a device, as inertial")
         elif hand.controller.type in ("none", "crtk"):
             problems.append(f"hands[{i}].controller.type = {hand.controller.type}: a hand of this world needs another")
-        if isinstance(hand.operator, FileParameters | PointerParameters):
+        if hand.operator.EVENTS or hand.operator.file_key:
             own = hand.operator.type
             problems.append(f"hands[{i}].operator.type = {own}: only the first hand's operator can be of that type")
         problems += [f"hands[{i}].{problem}" for problem in (*_admittance_rules(hand), *_rendering_rules(hand))]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from haptic_drivers.nodes.driver import is_live, table_of
-from haptic_drivers.operators import AnyOperatorParameters, PointerParameters
+from haptic_drivers.operators import AnyOperatorParameters
 from haptic_drivers.tool_operator import ToolOperator
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
@@ -41,7 +41,7 @@ class AloneNode(LeaderNode):
     def published(self) -> tuple[str, ...]:
         """See ServoNode."""
         shown = ("world_state",) if self.config.environment.publish is not None else ()
-        pointed = ("operator_events",) if isinstance(self.config.operator, PointerParameters) else ()
+        pointed = ("operator_events",) if self.config.operator.EVENTS else ()
         return (*pointed, "tool_command", "tool_state", *shown)
 
     def standard_topics(self, rate: float, reliable: bool) -> WorldTopics | None:

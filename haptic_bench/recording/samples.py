@@ -11,7 +11,6 @@ import numpy as np
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.recording import ROW
 from haptic_bench.recording.world_record import WorldRecord, read_world
-from haptic_drivers.operators import PointerParameters
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.messages import (
     COLLIDING,
@@ -301,7 +300,7 @@ def of_trial(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
     alone, relayed = experiment.alone, experiment.relayed
     kinds = {
         "hardware": "" in experiment.hardware_hands,
-        "pointed": isinstance(experiment.operator, PointerParameters),
+        "pointed": experiment.operator.EVENTS,
     }
     samples = join(messages, trial.tool_sizes, experiment.rate, alone=alone, relayed=relayed, **kinds)
     if experiment.hands:

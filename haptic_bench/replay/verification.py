@@ -21,7 +21,6 @@ from haptic_bench.running.runner import Outcome
 from haptic_bench.studies import study_of
 from haptic_bench.trials.trial import MODES, conclude
 from haptic_drivers.events import recorded_events
-from haptic_drivers.operators import PointerParameters
 from haptic_sim.libyaml import LOADER
 from haptic_sim.parameters import ParameterError
 
@@ -101,7 +100,7 @@ def verify(directory: Path) -> Verification:
 
 def with_recorded_events(trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Trial:
     """The trial with what its pointer did, from the messages of its bag; itself without a pointer."""
-    if not isinstance(trial.experiment.operator, PointerParameters):
+    if not trial.experiment.operator.EVENTS:
         return trial
     table = recorded_events(messages.get("operator_events", ()), trial.experiment.rate)
     return replace(trial, table=table, built=trial.start)

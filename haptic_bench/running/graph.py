@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 from haptic_bench.experiment import Trial
-from haptic_drivers.operators import PointerParameters, file_key
 from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import DeviceLimits
 from haptic_sim.libyaml import DUMPER
@@ -165,7 +164,7 @@ def node_specs(
         else tool_side,
         "recorder": some("environment")
         | {"name": namespace or experiment.namespace, "directory": str(directory)}
-        | {"pointed": isinstance(experiment.operator, PointerParameters)}
+        | {"pointed": experiment.operator.EVENTS}
         | {"hardware": json.dumps(experiment.hardware_hands)},
     }
     parameters = {name: common | own[name] for name in names}
@@ -226,7 +225,7 @@ def _operator(trial: Trial, directory: Path) -> dict[str, Any]:
     from haptic_ros.ros_parameters import encode  # needs ROS
 
     operator: dict[str, Any] = encode(trial.experiment.operator)
-    if key := file_key(trial.experiment.operator):
+    if key := trial.experiment.operator.file_key:
         operator[key] = str(directory / operator[key])
     return operator
 

@@ -37,7 +37,6 @@ from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.driver import NoDeviceParameters
 from haptic_drivers.events import recorded_events, write_events
-from haptic_drivers.operators import PointerParameters
 from haptic_sim import inputs
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError
@@ -111,7 +110,7 @@ def run_trial(
     if mode != "offline" and study_of(trial.experiment).OFFLINE_ONLY:
         raise ParameterError([f"--mode {mode}: {trial.experiment.name} has no ticks; it runs offline only"])
     operator = trial.experiment.operator
-    if mode == "offline" and isinstance(operator, PointerParameters) and trial.table is None:
+    if mode == "offline" and operator.EVENTS and trial.table is None:
         raise ParameterError(
             [
                 "operator.events = null: the events of a pointer come from a person, who needs --mode realtime; "
@@ -221,7 +220,7 @@ def run_offline(
         relayed=experiment.relayed,
         world_every=study.world_every(experiment),
         hands=experiment.hand_names,
-        pointed=isinstance(experiment.operator, PointerParameters),
+        pointed=experiment.operator.EVENTS,
     )
     started = time.monotonic()
     finished, reason = False, ""
@@ -400,7 +399,7 @@ def _write_results(directory: Path, samples: Samples, summary: dict[str, Any], a
 
 def _write_events(trial: Trial, directory: Path) -> None:
     """Write what the trial's pointer did, as a file from which the same operator runs again."""
-    if isinstance(trial.experiment.operator, PointerParameters):
+    if trial.experiment.operator.EVENTS:
         with contextlib.suppress(bag.BagError):  # which has no messages then
             messages = read_messages(directory).get("operator_events", ())
             text = write_events(recorded_events(messages, trial.experiment.rate))

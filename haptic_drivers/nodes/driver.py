@@ -18,7 +18,7 @@ from haptic_drivers.devices.link import Link
 from haptic_drivers.devices.parameters import HardwareParameters, build_hardware
 from haptic_drivers.driver import DriverDeviceParameters, HandParameters, build_driver
 from haptic_drivers.nodes.requests import DeviceRequests
-from haptic_drivers.operators import AnyOperatorParameters, PointerParameters, file_key, read_file
+from haptic_drivers.operators import AnyOperatorParameters
 from haptic_drivers.pantograph import PantographParameters
 from haptic_ros.leader import LeaderNode, LeaderTrialParameters
 from haptic_ros.process import run
@@ -144,7 +144,7 @@ class DriverNode(LeaderNode):
     def published(self) -> tuple[str, ...]:
         """See ServoNode; a composition asks before this node is configured, and none of its nodes takes events."""
         config = getattr(self, "config", None)
-        pointed = config is not None and isinstance(config.operator, PointerParameters)
+        pointed = config is not None and config.operator.EVENTS
         hardware = config is not None and isinstance(config.device, HardwareParameters) and config.recorded
         more = (*(["operator_events"] if pointed else []), *(["device_reading"] if hardware else []))
         return (*more, *self.PUBLISHES)
@@ -312,19 +312,19 @@ def table_of(operator: AnyOperatorParameters) -> np.ndarray | None:
     Raises:
         ParameterError: the file cannot be read, or as `read_file`.
     """
-    key = file_key(operator)
+    key = operator.file_key
     if not key:
         return None
     path = getattr(operator, key)
     try:
-        return read_file(operator, inputs.read_text(path, inputs.DATA).splitlines(), path)
+        return operator.read_file(inputs.read_text(path, inputs.DATA).splitlines(), path)
     except inputs.InputError as error:
         raise ParameterError([f"operator.{key} = {inputs.shown(path)}: {error}"]) from error
 
 
 def is_live(operator: AnyOperatorParameters) -> bool:
     """Whether the operator is a person, whose events come on a topic."""
-    return isinstance(operator, PointerParameters) and not file_key(operator)
+    return operator.EVENTS and not operator.file_key
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from haptic_bench.analysis.figures import (
 from haptic_bench.experiment import Experiment, Trial
 from haptic_bench.recording.samples import Samples
 from haptic_drivers.admittance import AdmittanceDeviceParameters
-from haptic_drivers.operators import PointerParameters, build_operator
+from haptic_drivers.operators import build_operator
 from haptic_sim.parameters import six
 
 IMPEDANCE_DISPLAY = 1e4  # [N/m] FAULRING IV-A: "can only render constraints of a few kN/m"
@@ -73,7 +73,7 @@ def operator_wrench(trial: Trial, samples: Samples) -> np.ndarray | None:
     ticks, rate = samples["tick"], trial.experiment.rate
     if not ticks.size or ticks[0] != 0 or ticks[-1] != ticks.size - 1:
         return None
-    if isinstance(trial.experiment.operator, PointerParameters):  # its events are in the bag
+    if trial.experiment.operator.EVENTS:  # its events are in the bag
         return None
     operator = build_operator(trial.experiment.operator, trial.table, trial.experiment.seed)
     wrenches = np.zeros((len(samples), 6))
