@@ -62,29 +62,22 @@ class PartError(ParameterError):
     """A part that is registered cannot be used."""
 
 
-class Kind(Generic[P]):
-    """A kind of parts; as an annotation of a type, that of the fields which take any of them.
+class Group:
+    """A group of entry points, `haptics.NAME`: what is registered in it, by name."""
 
-    Args:
-        name: the plural of what it is; entry points are in the group `haptics.<name>`.
-        base: the class that all parts of the kind are derived from.
-    """
-
-    discriminator = "type"
-
-    def __init__(self, name: str, base: type[P]):
-        self.name, self.base = name, base
+    def __init__(self, name: str):
+        self.name = name
         self.group = f"haptics.{name}"
-        self._found: dict[str, type[P]] = {}
+        self._loaded: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        return f"Kind({self.name})"
+        return f"{type(self).__name__}({self.name})"
 
     def entries(self) -> dict[str, Entry]:
-        """The registered parts by name; those of this package first.
+        """What is registered, by name; that of this package first.
 
         Raises:
-            PartError: two packages register different parts under one name.
+            PartError: two packages register something else under one name.
         """
         entries: dict[str, Entry] = {}
         for entry in _registered(self.group):
@@ -93,22 +86,72 @@ class Kind(Generic[P]):
                 raise PartError(
                     [
                         f"{self.name}: {entry.name} is registered by {other.package} as {other.value} and by "
-                        f"{entry.package} as {entry.value}; uninstall one, or name the class as MODULE:CLASS"
+                        f"{entry.package} as {entry.value}; uninstall one of them"
                     ]
                 )
         return entries
 
-    def find(self, name: str) -> type[P]:
-        """The part of a name, or of MODULE:CLASS.
+    def load(self, name: str) -> Any:
+        """What is registered under a name, or what MODULE:NAME names.
 
         Raises:
-            PartError: it cannot be imported, or is no part of this kind.
-            KeyError: no part has the name.
+            PartError: it cannot be imported, or is nothing of this group.
+            KeyError: nothing is registered under the name.
         """
-        if name not in self._found:
+        if name not in self._loaded:
             value = name if ":" in name else self.entries()[name].value
-            self._found[name] = self._imported(name, value)
-        return self._found[name]
+            module, _, attribute = value.partition(":")
+            add_users_folders()
+            try:
+                found = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+            except Exception as error:  # whatever the module of someone else raises
+                raise PartError([f"{value} cannot be imported: {type(error).__name__}: {error}"]) from error
+            self.check(name, value, found)
+            self._loaded[name] = found
+        return self._loaded[name]
+
+    def check(self, name: str, value: str, found: Any) -> None:
+        """Make sure that what was imported is of this group.
+
+        Raises:
+            PartError: it is not.
+        """
+
+    def registration(self, name: str, module: str) -> Entry:
+        """The entry of a name; of MODULE:NAME, one whose package is that of the module."""
+        if name in (entries := self.entries()):
+            return entries[name]
+        top = module.partition(".")[0]
+        owner = importlib.metadata.packages_distributions().get(top, [top])[0]
+        return Entry(name, name, OWN if owner in _OWN else owner, _version_of(owner) or "")
+
+
+class Kind(Group, Generic[P]):
+    """A kind of parts; as an annotation of a type, that of the fields which take any of them.
+
+    Args:
+        name: the plural of what it is.
+        base: the class that all parts of the kind are derived from.
+    """
+
+    discriminator = "type"
+
+    def __init__(self, name: str, base: type[P]):
+        super().__init__(name)
+        self.base = base
+
+    def find(self, name: str) -> type[P]:
+        """The class of a part; see `load`."""
+        part: type[P] = self.load(name)
+        return part
+
+    def check(self, name: str, value: str, found: Any) -> None:
+        """See Group."""
+        if not (isinstance(found, type) and issubclass(found, self.base)):
+            base = f"{self.base.__module__}.{self.base.__name__}"
+            raise PartError([f"{value} is none of the {self.name}; must be derived from {base}"])
+        if ":" not in name and _tag(found) != name:
+            raise PartError([f"{value} has type = {_tag(found)}; must be {name}, the name by which it is registered"])
 
     def find_or_none(self, name: Any) -> type[P] | None:
         """As `find`; None where there is no such part, or it cannot be used."""
@@ -122,38 +165,11 @@ class Kind(Generic[P]):
         return self.entry_of(part).name
 
     def entry_of(self, part: type[P]) -> Entry:
-        """The registration of a part; of one without, with MODULE:CLASS for its name, and its module for a package."""
-        entry = self.entries().get(_tag(part))
-        if entry is not None and self.find_or_none(entry.name) is part:
-            return entry
-        place, module = f"{part.__module__}:{part.__qualname__}", part.__module__.partition(".")[0]
-        owners = importlib.metadata.packages_distributions().get(module, [module])
-        package = OWN if owners[0] in _OWN else owners[0]
-        return Entry(place, place, package, _version_of(package) or "")
-
-    def classes(self) -> dict[str, type[P]]:
-        """All registered parts that can be imported, and those in use, by name."""
-        found = {}
-        for name in self.entries():
-            try:
-                found[name] = self.find(name)
-            except PartError:
-                continue
-        return found | self._found
-
-    def _imported(self, name: str, value: str) -> type[P]:
-        module, _, attribute = value.partition(":")
-        _add_users_folders()
-        try:
-            part = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
-        except Exception as error:  # whatever the module of someone else raises
-            raise PartError([f"{value} cannot be imported: {type(error).__name__}: {error}"]) from error
-        if not (isinstance(part, type) and issubclass(part, self.base)):
-            base = f"{self.base.__module__}.{self.base.__name__}"
-            raise PartError([f"{value} is none of the {self.name}; must be derived from {base}"])
-        if ":" not in name and _tag(part) != name:
-            raise PartError([f"{value} has type = {_tag(part)}; must be {name}, the name by which it is registered"])
-        return part
+        """The registration of a part; of one without, with MODULE:CLASS for its name."""
+        tag = _tag(part)
+        if tag in self.entries() and self.find_or_none(tag) is part:
+            return self.entries()[tag]
+        return self.registration(f"{part.__module__}:{part.__qualname__}", part.__module__)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Validates a mapping with the part that its `type` names, and writes a part with the name that finds it."""
@@ -236,7 +252,7 @@ def _all_registered() -> tuple[tuple[str, Entry], ...]:
     """Groups and entries of all packages, those of this one first; a package that is found twice counts once."""
     found = [*_of_checkout()]
     seen = {OWN} if found else set()
-    _add_users_folders()
+    add_users_folders()
     for package in importlib.metadata.distributions():
         name = OWN if package.name in _OWN else package.name
         if name is None or name in seen:
@@ -264,7 +280,7 @@ def _of_checkout() -> Iterator[tuple[str, Entry]]:
                 yield group, Entry(name.strip(), value.strip(), OWN, version)
 
 
-def _add_users_folders() -> None:
+def add_users_folders() -> None:
     """Look for packages of the user after all others."""
     folders = os.environ.get(USERS_PATH, "").split(os.pathsep)
     sys.path.extend(folder for folder in folders if folder and folder not in sys.path)
@@ -289,7 +305,7 @@ def missing(packages: Any) -> list[str]:
     """Which of some packages are not there, one line each; `packages` as of `packages_of`."""
     if not isinstance(packages, dict):
         return []
-    _add_users_folders()
+    add_users_folders()
     return [
         f"{name} = {version}: the package is not there; install it, or put it on PYTHONPATH"
         for name, version in packages.items()

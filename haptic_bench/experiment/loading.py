@@ -157,7 +157,10 @@ def _validate(
         experiment = Experiment.model_validate(document)
     except ValidationError as error:
         raise ParameterError(explain(error, Experiment)) from error
-    experiment = experiment.model_copy(update={"packages": parts.packages_of(experiment)})
+    studies.find(experiment.analysis)
+    experiment = experiment.model_copy(
+        update={"packages": parts.packages_of(experiment) | studies.package_of(experiment.analysis)}
+    )
     by_person = experiment.operator.EVENTS or experiment.hardware
     if by_person and not studies.find(experiment.analysis).TAKES_POINTER:
         experiment = experiment.model_copy(update={"analysis": "trial"})  # a person does not do what the study expects

@@ -134,7 +134,7 @@ class Experiment(Parameters):
         "resolved",
     )
     analysis: str = quantity(
-        "trial", description="Study that computes metrics, claims and figures", pattern=r"^[a-z][a-z0-9_]*$"
+        "trial", description="Study that computes metrics, claims and figures", pattern=r"^[A-Za-z_][\w.]*(:[\w.]+)?$"
     )
 
     @model_validator(mode="before")

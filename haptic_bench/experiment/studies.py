@@ -1,25 +1,32 @@
 """The study of an experiment, found by its name.
 
-A study is a module of `haptic_bench.studies`, which an experiment names in its key `analysis`. Studies import
-experiments, so no module here may import a study: it is looked up by name when an experiment needs it.
+A study is an object that the entry point of its name in the group `haptics.analyses` names, or MODULE:NAME. Studies
+import experiments, so no module here may import a study: it is looked up when an experiment needs it.
 """
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
 from haptic_sim.parameters import ParameterError
+from haptic_sim.parts import OWN, Entry, Group, PartError
 
-PACKAGE = "haptic_bench.studies"
-_FOLDER = Path(__file__).resolve().parents[1] / "studies"
+
+class _Analyses(Group):
+    """Studies: what has the methods of `haptic_bench.studies.Study`."""
+
+    def check(self, name: str, value: str, found: Any) -> None:
+        """See Group."""
+        if not callable(getattr(found, "analyse", None)) or isinstance(found, type):
+            raise PartError([f"{value} is no study; must be an object of a class of haptic_bench.studies.Study"])
+
+
+ANALYSES = _Analyses("analyses")
 
 
 def names() -> list[str]:
-    """All studies; `trial` is for any experiment, and comes first."""
-    modules = {path.stem for path in _FOLDER.glob("*.py")} - {"__init__", "study", "trial"}
-    return ["trial", *sorted(modules)]
+    """All registered studies; `trial` is for any experiment, and comes first."""
+    return list(ANALYSES.entries())
 
 
 def find(name: str) -> Any:
@@ -28,6 +35,15 @@ def find(name: str) -> Any:
     Raises:
         ParameterError: there is none of that name.
     """
-    if name not in names():
-        raise ParameterError([f"analysis = {name}: must be one of {', '.join(names())}"])
-    return importlib.import_module(f"{PACKAGE}.{name}").STUDY
+    try:
+        return ANALYSES.load(name)
+    except KeyError:
+        raise ParameterError([f"analysis = {name}: must be one of {', '.join(names())}"]) from None
+    except PartError as error:
+        raise ParameterError([f"analysis = {name}: {error}"]) from error
+
+
+def package_of(name: str) -> dict[str, str]:
+    """The package of a study that is not of haptics, with its version."""
+    entry: Entry = ANALYSES.registration(name, name.partition(":")[0])
+    return {} if entry.package == OWN else {entry.package: entry.version}
