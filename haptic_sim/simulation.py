@@ -16,6 +16,7 @@ from haptic_sim import inputs
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
+from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_environment, world_of
@@ -23,7 +24,7 @@ from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
 from haptic_sim.worlds.parameters import HoldParameters, MujocoParameters, WorldParameters
-from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters, NoToolParameters, tools_of
+from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
     "name",

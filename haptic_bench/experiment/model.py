@@ -19,11 +19,11 @@ from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters, DeviceLimits
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.random_numbers import stream
+from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.worlds.parameters import HoldParameters
 from haptic_sim.worlds.scenes import (
-    AnySceneParameters,
     AnyToolParameters,
     NoToolParameters,
 )

@@ -20,6 +20,7 @@ from haptic_sim.constraints.stabilised import StabilisedSolver
 from haptic_sim.constraints.system import System
 from haptic_sim.parameters import ParameterError, Parameters, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw
+from haptic_sim.scenes import SceneParameters
 
 Positive = Annotated[float, Field(gt=0.0, le=1e3)]
 Three = tuple[float, float, float]
@@ -97,7 +98,7 @@ class ConstrainedSetup:
         return self.system.planar
 
 
-class _DiskParameters(Parameters):
+class _DiskParameters(SceneParameters):
     """The rigid body of FAULRING III-A and B."""
 
     mass: float = quantity(0.25, unit="kg", description="Mass of the disk", gt=0.0, le=1e3)
@@ -182,7 +183,7 @@ class DiskOnSphereParameters(_DiskParameters):
         )
 
 
-class TwoLinkCircleParameters(Parameters):
+class TwoLinkCircleParameters(SceneParameters):
     """Two uniform links whose end point stays on a circle (FAULRING III-C)."""
 
     type: Literal["two_link_circle"] = "two_link_circle"
@@ -229,7 +230,7 @@ class TwoLinkCircleParameters(Parameters):
         )
 
 
-class RollingSpheresParameters(Parameters):
+class RollingSpheresParameters(SceneParameters):
     """A sphere that rolls on a large fixed one (YUN V-A); a displacement of the large one breaks the contact."""
 
     type: Literal["rolling_spheres"] = "rolling_spheres"
@@ -267,7 +268,7 @@ class RollingSpheresParameters(Parameters):
         return replace(setup, disturbance=jump, disturbance_time=self.disturbance_time)
 
 
-class TwoLinkClosedLoopParameters(Parameters):
+class TwoLinkClosedLoopParameters(SceneParameters):
     """A hinged and a free link, joined by constraints, whose end stays on a circle about the pivot (YUN V-B)."""
 
     type: Literal["two_link_closed_loop"] = "two_link_closed_loop"
@@ -367,7 +368,7 @@ class DrawingFormulas(Parameters):
     circles: tuple[CircleFormulas, ...] = quantity((), description="Circles, as of wheels")
 
 
-class FormulasParameters(Parameters):
+class FormulasParameters(SceneParameters):
     """A constrained tool that is given by formulas."""
 
     type: Literal["formulas"] = "formulas"

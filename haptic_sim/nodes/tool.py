@@ -14,6 +14,7 @@ from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import ContactParameters, DeviceLimits
 from haptic_sim.messages import HAND, Message, MessageError, ToolCommand
 from haptic_sim.parameters import quantity
+from haptic_sim.scenes import AnySceneParameters
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.local_model import LocalModelParameters
 from haptic_sim.tool.tool_side import Start, ToolSide, world_of
@@ -21,7 +22,7 @@ from haptic_sim.tool.world_state import WorldStates
 from haptic_sim.worlds.building import World
 from haptic_sim.worlds.description import describe
 from haptic_sim.worlds.parameters import HoldParameters
-from haptic_sim.worlds.scenes import AnySceneParameters, AnyToolParameters
+from haptic_sim.worlds.scenes import AnyToolParameters
 
 
 def check_command(topic: str, command: ToolCommand) -> None:

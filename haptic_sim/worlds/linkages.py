@@ -12,8 +12,9 @@ from pydantic import model_validator
 
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.geometry.shapes import Vector
-from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.parameters import ParameterError, quantity
 from haptic_sim.rotations import from_roll_pitch_yaw, matrix
+from haptic_sim.scenes import SceneParameters
 from haptic_sim.worlds.parameters import rank_fade_quantity, rank_tolerance_quantity
 
 GRAVITY = 9.81  # [m/s^2]
@@ -23,7 +24,7 @@ _GIMBAL = {"mass": 0.02, "inertia": [1e-5, 1e-5, 1e-5]}  # small beside a tool, 
 _FLAT = 0.55  # moment of inertia of a wheel across its axle, of that about it; a disc has 0.5
 
 
-class _Held(Parameters):
+class _Held(SceneParameters):
     """What all of them have."""
 
     rank_tolerance: float = rank_tolerance_quantity()

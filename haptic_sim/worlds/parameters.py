@@ -20,6 +20,7 @@ from haptic_sim.geometry.shapes import (
 )
 from haptic_sim.motions.parameters import MotionParameters, PullParameters
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
+from haptic_sim.scenes import SceneParameters
 
 WORLD = "world"  # the parent of bodies that hang on nothing else; no body has this name
 
@@ -290,7 +291,7 @@ class HoldParameters(Parameters):
     )
 
 
-class MujocoParameters(Parameters):
+class MujocoParameters(SceneParameters):
     """A world that MuJoCo simulates, from its own file."""
 
     type: Literal["mujoco"] = "mujoco"
@@ -312,7 +313,7 @@ class MujocoParameters(Parameters):
     rank_fade: float = rank_fade_quantity()
 
 
-class WorldParameters(Parameters):
+class WorldParameters(SceneParameters):
     """Bodies by name, files by name, and what of them is held and collides."""
 
     type: Literal["world"] = "world"

@@ -15,19 +15,11 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from haptic_sim.constraints.scenes import (
-    DiskOnSphereParameters,
-    FormulasParameters,
-    RollingDiskParameters,
-    RollingSpheresParameters,
-    TwoLinkCircleParameters,
-    TwoLinkClosedLoopParameters,
-)
 from haptic_sim.contact.response import RIGID, ContactParameters, Method
 from haptic_sim.dynamics.arms import HOLDS, INERTIAS, LENGTHS, MASSES
 from haptic_sim.parameters import ParameterError, Parameters, PositivePair, PositiveTriple, explain, quantity
+from haptic_sim.scenes import SceneParameters
 from haptic_sim.worlds.building import World, build
-from haptic_sim.worlds.linkages import CrankParameters, DoorParameters, LaparoscopicParameters, RobotArmParameters
 from haptic_sim.worlds.mujoco_files import build_mujoco_world
 from haptic_sim.worlds.parameters import (
     HoldParameters,
@@ -154,7 +146,7 @@ class Wall:
     offset: float  # [m]
 
 
-class EmptyParameters(Parameters):
+class EmptyParameters(SceneParameters):
     """A plane with nothing in it but the tool."""
 
     TOOLS: ClassVar[Any] = PlanarTool
@@ -168,7 +160,7 @@ class EmptyParameters(Parameters):
         return {"planar": True, "gravity": [*self.gravity, 0], **tool.parts()}
 
 
-class EnclosureParameters(Parameters):
+class EnclosureParameters(SceneParameters):
     """Four fixed walls around the tool as it starts; a peg does so at the origin, aligned."""
 
     TOOLS: ClassVar[Any] = PlanarTool
@@ -214,7 +206,7 @@ class NoArmParameters(Parameters):
     type: Literal["none"] = "none"
 
 
-class SlottedEnclosureParameters(Parameters):
+class SlottedEnclosureParameters(SceneParameters):
     """Four fixed walls, the lower one with a slot in it, and possibly an arm of three links (THESIS figure 3.3)."""
 
     TOOLS: ClassVar[Any] = PlanarTool
@@ -282,7 +274,7 @@ class SlottedEnclosureParameters(Parameters):
         }
 
 
-class SlotParameters(Parameters):
+class SlotParameters(SceneParameters):
     """A peg in a slot along x that squeezes it: one contact at each wall, in the middle of the peg's rounded side."""
 
     TOOLS: ClassVar[Any] = PegParameters
@@ -305,7 +297,7 @@ class SlotParameters(Parameters):
         return {"planar": True, "gravity": [0, 0, 0], "bodies": bodies, "tool": "tool"}
 
 
-class TwoLinksParameters(Parameters):
+class TwoLinksParameters(SceneParameters):
     """A planar arm of two uniform rods whose left side touches an obstacle (THESIS figure 4.11)."""
 
     type: Literal["two_links"] = "two_links"
@@ -376,7 +368,7 @@ class TwoLinksParameters(Parameters):
         return {"planar": True, "gravity": [0, 0, 0], "bodies": bodies, "tool": "distal_link"}
 
 
-class DropParameters(Parameters):
+class DropParameters(SceneParameters):
     """A ball and a cube dropped on the floor."""
 
     type: Literal["drop"] = "drop"
@@ -409,7 +401,7 @@ class DropParameters(Parameters):
         return {"bodies": {"floor": _plane((0, 0, 1), 0.0), "ball": ball, "cube": cube}, "tool": "ball"}
 
 
-class SlopeParameters(Parameters):
+class SlopeParameters(SceneParameters):
     """A block at rest on a slope that falls towards +x; with penalties it starts as deep as its weight presses it."""
 
     type: Literal["slope"] = "slope"
@@ -437,7 +429,7 @@ class SlopeParameters(Parameters):
         return {"gravity": gravity, "bodies": bodies, "tool": "block", "allowed_overlap": max(1e-3, 2 * depth)}
 
 
-class StackParameters(Parameters):
+class StackParameters(SceneParameters):
     """Boxes on top of each other on the floor; the uppermost is the tool."""
 
     type: Literal["stack"] = "stack"
@@ -461,7 +453,7 @@ class StackParameters(Parameters):
 ROD_END = 0.002  # [m] radius
 
 
-class StrikeParameters(Parameters):
+class StrikeParameters(SceneParameters):
     """A ball with back-spin that falls on the floor at a slant, and a rod that strikes it with its end.
 
     Without gravity, so that nothing but the impact changes velocities.
@@ -503,32 +495,6 @@ class StrikeParameters(Parameters):
         }
         bodies = {"floor": _plane((0, 0, 1), 0.0), "ball": ball, "rod": rod}
         return {"gravity": [0, 0, 0], "bodies": bodies, "tool": "ball"}
-
-
-AnySceneParameters = Annotated[
-    EnclosureParameters
-    | SlottedEnclosureParameters
-    | EmptyParameters
-    | SlotParameters
-    | TwoLinksParameters
-    | DropParameters
-    | SlopeParameters
-    | StackParameters
-    | StrikeParameters
-    | DoorParameters
-    | CrankParameters
-    | LaparoscopicParameters
-    | RobotArmParameters
-    | FormulasParameters
-    | RollingDiskParameters
-    | DiskOnSphereParameters
-    | TwoLinkCircleParameters
-    | RollingSpheresParameters
-    | TwoLinkClosedLoopParameters
-    | MujocoParameters
-    | WorldParameters,
-    Field(discriminator="type"),
-]
 
 
 def tools_of(scene: Any) -> tuple[str, ...]:

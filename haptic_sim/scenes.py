@@ -1,0 +1,25 @@
+"""Scenes as parts: what the parameters of each of them say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from haptic_sim.parts import Part, kind
+
+
+class SceneParameters(Part):
+    """Parameters of a scene: a virtual world, as the keys of `scene.type: world` say it."""
+
+    def world(self, tool: Any, contact: Any, method: str) -> dict[str, Any]:
+        """The keys of a world (`haptic_sim.worlds.parameters.WorldParameters`), but for its type.
+
+        Args:
+            tool: the section `tool`; it has the type none, but in scenes that are around one (TOOLS).
+            contact: the section `contact`.
+            method: of contacts; some scenes start in the equilibrium of its penalties.
+        """
+        raise NotImplementedError
+
+
+SCENES = kind("scenes", SceneParameters)
+AnySceneParameters = Annotated[SceneParameters, SCENES]
