@@ -27,7 +27,7 @@ import numba
 import numpy as np
 
 from haptic_control.device_model import DeviceModel, DeviceModelParameters, evaluate_device
-from haptic_control.parameters import KnownDevice
+from haptic_control.parameters import ControllerParameters, KnownDevice
 from haptic_sim.messages import DeviceState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError, quantity
@@ -58,7 +58,7 @@ class OperatorWrenchParameters(DeviceModelParameters):
         """Whether `device_damping` is compensated for, instead of known to an observer."""
         return False
 
-    def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> OperatorWrenchParameters:
+    def completed(self, device: KnownDevice, pose: tuple[float, ...]) -> ControllerParameters:
         """See ControllerParameters.
 
         Of a twin pantograph it commands what that is shaped to, and observes, or commands without shaping, the linkage.

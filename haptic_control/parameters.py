@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 from haptic_control.stability import CoupledInertias
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
-from haptic_sim.parts import Part, kind
+from haptic_sim.parts import Kind, Part
 
 
 class Controller(Protocol):
@@ -97,7 +97,7 @@ class ControllerParameters(Part):
         return ""
 
 
-CONTROLLERS = kind("controllers", ControllerParameters)
+CONTROLLERS = Kind("controllers", ControllerParameters)
 AnyControllerParameters = Annotated[ControllerParameters, CONTROLLERS]
 
 

@@ -18,7 +18,7 @@ from haptic_drivers.pointer import Look, Pointer, SpringParameters
 from haptic_sim import inputs
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativeWrench, ParameterError, PositivePair, Wrench, quantity
-from haptic_sim.parts import Part, kind
+from haptic_sim.parts import Kind, Part
 from haptic_sim.records import allocate, array, record, value
 from haptic_sim.spatial import rotation_difference
 
@@ -88,7 +88,7 @@ class OperatorParameters(Part):
         return "\n".join([",".join(COLUMNS), *rows]) + "\n"
 
 
-OPERATORS = kind("operators", OperatorParameters)
+OPERATORS = Kind("operators", OperatorParameters)
 AnyOperatorParameters = Annotated[OperatorParameters, OPERATORS]
 
 

@@ -62,6 +62,9 @@ class PartError(ParameterError):
     """A part that is registered cannot be used."""
 
 
+_GROUPS: dict[str, Group] = {}
+
+
 class Group:
     """A group of entry points, `haptics.NAME`: what is registered in it, by name."""
 
@@ -69,6 +72,7 @@ class Group:
         self.name = name
         self.group = f"haptics.{name}"
         self._loaded: dict[str, Any] = {}
+        _GROUPS[name] = self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -212,17 +216,9 @@ class Kind(Group, Generic[P]):
         return {"type": self.name_of(type(part))} | {key: one for key, one in values.items() if key != "type"}
 
 
-def kinds() -> dict[str, Kind[Any]]:
-    """All kinds, by name, once the modules that declare them have been imported."""
-    return dict(_KINDS)
-
-
-_KINDS: dict[str, Kind[Any]] = {}
-
-
-def kind(name: str, base: type[P]) -> Kind[P]:
-    """Declare a kind, see `Kind`."""
-    return _KINDS.setdefault(name, Kind(name, base))
+def groups() -> dict[str, Group]:
+    """All groups, by name, that the modules which were imported have declared."""
+    return dict(_GROUPS)
 
 
 def _tag(part: type[Part]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from haptic_sim.parts import Part, kind
+from haptic_sim.parts import Kind, Part
 
 
 class SceneParameters(Part):
     """Parameters of a scene: a virtual world, as the keys of `scene.type: world` say it."""
 
-    def world(self, tool: Any, contact: Any, method: str) -> dict[str, Any]:
+    def world(self, tool: Any, contact: Any, method: Any) -> dict[str, Any]:
         """The keys of a world (`haptic_sim.worlds.parameters.WorldParameters`), but for its type.
 
         Args:
@@ -21,5 +21,5 @@ class SceneParameters(Part):
         raise NotImplementedError
 
 
-SCENES = kind("scenes", SceneParameters)
+SCENES = Kind("scenes", SceneParameters)
 AnySceneParameters = Annotated[SceneParameters, SCENES]

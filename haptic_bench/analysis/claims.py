@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from haptic_bench.recording.samples import Samples
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which JSON takes."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,8 @@ class Statement:
             decided_by: see Claim; empty: the names of `measured`.
         """
         reason, names = reason if holds is None else "", frozenset(decided_by or measured)
-        return Claim(self.name, self.text, self.source, dict(measured), holds, reason, names, self.of_instability)
+        found = {name: _plain(one) for name, one in measured.items()}
+        return Claim(self.name, self.text, self.source, found, _plain(holds), reason, names, self.of_instability)
 
 
 @dataclass(frozen=True)
@@ -141,5 +149,6 @@ class Analysis:
 
     def summary(self) -> dict[str, Any]:
         """As in summary.json."""
-        found: dict[str, Any] = {"metrics": self.metrics, "claims": [claim.summary() for claim in self.claims]}
+        metrics = {name: _plain(one) for name, one in self.metrics.items()}
+        found: dict[str, Any] = {"metrics": metrics, "claims": [claim.summary() for claim in self.claims]}
         return found if self.device is None else {**found, "ideal_device": self.device.summary()}

@@ -18,7 +18,7 @@ from haptic_bench import experiment
 from haptic_bench.analysis import vector
 from haptic_bench.benchmarks import suite
 from haptic_bench.commands import view
-from haptic_bench.commands.command_line import DONE, FAILED
+from haptic_bench.commands.command_line import DONE, FAILED, KINDS
 from haptic_bench.commands.options import number, whole
 from haptic_bench.experiment import reference
 from haptic_bench.recording.bag import BagError
@@ -33,15 +33,15 @@ from haptic_bench.trials import sweep, trial, workers
 from haptic_drivers.devices.parameters import HardwareParameters, check_driver
 from haptic_sim import inputs, kernel_cache
 from haptic_sim.parameters import ParameterError
-from haptic_sim.parts import kinds
+from haptic_sim.parts import groups
 
 LISTED = 12  # runs of a sweep that are shown one by one
 
 
 def describe(options: argparse.Namespace) -> int:
     """`haptics list NAME`."""
-    if (kind := kinds().get(options.experiment)) is not None:
-        for line in reference.parts(kind):
+    if options.experiment in KINDS:
+        for line in reference.parts(groups()[options.experiment]):
             print(line)
         return DONE
     for line in reference.describe(experiment.load(options.experiment)[0].experiment, options.experiment):

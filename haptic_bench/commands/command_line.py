@@ -22,6 +22,8 @@ from haptic_bench.set_up import failures, requirements
 from haptic_bench.set_up.failures import BAD_INPUT, DONE, FAILED
 
 MODES = ("offline", "lockstep", "realtime")
+DESCRIBE = "haptic_bench.commands.cli:describe"
+KINDS = ("controllers", "operators", "scenes", "analyses")  # of parts
 VIEW = "haptic_bench.commands.view:view"
 DOCTOR = "haptic_bench.commands.doctor:doctor"  # runs before the environment is prepared, which it looks at
 PROBLEMS = 20  # lines that are said of bad input
@@ -142,13 +144,14 @@ def _answer(options: argparse.Namespace) -> int | None:
         raise NotThere(f"the working directory: {error.strerror}; change into one that is there") from error
     if options.command == DOCTOR:
         return int(_function(DOCTOR)(options))
-    if options.experiment is None and options.command == "haptic_bench.commands.cli:describe":
+    if options.experiment is None and options.command == DESCRIBE:
         known = catalogue()
         width = max(map(len, known), default=0)
         for name, path in known.items():
             print(f"{name:{width}}  {{}} ({{}})".format(*headline(path)))
         return DONE
-    if options.experiment is not None and options.command != VIEW:  # which knows namespaces, too
+    kind = options.command == DESCRIBE and options.experiment in KINDS
+    if options.experiment is not None and options.command != VIEW and not kind:  # which knows namespaces, too
         find(options.experiment)
     if options.directory is not None and options.command != "haptic_bench.commands.cli:repair":
         summary = Path(options.directory, "summary.json")
@@ -230,7 +233,7 @@ def _add_commands(commands: Any) -> None:
         help="name of an experiment, whose keys are listed, or of a kind of parts, as controllers; default: list the "
         "experiments",
     )
-    command.set_defaults(command="haptic_bench.commands.cli:describe")
+    command.set_defaults(command=DESCRIBE)
 
     command = commands.add_parser("validate", help="check an experiment without running it")
     _add_experiment(command)

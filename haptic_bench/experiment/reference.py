@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import textwrap
 import typing
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment.model import Experiment
-from haptic_sim.parts import OWN, Kind, PartError, kind_of
+from haptic_sim.parts import OWN, Group, PartError, kind_of
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
@@ -93,22 +94,27 @@ def describe(experiment: Experiment, named: str) -> Iterator[str]:
     yield f"Change a key with --set, as in: haptics run {named} --set {_example(rows)}"
 
 
-def parts(kind: Kind[Any]) -> Iterator[str]:
-    """Lines that list the parts of a kind: name, package, and what it is.
+def parts(group: Group) -> Iterator[str]:
+    """Lines that list the parts of a kind, or the studies: name, package, and what it is.
 
     A part that cannot be imported is listed with the reason.
     """
     rows = []
-    for entry in kind.entries().values():
+    for entry in group.entries().values():
         try:
-            what = _first_line(kind.find(entry.name))
+            found = group.load(entry.name)
+            what = (
+                _first_line(found)
+                if isinstance(found, type)
+                else _first_line(importlib.import_module(found.__module__))
+            )
         except PartError as error:
             what = f"cannot be used: {error}"
         rows.append((entry.name, f"{entry.package} {entry.version}", what))
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
     yield from (f"{name:{widths[0]}}  {package:{widths[1]}}  {what}" for name, package, what in rows)
     yield ""
-    yield f"Each is a class derived from {kind.base.__module__}.{kind.base.__name__}, registered as {kind.group}"
+    yield f"registered as entry points of the group {group.group}: docs/parts.md"
 
 
 def _example(rows: list[tuple[str, str, str]]) -> str:
@@ -134,8 +140,8 @@ def _values(part: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
             yield key, f"{_plain(value)}{unit}", f"{field.description or _first_line(type(part))}{other}"
 
 
-def _first_line(model: type[BaseModel]) -> str:
-    return (model.__doc__ or "").splitlines()[0]
+def _first_line(documented: Any) -> str:
+    return (documented.__doc__ or "").partition("\n")[0]
 
 
 def _entry(annotation: Any) -> tuple[Any, str]:

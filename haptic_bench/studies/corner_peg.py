@@ -37,7 +37,7 @@ from haptic_bench.studies.study import Study
 from haptic_control.four_channel import FourChannelParameters
 from haptic_control.unilateral import UnilateralParameters
 from haptic_drivers.driver import InertialParameters
-from haptic_drivers.operators import build_operator, wrench_at_rest
+from haptic_drivers.operators import ConstantParameters, build_operator, wrench_at_rest
 from haptic_drivers.pantograph import PantographParameters
 from haptic_sim.contact.response import RIGID, Method, Rendering
 from haptic_sim.parameters import ParameterError
@@ -602,7 +602,7 @@ def expected(trial: Trial, reference: Samples) -> dict[str, tuple[float, str]]:
         known["peak_force"] = (float(peak), "rigid walls, impulse within one tick")
     tool, scene, _ = setup(experiment)
     operator, gap = experiment.operator, scene.gap
-    if operator.type == "constant" and operator.release is None and experiment.contact.restitution == 0.0:
+    if isinstance(operator, ConstantParameters) and operator.release is None and experiment.contact.restitution == 0.0:
         fx, fy, _, _, _, torque = operator.wrench
         if fx > 0.0 > fy and torque == 0.0:
             times = sorted((math.sqrt(2.0 * tool.mass * gap[0] / fx), math.sqrt(2.0 * tool.mass * gap[1] / -fy)))
