@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from haptic_bench.analysis.claims import Analysis, Quantity, Statement
@@ -24,7 +26,7 @@ class WallStudy(Study):
     """See the module."""
 
     SCENES = ("ball_before_wall",)
-    METRICS = {
+    METRICS: ClassVar = {
         "felt_force": FORCE,
         "beyond": Quantity("Largest distance of the hand beyond the wall", "mm", 1e3),
     }

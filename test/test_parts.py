@@ -1,0 +1,245 @@
+"""Parts of other packages: registered, listed, run, replayed, and refused as ours are."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT, Haptics, answer
+
+from haptic_bench import experiment
+from haptic_bench.commands.command_line import KINDS
+from haptic_control.parameters import CONTROLLERS, ControllerParameters
+from haptic_sim import parts
+from haptic_sim.parameters import ParameterError
+
+OWN = ROOT / "examples" / "own_parts"
+SPRING = "lab_parts.controller:SaturatingSpringParameters"
+WALL = str(OWN / "own_wall.yaml")
+
+
+def install(folder: Path, name: str = "lab_parts", version: str = "0.1.0", more: str = "") -> Path:
+    """The example package in a folder, as pip leaves it: its modules, and the metadata that say what it registers."""
+    shutil.copytree(OWN / "lab_parts", folder / "lab_parts", dirs_exist_ok=True)
+    lines: list[str] = []
+    for line in (OWN / "pyproject.toml").read_text().partition('[project.entry-points."')[2].splitlines():
+        group = line.removeprefix('[project.entry-points."').removesuffix('"]')
+        lines.append(f"[{group}]" if line.endswith("]") else line.replace('"', ""))
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").write_text("lab_parts/__init__.py,,\n")
+    (info / "entry_points.txt").write_text("\n".join(lines) + more)
+    return folder
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process: what is registered is read again."""
+    parts._registered.cache_clear()
+    parts._all_registered.cache_clear()
+    for group in parts.groups().values():
+        monkeypatch.setattr(group, "_loaded", {})
+    for module in [name for name in sys.modules if name.partition(".")[0] == "lab_parts"]:
+        monkeypatch.delitem(sys.modules, module)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the example package, which is found as one on PYTHONPATH is."""
+    folder = install(tmp_path / "packages")
+    monkeypatch.setenv(parts.USERS_PATH, str(folder))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    forget(monkeypatch)
+    yield folder
+    parts._registered.cache_clear()
+    parts._all_registered.cache_clear()
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    return yaml.safe_load(Path(WALL).read_text()) | {"name": "own_wall", "duration": 0.05} | changes
+
+
+def problem(**changes: Any) -> str:
+    with pytest.raises(ParameterError) as error:
+        experiment.load_document(document(**changes), Path(WALL))
+    return str(error.value)
+
+
+def test_the_kinds_of_the_command_line_are_those_that_are_declared() -> None:
+    assert set(KINDS) == parts.groups().keys()
+
+
+def test_every_part_of_this_package_is_registered_and_can_be_loaded() -> None:
+    for group in parts.groups().values():
+        entries = group.entries()
+        assert entries and {one.package for one in entries.values()} == {"haptics"}
+        for name in entries:
+            assert group.load(name)
+
+
+def test_every_class_of_a_kind_is_registered() -> None:
+    for group in parts.groups().values():
+        if not isinstance(group, parts.Kind):
+            continue
+        for name in group.entries():
+            group.find(name)
+        registered = {group.find(name) for name in group.entries()}
+        concrete = {one for one in _below(group.base) if "type" in vars(one).get("__annotations__", {})}
+        assert {one for one in concrete if one.__module__.startswith("haptic_")} == registered
+
+
+def _below(base: type) -> Iterator[type]:
+    for one in base.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def test_setup_cfg_is_what_setuptools_reads_of_it() -> None:
+    read = pytest.importorskip("setuptools.config.setupcfg").read_configuration(ROOT / "setup.cfg")
+    groups = read["options"]["entry_points"]
+    found: dict[str, dict[str, str]] = {}
+    for group, entry in parts._of_checkout():
+        found.setdefault(group, {})[entry.name] = entry.value
+    wanted = {
+        group: dict(map(str.strip, line.split("=")) for line in lines)  # type: ignore[misc]
+        for group, lines in groups.items()
+        if group.startswith("haptics.")
+    }
+    assert found == wanted
+    assert {one.version for _, one in parts._of_checkout()} == {
+        read_configuration(ROOT / "setup.cfg")["metadata"]["version"]
+    }
+
+
+def test_a_part_of_another_package_is_found_by_its_name(installed: Path) -> None:
+    entry = CONTROLLERS.entries()["saturating_spring"]
+    assert entry == ("saturating_spring", SPRING, "lab_parts", "0.1.0")
+    (trial,) = experiment.load_document(document(), Path(WALL))
+    assert trial.experiment.packages == {"lab_parts": "0.1.0"}
+    assert type(trial.experiment.controller).__name__ == "SaturatingSpringParameters"
+    assert trial.experiment.model_dump(mode="json")["controller"]["type"] == "saturating_spring"
+
+
+def test_a_class_needs_no_registration(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(next(installed.glob("*.dist-info")))
+    forget(monkeypatch)
+    assert "saturating_spring" not in CONTROLLERS.entries()
+    changes = {
+        "controller": {"type": SPRING},
+        "operator": {"type": "lab_parts.operator:RampParameters", "force": [1, 0, 0]},
+        "scene": {"type": "lab_parts.scene:BallBeforeWallParameters"},
+        "analysis": "lab_parts.analysis:STUDY",
+    }
+    (trial,) = experiment.load_document(document(**changes), Path(WALL))
+    dumped = trial.experiment.model_dump(mode="json")
+    assert dumped["controller"]["type"] == SPRING and dumped["analysis"] == "lab_parts.analysis:STUDY"
+    assert trial.experiment.packages == {"lab_parts": ""}
+    again = experiment.load_document(dumped, Path(WALL))[0].experiment
+    assert again == trial.experiment
+
+
+@pytest.mark.parametrize(
+    ("controller", "said"),
+    [
+        ({"stifness": 3}, "controller.stifness: unknown key; did you mean stiffness?"),
+        ({"stiffness": -3}, "controller.stiffness = -3 N/m: must be > 0 N/m"),
+        ({"stiffness": 1e7}, "controller.stiffness = 1e+07 N/m, controller.damping = 20 N s/m: the sampled loop"),
+        ({"type": "saturating_sprin"}, "controller.type = saturating_sprin: must be one of 'four_channel'"),
+        ({"type": "nowhere:X"}, "controller.type = nowhere:X: nowhere:X cannot be imported: ModuleNotFoundError"),
+        ({"type": "os:getcwd"}, "is none of the controllers; must be derived from haptic_control.parameters"),
+        ({"type": 3}, "controller.type = 3: must be one of"),
+    ],
+)
+def test_wrong_keys_are_refused_as_ours_are(installed: Path, controller: dict[str, Any], said: str) -> None:
+    assert said in problem(controller={"type": "saturating_spring"} | controller)
+
+
+def test_two_packages_of_one_name_are_named(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = "\n[haptics.controllers]\nsaturating_spring = elsewhere:Other\n"
+    other = installed / "other_parts-2.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other_parts\nVersion: 2.0\n")
+    (other / "entry_points.txt").write_text(more)
+    forget(monkeypatch)
+    said = problem()
+    assert all(part in said for part in ("lab_parts as " + SPRING, "other_parts as elsewhere:Other", "uninstall"))
+
+
+def test_a_part_that_cannot_be_imported_is_an_error_where_it_is_used(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (installed / "lab_parts" / "operator.py").write_text("raise RuntimeError('no licence')\n")
+    forget(monkeypatch)
+    assert "lab_parts.operator:RampParameters cannot be imported: RuntimeError: no licence" in problem()
+    push = {"type": "constant", "wrench": [1, 0, 0, 0, 0, 0]}
+    assert experiment.load_document(document(operator=push), Path(WALL))
+
+
+def test_a_name_that_is_not_the_type_is_refused(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = next(installed.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(f"[haptics.controllers]\nspring = {SPRING}\n")
+    forget(monkeypatch)
+    said = problem(controller={"type": "spring"})
+    assert "has type = saturating_spring; must be spring, the name by which it is registered" in said
+
+
+def test_a_controller_that_builds_none_is_said() -> None:
+    class NothingParameters(ControllerParameters):
+        type: str = "nothing"
+
+    with pytest.raises(TypeError, match="is no controller"):
+        NothingParameters().build(1000.0)
+
+
+@pytest.mark.long
+def test_a_package_of_parts_runs_in_every_mode_and_is_replayed(
+    haptics: Callable[..., Haptics], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = install(tmp_path / "packages")
+    monkeypatch.setenv("HAPTICS_PYTHONPATH", str(folder))
+    short = ("--duration", "0.3", "--set", "rate=500")
+    for mode in ("offline", "lockstep", "realtime"):
+        missed = ("--set", "health.missed_share=1", "--set", "health.undecided_share=1")
+        run = haptics("run", WALL, "--mode", mode, *short, *missed, "--out", str(tmp_path / mode))
+        assert run.wait() == 0, run.err
+    offline, lockstep = (tmp_path / mode for mode in ("offline", "lockstep"))
+    assert (offline / "samples.csv").read_bytes() == (lockstep / "samples.csv").read_bytes()
+    summary = json.loads((offline / "summary.json").read_text())
+    assert {"felt_force", "beyond"} <= summary["metrics"].keys()
+    assert [claim["holds"] for claim in summary["claims"]] == [True]
+    replay = haptics("replay", str(lockstep), "--verify")
+    assert replay.wait() == 0 and "identical" in replay.out
+    listed = haptics("list", "controllers")
+    assert listed.wait() == 0 and "saturating_spring" in listed.out and "lab_parts 0.1.0" in listed.out
+    monkeypatch.setenv("HAPTICS_PYTHONPATH", "")
+    gone = haptics("replay", str(lockstep), "--verify")
+    assert gone.wait() == 2
+    assert "packages.lab_parts = 0.1.0: the package is not there; install it" in gone.err
+
+
+@pytest.mark.exhaustive
+def test_pip_installs_the_example_as_the_tests_do(tmp_path: Path) -> None:
+    shutil.copytree(OWN, tmp_path / "source")
+    arguments = ("install", "-q", "--no-deps", "--no-build-isolation", "--target", str(tmp_path / "target"))
+    subprocess.run([sys.executable, "-m", "pip", *arguments, str(tmp_path / "source")], check=True)
+    ours = install(tmp_path / "packages")
+    found = [
+        {(point.group, point.name, point.value) for one in importlib.metadata.distributions(path=[str(folder)])
+         for point in one.entry_points}
+        for folder in (tmp_path / "target", ours)
+    ]  # fmt: skip
+    assert found[0] == found[1] and len(found[0]) == 4
+
+
+def test_a_kind_is_listed() -> None:
+    for kind in KINDS:
+        listed = answer("list", kind)
+        assert listed.status == 0 and f"haptics.{kind}" in listed.out
