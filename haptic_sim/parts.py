@@ -37,7 +37,7 @@ _CHECKOUT = Path(__file__).resolve().parents[1] / "setup.cfg"
 class Part(Parameters):
     """Parameters of a part; `type` is its name."""
 
-    type: str
+    type: str = ""
 
 
 P = TypeVar("P", bound=Part)

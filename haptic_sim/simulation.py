@@ -41,6 +41,7 @@ ELSEWHERE = (
     "local_model",
     "health",
     "standard_topics",
+    "packages",
     "analysis",
 )
 """Keys of an experiment's file that do not describe its world."""

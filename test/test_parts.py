@@ -114,9 +114,7 @@ def test_setup_cfg_is_what_setuptools_reads_of_it() -> None:
         if group.startswith("haptics.")
     }
     assert found == wanted
-    assert {one.version for _, one in parts._of_checkout()} == {
-        read_configuration(ROOT / "setup.cfg")["metadata"]["version"]
-    }
+    assert {one.version for _, one in parts._of_checkout()} == {read["metadata"]["version"]}
 
 
 def test_a_part_of_another_package_is_found_by_its_name(installed: Path) -> None:
