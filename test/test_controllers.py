@@ -205,10 +205,10 @@ def test_every_controller_is_checked_with_its_device(tmp_path: Path, kind: str) 
     """And runs at rest without a command of its own."""
     (trial,) = experiment.load(ball(tmp_path, {"type": kind} | IN_SPACE[kind]))
     parameters: Any = trial.experiment.controller
-    assert parameters.trial.coupled_inertias.stability_problem(1000.0) == ""
+    assert parameters.stability_problem(trial.coupled_inertias, 1000.0) == ""
     if "damping" in type(parameters).model_fields:
         more = {"damping": tuple(1e4 * np.array(parameters.damping))}
-        assert "diverges" in parameters.model_copy(update=more).trial.coupled_inertias.stability_problem(1000.0)
+        assert "diverges" in parameters.model_copy(update=more).stability_problem(trial.coupled_inertias, 1000.0)
     core: Any = parameters.build(1000.0)
     core.rehearse(ToolSizes(7, 6))
     assert isinstance(core.remembers, bool) and DeviceState().is_finite()

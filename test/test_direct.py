@@ -51,4 +51,4 @@ def test_a_heavier_device_leaves_the_tool_by_half_the_difference_of_acceleration
 @pytest.mark.parametrize("rate", [50.0, 1000.0])
 def test_there_is_no_loop_to_check(rate: float) -> None:
     inertias = CoupledInertias(tool=tuple(np.eye(6).ravel().tolist()), device=(1e-3, 1e-6))
-    assert DirectParameters().inertias.stability_problem(rate) == ""
+    assert DirectParameters().stability_problem(inertias, rate) == ""

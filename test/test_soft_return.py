@@ -29,7 +29,7 @@ class Loop:
         given = trial.experiment
         self.driver, self.tool_side = trial.driver(None), trial.tool_side()
         limit = given.limits.wrench_limit
-        self.controller = controller or build_realtime_controller(given.controller, given.rate, limit)
+        self.controller = controller or SoftReturn(given.controller.build(given.rate), limit, given.rate)
         self.device, self.tool = DeviceState(), self.tool_side.tool_state()
         self.on_tool, self.on_device = ToolCommand(), DeviceCommand()
         self.on_device.tick = -1
@@ -112,7 +112,7 @@ def test_without_a_gap_nothing_is_bounded() -> None:
     loop.run(3, answered=False)
     loop.run(1)
     assert loop.wrenches[0][0] > 300.0
-    lasting = build_realtime_controller(given.controller, given.rate, given.limits.wrench_limit, lasting=True)
+    lasting = SoftReturn(given.controller.build(given.rate), given.limits.wrench_limit, given.rate, lasting=True)
     loop = Loop(trial, lasting)
     loop.run(1)
     assert loop.wrenches[0][0] == pytest.approx(15.5)
@@ -121,7 +121,7 @@ def test_without_a_gap_nothing_is_bounded() -> None:
 @pytest.mark.parametrize("reason", [Reason.ON_PAUSE, Reason.CLUTCHED, Reason.NO_CONTACT])
 def test_a_device_that_is_paused_is_no_gap(reason: Reason) -> None:
     trial = trial_of("device.offset=[0.4,0]")
-    core = build_realtime_controller(trial.experiment.controller, 512.0, (15.0,) * 6)
+    core = SoftReturn(trial.experiment.controller.build(512.0), (15.0,) * 6, 512.0)
     device, tool, command = DeviceState(), trial.tool_sizes.tool_state(), ToolCommand()
     device.pose[6] = tool.pose[6] = 1.0
     device.pose[0], device.reason = 0.4, reason
@@ -134,7 +134,7 @@ def test_a_device_that_is_paused_is_no_gap(reason: Reason) -> None:
 def test_a_tool_keeps_its_weight_in_the_return() -> None:
     """Of 9.81 N in a world with gravity: what holds it is no pull."""
     trial = trial_of()
-    core = build_realtime_controller(trial.experiment.controller, 512.0, (1.0,) * 6, lasting=True)
+    core = SoftReturn(trial.experiment.controller.build(512.0), (1.0,) * 6, 512.0, lasting=True)
     device, tool, command = DeviceState(), trial.tool_sizes.tool_state(), ToolCommand()
     device.pose[6] = tool.pose[6] = 1.0
     device.pose[0], device.pose[1], device.reason = 1.0, 1.0, Reason.NO_COMMAND

@@ -173,10 +173,10 @@ def test_cores_diverge_with_more_than_the_largest_gains_and_not_with_them(kind: 
     if kind is ShapingParameters:
         parameters = parameters.model_copy(update={"device_mass": 0.3, "device_inertia": 4e-5})
     coupled = free(mass, inertia, device)
-    problem = parameters.coupled.stability_problem(RATE)
+    problem = parameters.stability_problem(coupled, RATE)
     found = suggestion(problem)
     good, bad = (with_gains(parameters, found, factor) for factor in (1.0, 1.03))
-    assert not good.coupled.stability_problem(RATE) and bad.coupled.stability_problem(RATE)
+    assert not good.stability_problem(coupled, RATE) and bad.stability_problem(coupled, RATE)
     bounded = run_coupled(good.build(RATE), mass, inertia, device, 3000)
     assert bounded.size == 3000 and bounded[2000:].max() <= bounded[:1000].max()
     assert run_coupled(bad.build(RATE), mass, inertia, device, 3000)[-1] >= 1e3
@@ -550,6 +550,6 @@ def test_every_experiment_has_gains_to_spare() -> None:
             continue
         controller, coupled = trial.experiment.controller, trial.coupled_inertias
         more = with_gains(controller, {key: tuple(getattr(controller, key)) for key in ("stiffness", "damping")}, 1.1)
-        assert not more.coupled.stability_problem(trial.experiment.rate), name
+        assert not more.stability_problem(coupled, trial.experiment.rate), name
         checked += 1
     assert checked >= 17
