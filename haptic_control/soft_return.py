@@ -41,7 +41,7 @@ class SoftReturn:
     def __init__(self, core: Controller, wrench_limit: Gains, rate: float, lasting: bool = False):
         parameters = getattr(core, "parameters", None)
         scale = getattr(parameters, "scale", np.ones(6))  # of the tool's motions; its wrenches have 1 / scale
-        self._passes, self._none = hasattr(core, "passed"), np.zeros(6)
+        self._passes, self._none = hasattr(core, "passed") or hasattr(type(core), "passed"), np.zeros(6)
         limit = np.array(six(wrench_limit))
         self._limit = np.where(limit > 0.0, limit, np.repeat(LEAST, 3)) / scale
         self._speed, self._calm = np.array(SPEED) * scale[[0, 3]], max(1, round(CALM * rate))

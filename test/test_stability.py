@@ -106,7 +106,7 @@ def test_the_largest_gains_are_accepted_and_larger_ones_refused(kind: Any) -> No
             W = J @ J.T
         coupled = inertias(W, tuple(10.0 ** rng.uniform(-4, 2, 2)))
         given = kind(stiffness=tuple(10.0 ** rng.uniform(0, 6, 6)), damping=tuple(10.0 ** rng.uniform(-2, 3, 6)))
-        problem = coupling_problem(given, coupled, RATE)
+        problem = given.stability_problem(coupled, RATE)
         A = inverse_inertia(coupled)
         assert bool(problem) == diverges(spring_loop(A * np.array(given.stiffness), A * np.array(given.damping), T))
         if not problem:
@@ -114,10 +114,10 @@ def test_the_largest_gains_are_accepted_and_larger_ones_refused(kind: Any) -> No
         refused += 1
         found = suggestion(problem)
         assert all(np.all(np.array(gains) <= getattr(given, key)) for key, gains in found.items())
-        assert not coupling_problem(with_gains(given, found), coupled, RATE), problem
-        assert coupling_problem(with_gains(given, found, 1.05), coupled, RATE), problem
+        assert not with_gains(given, found).stability_problem(coupled, RATE), problem
+        assert with_gains(given, found, 1.05).stability_problem(coupled, RATE), problem
         recommended = suggestion(problem, "for a margin: ")
-        assert not coupling_problem(with_gains(given, recommended), coupled, RATE), problem
+        assert not with_gains(given, recommended).stability_problem(coupled, RATE), problem
         assert recommended.keys() == found.keys() and recommended != found
         for key in found:
             assert f"controller.{key} = [" in problem and f" controller.{key}=[" in problem
@@ -525,7 +525,7 @@ def test_a_device_is_moved_along_its_motors_alone_however_it_is_mounted(damping:
     bounds = [0.0, 1e4]
     while bounds[1] - bounds[0] > 1e-3 * bounds[1]:
         middle = sum(bounds) / 2.0
-        bounds[bool(coupling_problem(gains(middle), coupled, RATE))] = middle
+        bounds[bool(gains(middle).stability_problem(coupled, RATE))] = middle
     if damping is None:  # T^2 K + 2 T B <= 4 / A along the motors, whatever their directions in the world
         assert bounds[0] == pytest.approx((4.0 / (1 / mass + 1 / of_tool) - T * T * K) / (2.0 * T), rel=2e-3)
     assert not grows(K, 0.99 * bounds[0]) and grows(K, 1.01 * bounds[1])
