@@ -21,8 +21,7 @@ from haptic_bench.view import charts
 from haptic_bench.view.frame import Chart, Frame, Hand
 from haptic_bench.view.scene import Scene, Shape
 from haptic_bench.view.strips import strip
-from haptic_bench.view.viewpoint import ABOVE as FROM_ABOVE
-from haptic_bench.view.viewpoint import USUAL, towards_eye
+from haptic_bench.view.viewpoint import towards_eye
 from haptic_sim.parameters import ParameterError
 
 HOST, PORT = "127.0.0.1", 8080
@@ -64,6 +63,7 @@ LEGEND: tuple[tuple[Colour, str, str], ...] = (
     (TORQUE, "\u2192", "torque on the hand"),
     (TOOL, "\u2500", "path of the tool; pale: of the hand of the device"),
 )
+NARROW = 576  # [px] of a browser up to which viser lays panels over the scene
 CAMERA = ("motion", "x", "y", "z")  # along which one can look: across the motion, or along an axis
 
 
@@ -135,7 +135,7 @@ class Page:
         self._shown: dict[str, bool] = {}
         self._poses = np.full((len(scene.bodies), 7), np.nan)
         self._add_scene()
-        self._look((FROM_ABOVE if scene.planar else USUAL) if away is None else away)
+        self._look(towards_eye(scene, []) if away is None else away)
         self._add_panels()
         self.show_state("")
 
@@ -303,6 +303,7 @@ class Page:
                 self._numbers[chart.name] = gui.add_html("")
         panel.dock_left()
         panel.set_width(330)
+        self.server.on_client_connect(_fold_where_narrow)
 
     def _switch(self, kind: str, box: Any) -> Any:
         async def switch(_: Any) -> None:
@@ -454,6 +455,12 @@ class Page:
         """End the page."""
         with contextlib.redirect_stdout(io.StringIO()):  # it says that, too
             self.server.stop()
+
+
+def _fold_where_narrow(client: Any) -> None:
+    """In a narrow browser the controls begin folded, as they would lie over the scene."""
+    if client.camera.image_width <= NARROW:
+        client.gui.main_panel.minimize()
 
 
 def node(name: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from haptic_bench.view.frame import Frame
 from haptic_bench.view.scene import Scene, at
+from haptic_sim.rotations import matrices
 
 ABOVE = np.array([0.0, 0.0, 1.0])  # towards the eye, of planar scenes
 USUAL = np.array([0.55, -0.75, 0.45]) / np.linalg.norm([0.55, -0.75, 0.45])  # of the others, where nothing moves
@@ -17,6 +18,8 @@ ELEVATIONS = (26.0, 45.0, 65.0)  # [deg], from which it is chosen
 AZIMUTHS = range(0, 360, 15)  # [deg]
 TURNED = 0.5  # what motion that is seen is worth less for a view from the opposite side
 BEHIND = 0.5  # and for one from behind a wall
+HIDDEN = 1.0  # and for one in which fixed bodies hide the motion
+LOOKED_AT = 40  # points of a motion, and of the hands at the start, that are to be seen
 STILL = 0.01  # of the size of the scene: less is no motion
 SAMPLED = 60  # frames of a trial from which is found where bodies are
 PATH = 400  # points of the path of a hand
@@ -58,8 +61,8 @@ def towards_eye(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
     """Unit vector from the scene to the eye, (3,).
 
     Planar scenes are seen from above. Of the directions from around and above, that one is taken from which most of
-    the motion is seen, its smaller directions too; among equals the one that is nearest to the usual one, and in front
-    of the walls.
+    the motion is seen, its smaller directions too, and which fixed bodies do not hide; among equals the one that is
+    nearest to the usual one, and in front of the walls.
 
     Args:
         scene: what there is to see.
@@ -68,18 +71,52 @@ def towards_eye(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
     if scene.planar:
         return ABOVE
     spreads = [spread for path in paths if (spread := _spread(path, STILL * scene.size)) is not None]
-    if not spreads:
+    boxes, targets = _Boxes(scene), _targets(scene, paths)
+    if not spreads and not boxes.hide(targets, USUAL):
         return USUAL
     walls = [(shape, scene.poses[shape.body]) for shape in scene.shapes if shape.ground]
     outward = [at(pose, shape.vertices) for shape, pose in walls]
     normals = [half[: len(half) // 2].mean(axis=0) - half[len(half) // 2 :].mean(axis=0) for half in outward]
 
     def worth(away: np.ndarray) -> float:
-        seen = np.mean([np.linalg.norm(np.cross(spread, away), axis=1).sum() for spread in spreads])
+        seen = sum(float(np.linalg.norm(np.cross(spread, away), axis=1).sum()) for spread in spreads)
+        seen /= max(len(spreads), 1)
         behind = any(normal @ away < -1e-3 * np.linalg.norm(normal) for normal in normals)
-        return float(seen) - TURNED * 0.5 * float(1.0 - away @ USUAL) - BEHIND * behind
+        turned = TURNED * 0.5 * float(1.0 - away @ USUAL)
+        return seen - turned - BEHIND * behind - HIDDEN * boxes.hide(targets, away)
 
     return max([USUAL, *_around()], key=worth)
+
+
+class _Boxes:
+    """Boxes around the fixed shapes of a scene, along the axes of their bodies."""
+
+    def __init__(self, scene: Scene):
+        fixed = [s for s in scene.shapes if not (scene.moving[s.body] or s.ground or s.hollow)]
+        poses = scene.poses[[shape.body for shape in fixed]]
+        self._R_WB, self._origins = matrices(poses[:, 3:]), poses[:, None, :3]
+        self._low = np.array([shape.vertices.min(axis=0) for shape in fixed]).reshape(-1, 1, 3)
+        self._high = np.array([shape.vertices.max(axis=0) for shape in fixed]).reshape(-1, 1, 3)
+
+    def hide(self, points: np.ndarray, away: np.ndarray) -> float:
+        """Part of some points (N, 3) that a box hides from an eye far away; no box hides those within it."""
+        start = (points - self._origins) @ self._R_WB  # in the axes of the boxes, (B, N, 3)
+        along = (away @ self._R_WB)[:, None]
+        along[np.abs(along) < 1e-12] = 1e-12
+        crossed = np.stack([(self._low - start) / along, (self._high - start) / along])
+        enters, leaves = crossed.min(axis=0).max(axis=2), crossed.max(axis=0).min(axis=2)
+        hidden = ((enters > 0.0) & (enters < leaves)).any(axis=0)
+        return float(hidden.mean()) if len(points) else 0.0
+
+
+def _targets(scene: Scene, paths: Sequence[np.ndarray]) -> np.ndarray:
+    """Points that are to be seen, (N, 3): the hands at the start, and some of each motion."""
+    found = [at(scene.poses[hand.body], np.linalg.inv(hand.X_HB)[None, :3, 3]) for hand in scene.hands]
+    for path in paths:
+        points = path.reshape(-1, 3)
+        points = points[np.isfinite(points).all(axis=1)]
+        found.append(points[:: max(1, len(points) // LOOKED_AT)])
+    return np.concatenate(found) if found else np.zeros((0, 3))
 
 
 def _spread(path: np.ndarray, least: float) -> np.ndarray | None:
