@@ -322,6 +322,11 @@ def variant_of(model: Any, name: str, tag: str | None) -> type[BaseModel] | None
 
 
 def _suggest(name: str, owner: Any) -> str:
-    known = list(getattr(owner, "model_fields", {}))
-    near = difflib.get_close_matches(name, known, n=1)
+    return did_you_mean(name, getattr(owner, "model_fields", {}))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Hint for an unknown name: the most similar known name, and all known names."""
+    known = list(known)
+    near = difflib.get_close_matches(name[:100], known, n=1)
     return (f"; did you mean {near[0]}?" if near else "") + f" (known: {', '.join(known)})"

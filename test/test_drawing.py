@@ -6,8 +6,11 @@ import re
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
+import coal
 import numpy as np
+import pinocchio as pin
 import pytest
+import yaml
 
 from haptic_bench import Film, experiment
 from haptic_bench.recording.samples import MessageStore
@@ -15,7 +18,7 @@ from haptic_bench.recording.world_record import read_tables
 from haptic_bench.studies import study_of
 from haptic_bench.view import drawing, viewpoint
 from haptic_bench.view.recorded import SampledFrames
-from haptic_bench.view.scene import at, build_scene
+from haptic_bench.view.scene import at, build_scene, scene_of_world
 from haptic_sim import World
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -209,3 +212,55 @@ def test_a_film_shows_a_world_where_it_is(tmp_path: Any) -> None:
     assert "largest force 9.81 N" in still and "z 100.0 mm" in still
     with pytest.raises(ValueError, match=r"ball\.png: must end in \.svg"):
         film.save(tmp_path / "ball.png", "A ball falls")
+
+
+def test_no_fixed_body_stands_between_the_eye_and_the_tool() -> None:
+    """A ball behind a wall: the usual direction looks at the wall, as a ray of coal says."""
+    wall = {"joint": "fixed", "position": [0.0, -0.2, 0.2], "shapes": [{"type": "box", "size": [1.0, 0.05, 1.0]}]}
+    ball = {"joint": "free", "mass": 0.1, "shapes": [{"type": "sphere", "radius": 0.02}]}
+    world = World({"tool": "ball", "bodies": {"wall": wall, "ball": ball}})
+    scene = scene_of_world(world.start, "hidden", 1000.0)
+
+    def hidden(away: np.ndarray) -> bool:
+        sight = coal.Capsule(1e-6, 2.0)
+        X = np.eye(4)
+        X[:3, :3] = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), away).matrix()
+        at_ball = coal.Transform3s(X[:3, :3], 1.05 * away)
+        at_wall = coal.Transform3s(np.eye(3), np.array([0.0, -0.2, 0.2]))
+        box = coal.Box(1.0, 0.05, 1.0)
+        return bool(coal.collide(box, at_wall, sight, at_ball, coal.CollisionRequest(), coal.CollisionResult()))
+
+    assert hidden(viewpoint.USUAL)
+    for path in ([], [moved([0.0, 0.1, 0.0])], [moved([0.1, 0.0, 0.0])]):
+        assert not hidden(viewpoint.towards_eye(scene, path))
+
+
+def test_the_first_contact_is_that_of_any_link_of_the_tool(tmp_path: Any) -> None:
+    """Held by its upper link, an arm in the plane touches a post with its lower one, after 2 cm of free motion."""
+    link = {"joint": "revolute", "axis": [0, 0, 1], "mass": 1.0, "inertia": [0.01, 0.01, 0.01]}
+    tip = [{"type": "sphere", "radius": 0.04, "position": [0.3, 0.0, 0.0]}]
+    post = {"joint": "fixed", "position": [0.6, 0.1, 0.0], "shapes": [{"type": "sphere", "radius": 0.04}]}
+    document = {
+        "duration": 0.4,
+        "rate": 500,
+        "operator": {"type": "constant", "wrench": [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]},
+        "device": {"type": "none"},
+        "scene": {
+            "type": "world",
+            "gravity": [0, 0, 0],
+            "tool": "upper",
+            "hold": [0.3, 0.0, 0.0],
+            "bodies": {
+                "upper": link | {"centre_of_mass": [0.15, 0.0, 0.0]},
+                "lower": link
+                | {"parent": "upper", "position": [0.3, 0, 0], "centre_of_mass": [0, 0, 0], "shapes": tip},
+                "post": post,
+            },
+        },
+    }
+    (tmp_path / "arm.yaml").write_text(yaml.safe_dump(document))
+    frames, samples = sampled(str(tmp_path / "arm.yaml"))
+    assert [frames.scene.bodies[i] for i in frames.scene.linked] == ["upper", "lower"]
+    first = frames.first_contact()
+    assert first is not None and first > 0
+    assert frames.times[first - 1] < samples["time"][np.argmax(samples["contacts"] > 0)] <= frames.times[first] + 1e-9

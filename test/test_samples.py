@@ -239,3 +239,9 @@ def test_a_file_that_is_no_table_is_refused_with_its_line(tmp_path: Path, text: 
     (tmp_path / "samples.csv").write_text(text)
     with pytest.raises(ValueError, match=said):
         Samples.read_csv(tmp_path / "samples.csv")
+
+
+def test_an_unknown_column_is_named_with_those_that_there_are() -> None:
+    samples = Samples({"time": np.zeros(2), "tool_px": np.zeros(2)})
+    with pytest.raises(KeyError, match=r"no column tool_x; did you mean tool_px\? \(known: time, tool_px\)"):
+        samples["tool_x"]

@@ -10,7 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
+from browser import Browser, require
 from conftest import wait_until
 from pages import client, load, page_of
 
@@ -216,3 +218,36 @@ def test_a_trial_that_has_not_begun_is_not_kept(monkeypatch: pytest.MonkeyPatch,
     began[0] = 0.1
     once()
     assert told[1:2] == ["ended"] and len(list((tmp_path / "trials").iterdir())) == 1
+
+
+# How it is laid out
+
+
+def test_a_camera_is_as_far_as_the_width_of_the_scene_needs() -> None:
+    with page_of("push_arm") as (page, _):
+        away = np.array([0.6, 0.0, 0.8])
+        wide, square, narrow = (np.subtract(page._eye(away, aspect), page.scene.centre) for aspect in (2.0, 1.0, 0.5))
+    assert wide == pytest.approx(square)
+    assert narrow == pytest.approx(2.0 * square)
+
+
+@pytest.mark.graph
+@pytest.mark.exhaustive
+def test_in_a_narrow_browser_the_controls_begin_folded_and_the_scene_fits(tmp_path: Path) -> None:
+    require()
+    shown = "[...document.querySelectorAll('*')].some(one => one.innerText?.trim() === 'View' && one.checkVisibility())"
+    with page_of("push_arm") as (page, address), Browser(address, tmp_path) as browser:
+        browser.wait(f"{shown} && !document.querySelector('#controls')?.checkVisibility()")
+        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+        browser.call("Emulation.setDeviceMetricsOverride", **size)
+        browser.call("Page.navigate", url=address)
+        browser.wait(f"document.querySelector('#controls')?.checkVisibility() && !({shown})")
+        distance = 3.1 * page.scene.size * 844.0 / 390.0  # as far as the width of the scene needs
+
+        def fits() -> bool:
+            cameras = [one.camera for one in page.server.get_clients().values()]
+            return any(np.linalg.norm(c.position - page.scene.centre) > 0.95 * distance for c in cameras)
+
+        wait_until(fits, "a camera from which the scene fits")
+        browser.evaluate("document.querySelector('#controls summary').click()")
+        browser.wait(shown)

@@ -551,7 +551,7 @@ def test_all_overlaps_are_said_and_what_to_do_about_those_of_two_files(tmp_path:
     assert all("overlap by 0.2 m" in line for line in lines[:5])
     assert lines[5:] == [
         "bodies: number of other pairs that overlap: 20",
-        "bodies: with ignore = [[f, g]] no bodies of f and g collide with each other",
+        "bodies: if they are to pass through each other: ignore = [[f, g]] is for all bodies of f and g",
     ]
     build(WorldParameters.model_validate({**document, "ignore": [["f", "g"]]}), tmp_path)
 
@@ -588,6 +588,30 @@ def key_problem(**document: Any) -> str:
         WorldParameters.model_validate({"tool": "ball", **document})
     (line,) = explain(caught.value, WorldParameters, "scene.")
     return line
+
+
+def test_joints_of_a_file_start_where_they_are_told_by_name(tmp_path: Path) -> None:
+    named = world(files={"arm": {"path": "arm.urdf", "joints": {"slide": 0.05, "shoulder": -0.3}}}, tool="arm/lower")
+    listed = world(files={"arm": {"path": "arm.urdf", "q": [-0.3, 0.05]}}, tool="arm/lower")
+    assert named.q.tobytes() == listed.q.tobytes()
+    (tmp_path / "turns.urdf").write_text(
+        URDF.replace('type="revolute"', 'type="continuous"').replace("package://data", str(HERE))
+    )
+    turned = build(
+        WorldParameters.model_validate(
+            {"files": {"arm": {"path": "turns.urdf", "joints": {"shoulder": 0.7}}}, "tool": "arm/lower"}
+        ),
+        tmp_path,
+    )
+    assert turned.q[:2] == pytest.approx([np.cos(0.7), np.sin(0.7)], abs=1e-15)
+
+
+def test_lengths_in_millimetres_are_suspected() -> None:
+    big = BALL | {"shapes": [{"type": "sphere", "radius": 50.0}]}
+    said = problem(bodies={"ball": big, "floor": FLOOR})
+    assert said.splitlines()[1:] == [
+        "scene.bodies: an overlap of more than 1 m: is a size in millimetres? Lengths are in metres (of meshes, by scale)"
+    ]
 
 
 def problem(folder: Path = HERE, **document: Any) -> str:
@@ -708,8 +732,8 @@ HINGED = {"joint": "revolute", "axis": [0, 0, 1], "mass": 1, "inertia": [1, 1, 1
         ),
         (
             {"bodies": {"ball": BALL, "floor": FLOOR}},
-            "scene.bodies: ball and floor overlap by 0.1 m at the start: must be at most allowed_overlap = 0.001 m, or "
-            "the pair named in ignore",
+            "scene.bodies: ball and floor overlap by 0.1 m at the start: must be at most allowed_overlap = 0.001 m; "
+            "move one of them, or name the pair in ignore",
         ),
         (
             {
@@ -736,6 +760,14 @@ HINGED = {"joint": "revolute", "axis": [0, 0, 1], "mass": 1, "inertia": [1, 1, 1
         (
             {"bodies": {"ball": BALL}, "files": {"arm": {"path": "arm.urdf", "q": [1, 2, 3]}}},
             "scene.files.arm.q has 3 values: must have 2: shoulder, slide",
+        ),
+        (
+            {"bodies": {"ball": BALL}, "files": {"arm": {"path": "arm.urdf", "joints": {"sholder": 1}}}},
+            "scene.files.arm.joints.sholder: unknown joint; did you mean shoulder? (known: shoulder, slide)",
+        ),
+        (
+            {"bodies": {"ball": BALL}, "files": {"arm": {"path": "arm.urdf", "joints": {"slide": 0}, "q": [0, 0]}}},
+            "scene.files.arm.joints: must be left out where q gives all coordinates",
         ),
         (
             {"bodies": {"ball": BALL}, "files": {"arm": {"path": "arm.urdf", "v": [1]}}},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from haptic_bench.catalogue import did_you_mean
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.recording import ROW
 from haptic_bench.recording.world_record import WorldRecord, read_world
@@ -61,6 +62,8 @@ class Samples:
         return len(next(iter(self._table.values())))
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._table:
+            raise KeyError(f"samples have no column {name}{did_you_mean(name, self._table)}")
         return self._table[name]
 
     def with_columns(self, more: Mapping[str, np.ndarray]) -> Samples:

@@ -58,7 +58,12 @@ class RecordedTrial:
 
     def to_dataframe(self) -> Any:
         """The samples as a pandas DataFrame, with the time [s] as its index; needs pandas."""
-        import pandas  # type: ignore[import-untyped]  # optional, and without types of its own
+        try:
+            import pandas  # type: ignore[import-untyped]  # optional, and without types of its own
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "to_dataframe needs pandas, which is not installed: pip install pandas"
+            ) from error
 
         return pandas.DataFrame({name: self.samples[name] for name in self.samples.names}).set_index("time")
 

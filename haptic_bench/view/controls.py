@@ -208,7 +208,8 @@ def describe(frame: Frame) -> str:
     words = [f"**{frame.time:.3f} s**", f"tick {frame.tick}"]
     if len(frame.contacts):
         sliding = int(frame.slides.sum())
-        words.append(f"{len(frame.contacts)} contacts" + (f", {sliding} slide" if sliding else ", all stick"))
+        count = f"{len(frame.contacts)} contact{'s' if len(frame.contacts) > 1 else ''}"
+        words.append(count + (f", {sliding} slide" if sliding else ", all stick"))
     else:
         words.append("no contact")
     felt = frame.hands[0].rendered if frame.hands[0].rendered is not None else frame.hands[0].on_tool

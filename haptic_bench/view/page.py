@@ -63,7 +63,14 @@ LEGEND: tuple[tuple[Colour, str, str], ...] = (
     (TORQUE, "\u2192", "torque on the hand"),
     (TOOL, "\u2500", "path of the tool; pale: of the hand of the device"),
 )
-NARROW = 576  # [px] of a browser up to which viser lays panels over the scene
+# In a narrow browser viser lays the panels over the scene: there the controls begin folded.
+FOLDED = """<style>
+#controls { display: none; padding: 0.2em 1em; font-size: 0.85em }
+@media (max-width: 36em) {
+  #controls { display: block }
+  body:not(:has(#controls[open])) .mantine-Tabs-root { display: none }
+}
+</style><details id="controls"><summary>controls</summary></details>"""
 CAMERA = ("motion", "x", "y", "z")  # along which one can look: across the motion, or along an axis
 
 
@@ -226,9 +233,15 @@ class Page:
         camera.fov = 0.55 if scene.planar else 0.8
         camera.near, camera.far = NEAR * scene.size, FAR * scene.size
 
-    def _eye(self, away: np.ndarray) -> tuple[float, ...]:
-        """Where the camera is, in some direction from the scene."""
-        return tuple(self.scene.centre + (4.8 if self.scene.planar else 3.1) * self.scene.size * away)
+        @self.server.on_client_connect
+        async def _(client: Any) -> None:
+            if client.camera.aspect < 1.0:
+                client.camera.position = self._eye(away, client.camera.aspect)
+
+    def _eye(self, away: np.ndarray, aspect: float = 1.0) -> tuple[float, ...]:
+        """Where the camera is, in some direction from the scene, whose width fits into a browser of that aspect."""
+        distance = (4.8 if self.scene.planar else 3.1) * self.scene.size / min(aspect, 1.0)
+        return tuple(self.scene.centre + distance * away)
 
     def _turn(self, camera: Any, choice: str) -> None:
         """Let the camera of a browser look across the motion so far, or along an axis."""
@@ -240,7 +253,7 @@ class Page:
         away = towards_eye(self.scene, [path for path in paths if path.size]) if away is None else away
         upward = self.scene.planar or abs(away[2]) > 0.99
         camera.up_direction = (0.0, 1.0, 0.0) if upward else (0.0, 0.0, 1.0)
-        camera.position, camera.look_at = self._eye(away), tuple(self.scene.centre)
+        camera.position, camera.look_at = self._eye(away, camera.aspect), tuple(self.scene.centre)
 
     def _add_panels(self) -> None:
         gui = self.server.gui
@@ -248,6 +261,7 @@ class Page:
         gui.main_panel.dock_right()
         gui.main_panel.set_width(350)
         self._state = gui.add_markdown("")
+        gui.add_html(FOLDED)
         tabs = gui.add_tab_group()
         self.trial = tabs.add_tab("Trial")
         self.view = tabs.add_tab("View")
@@ -303,7 +317,6 @@ class Page:
                 self._numbers[chart.name] = gui.add_html("")
         panel.dock_left()
         panel.set_width(330)
-        self.server.on_client_connect(_fold_where_narrow)
 
     def _switch(self, kind: str, box: Any) -> Any:
         async def switch(_: Any) -> None:
@@ -455,12 +468,6 @@ class Page:
         """End the page."""
         with contextlib.redirect_stdout(io.StringIO()):  # it says that, too
             self.server.stop()
-
-
-def _fold_where_narrow(client: Any) -> None:
-    """In a narrow browser the controls begin folded, as they would lie over the scene."""
-    if client.camera.image_width <= NARROW:
-        client.gui.main_panel.minimize()
 
 
 def node(name: str) -> str:

@@ -183,7 +183,7 @@ class RecordedFrames:
         return int(np.clip(np.searchsorted(self.times, time + 1e-9, side="right") - 1, 0, len(self) - 1))
 
     def first_contact(self) -> int | None:
-        """Index of the first frame in which a held body is in contact; None if there is none."""
+        """Index of the first frame in which the tool touches another body; None if there is none."""
         if self._world is not None:
             return _first(self._world, self.scene, self.ticks)
         ticks = self._tools[""].ticks[self._tools[""].rows["contacts"] > 0]
@@ -198,9 +198,9 @@ class RecordedFrames:
 
 
 def _first(world: WorldRecord, scene: Scene, ticks: np.ndarray) -> int | None:
-    """The first frame, of those at some ticks, with a contact of a held body; None if there is none."""
-    held = [world.bodies.index(scene.bodies[i]) for i in scene.held if scene.bodies[i] in world.bodies]
-    touching = np.isin(world.contacts["body_a"], held) | np.isin(world.contacts["body_b"], held)
+    """The first frame, of those at some ticks, in which the tool touches another body; None if there is none."""
+    tool = [world.bodies.index(scene.bodies[i]) for i in scene.linked if scene.bodies[i] in world.bodies]
+    touching = np.isin(world.contacts["body_a"], tool) != np.isin(world.contacts["body_b"], tool)
     found = np.flatnonzero(np.isin(ticks, world.contact_tick[touching]))
     return int(found[0]) if len(found) else None
 
@@ -263,7 +263,7 @@ class SampledFrames:
         return Hand(tool, on_tool, values("hand", POSE), values("rendered", WRENCH), values("operator", WRENCH))
 
     def first_contact(self) -> int | None:
-        """Index of the first frame in which a held body is in contact; None if there is none."""
+        """Index of the first frame in which the tool touches another body; None if there is none."""
         if self._world is not None:
             return _first(self._world, self.scene, self._samples["tick"][self._rows])
         touching = np.flatnonzero(self._samples["contacts"] > 0)

@@ -106,6 +106,7 @@ class Scene:
         place: see `Place`.
         from_configuration: the same from the configuration alone, for a trial without world states.
         notes: what is not drawn, and why.
+        linked: numbers of the bodies that joints connect with a held body, itself included.
     """
 
     title: str
@@ -123,6 +124,7 @@ class Scene:
     place: Place
     from_configuration: Callable[[np.ndarray], np.ndarray]
     notes: tuple[str, ...] = ()
+    linked: tuple[int, ...] = ()
 
     @property
     def held(self) -> tuple[int, ...]:
@@ -219,7 +221,15 @@ def _of_world(
         travelled,
         planar=start.planar,
         notes=notes,
+        linked=_linked(start, joints, [hand.body for hand in hands]),
     )
+
+
+def _linked(world: World, joints: Sequence[int], held: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of the bodies in the trees of held ones, from the joint of each body."""
+    roots = [next(iter(world.model.supports[joint].tolist()[1:]), 0) for joint in joints]
+    trees = {roots[body] for body in held} - {0}
+    return tuple(body for body, root in enumerate(roots) if root in trees)
 
 
 def _visuals(parameters: WorldParameters, names: tuple[str, ...]) -> tuple[list[Shape], tuple[str, ...]]:
@@ -250,6 +260,7 @@ def _scene(
     planar: bool,
     named: tuple[str, ...] | None = None,
     notes: tuple[str, ...] = (),
+    linked: tuple[int, ...] = (),
 ) -> Scene:
     """A scene, its planes cut to its size and its planar shapes made flat."""
     points = _points(shapes, poses, moving, travelled, hands[0].body)
@@ -274,6 +285,7 @@ def _scene(
         place,
         from_configuration,
         notes,
+        linked or tuple(hand.body for hand in hands),
     )
 
 

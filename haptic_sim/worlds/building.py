@@ -40,7 +40,7 @@ from haptic_sim.hand.held import unholdable
 from haptic_sim.messages import ToolSizes
 from haptic_sim.motions.motion import Motion, Pull
 from haptic_sim.motions.parameters import FileTrajectoryParameters
-from haptic_sim.parameters import ParameterError
+from haptic_sim.parameters import ParameterError, did_you_mean
 from haptic_sim.random_numbers import displaced
 from haptic_sim.spatial import planar_angle, quat_from_matrix
 from haptic_sim.worlds.constraints import build_constraints
@@ -63,6 +63,7 @@ from haptic_sim.worlds.parameters import (
 )
 
 MOST_DRAWS = 100  # of a start at random in which bodies overlap
+HUGE = 1.0  # [m] of an overlap, more than of bodies that are only placed wrongly
 SHOWN = 5  # pairs of bodies that overlap
 QUATERNION_TOLERANCE = 1e-3  # of the length of a given one
 MAX_COORDINATES = 240  # velocities: Pinocchio's data hold 8 tables of their cube, 0.9 GB for so many
@@ -470,14 +471,16 @@ def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: World
     for depth, a, b in overlaps[:SHOWN]:
         yield (
             f"{a} and {b} overlap by {depth:.4g} m at the start: must be at most allowed_overlap = "
-            f"{parameters.allowed_overlap:g} m, or the pair named in ignore"
+            f"{parameters.allowed_overlap:g} m; move one of them, or name the pair in ignore"
         )
     if len(overlaps) > SHOWN:
         yield f"number of other pairs that overlap: {len(overlaps) - SHOWN}"
+    if max(depth for depth, *_ in overlaps) > HUGE:
+        yield f"an overlap of more than {HUGE:g} m: is a size in millimetres? Lengths are in metres (of meshes, by scale)"
     files = sorted({tuple(sorted(name.partition("/")[0] for name in names)) for _, *names in overlaps})
     for a, b in files if len(overlaps) > 1 else ():
         if {a, b} & parameters.files.keys():
-            yield f"with ignore = [[{a}, {b}]] no bodies of {a} and {b} collide with each other"
+            yield f"if they are to pass through each other: ignore = [[{a}, {b}]] is for all bodies of {a} and {b}"
 
 
 def _on_manifold(world: World, prefix: str) -> World:
@@ -600,10 +603,12 @@ def _file_states(
         if values is not None and len(values) != count:
             names = ", ".join(name for tree in trees for name in _coordinates_of(tree, key == "v"))
             raise ValueError(f".{key} has {len(values)} values: must have {count}: {names}")
+    _check_names(file, trees)
     q, v = np.array(file.q or (), float), np.array(file.v or (0.0,) * nv)
     states, moved = [], []
     for tree in trees:
         X_FB, joints = pin.SE3.Identity(), tree.configuration()
+        tree.set_joints(joints, file.joints)
         if file.q is not None:
             if tree.free:
                 root, q = q[:7], q[7:]
@@ -617,14 +622,25 @@ def _file_states(
             joints = pin.normalize(tree.model, joints)
         for law in tree.laws:
             if law.limited and not law.lower <= joints[law.position] <= law.upper:
-                if file.q is not None:
-                    raise ValueError(f".q: joint {law.name} = {joints[law.position]:g}: must be in {_range(law)}")
+                if file.q is not None or law.name in file.joints:
+                    key = "q" if file.joints == {} else "joints"
+                    raise ValueError(f".{key}: joint {law.name} = {joints[law.position]:g}: must be in {_range(law)}")
                 joints[law.position] = min(max(joints[law.position], law.lower), law.upper)
                 moved.append(law.name)
         count = tree.model.nv + 6 * tree.free
         states.append((X_FB, joints, v[:count]))
         v = v[count:]
     return states, moved
+
+
+def _check_names(file: FileParameters, trees: list[FileTree]) -> None:
+    """Raise a ValueError unless all names of `files.NAME.joints` are of joints with one coordinate."""
+    known = [name for tree in trees for name in tree.single_joints()]
+    for name in file.joints:
+        if name not in known:
+            raise ValueError(f".joints.{name}: unknown joint{did_you_mean(name, known)}")
+    if file.joints and file.q is not None:
+        raise ValueError(".joints: must be left out where q gives all coordinates")
 
 
 def _range(law: JointLaw) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,21 @@ class FileTree:
     laws: tuple[JointLaw, ...] = ()
     start: tuple[float, ...] = ()
     balanced: tuple[pin.Inertia, ...] = ()
+
+    def single_joints(self) -> dict[str, int]:
+        """Numbers of the hinges and slides, by name."""
+        model = self.model
+        return {model.names[i]: i for i in range(1, model.njoints) if model.joints[i].nv == 1}
+
+    def set_joints(self, q: np.ndarray, positions: Mapping[str, float]) -> None:
+        """Set the coordinates (nq,) of hinges and slides to the positions [rad, m] that are given by name."""
+        for name, number in self.single_joints().items():
+            if name in positions:
+                joint, position = self.model.joints[number], positions[name]
+                whole = joint.nq == 1
+                q[joint.idx_q : joint.idx_q + joint.nq] = (
+                    position if whole else (math.cos(position), math.sin(position))
+                )
 
     def configuration(self) -> np.ndarray:
         """The configuration that the file shows (nq,)."""

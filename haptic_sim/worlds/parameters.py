@@ -228,6 +228,12 @@ class FileParameters(Placed, Material):
     limit_restitution: float = quantity(
         0.0, description="Coefficient of restitution at the position limits of the file's joints", ge=0.0, le=1.0
     )
+    joints: dict[str, float] = quantity(
+        {},
+        unit="rad, m",
+        description="Positions of hinges and slides at the start by name, as {elbow: 1.2}; the others are as the file "
+        "shows them; in place of q",
+    )
     q: tuple[float, ...] | None = quantity(
         None,
         description="Coordinates at the start, in Pinocchio's order of the file, the pose of a free root (x, y, z, "
