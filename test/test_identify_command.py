@@ -229,6 +229,8 @@ def test_a_device_that_no_force_moves(tmp_path: Path) -> None:
 
 def test_directions_that_differ() -> None:
     alike = [Estimate(1.0, 0.1), Estimate(1.05, 0.1)]
+    rounding = [Estimate(-1.5e-15, 1e-16), Estimate(3.4e-16, 1e-16)]  # of a friction that is zero
+    assert not combine(rounding, "least").differs
     assert combine(alike) == (Estimate(pytest.approx(1.025), pytest.approx(0.1)), False)
     apart = [Estimate(1.0, 0.01), Estimate(2.0, 0.01)]
     assert combine(apart).differs and combine(apart).estimate.value == pytest.approx(1.5)

@@ -136,6 +136,9 @@ def _check(motion: Motion, i: int, window: tuple[int, int], held: bool) -> None:
         )
 
 
+ROUNDING = 1e-12  # in SI units: directions that differ by less agree
+
+
 class Combined(NamedTuple):
     """One value for several directions.
 
@@ -156,7 +159,7 @@ def combine(estimates: Iterable[Estimate], pick: str = "mean") -> Combined:
     """
     listed = list(estimates)
     values, widths = (np.array(column) for column in zip(*listed, strict=True))
-    weights = 1.0 / np.maximum(widths, 1e-12 * np.abs(values).max() + 1e-300) ** 2
+    weights = 1.0 / np.maximum(widths, 1e-12 * np.abs(values).max() + ROUNDING) ** 2
     mean = float(np.sum(weights * values) / np.sum(weights))
     width = float(np.mean(widths))
     scatter = CONFIDENT * math.sqrt(float(np.sum(weights * (values - mean) ** 2)) / max(len(listed) - 1, 1))

@@ -624,7 +624,11 @@ def _file_states(
             if law.limited and not law.lower <= joints[law.position] <= law.upper:
                 if file.q is not None or law.name in file.joints:
                     key = "q" if file.joints == {} else "joints"
-                    raise ValueError(f".{key}: joint {law.name} = {joints[law.position]:g}: must be in {_range(law)}")
+                    unit = tree.unit_of(law.name)
+                    raise ValueError(
+                        f".{key}: joint {law.name} = {joints[law.position]:g} {unit}: must be in its range, "
+                        f"{law.lower:g} to {law.upper:g} {unit}"
+                    )
                 joints[law.position] = min(max(joints[law.position], law.lower), law.upper)
                 moved.append(law.name)
         count = tree.model.nv + 6 * tree.free
@@ -641,10 +645,6 @@ def _check_names(file: FileParameters, trees: list[FileTree]) -> None:
             raise ValueError(f".joints.{name}: unknown joint{did_you_mean(name, known)}")
     if file.joints and file.q is not None:
         raise ValueError(".joints: must be left out where q gives all coordinates")
-
-
-def _range(law: JointLaw) -> str:
-    return f"its range, {law.lower:g} to {law.upper:g}"
 
 
 def _coordinates_of(tree: FileTree, velocities: bool) -> list[str]:

@@ -67,6 +67,11 @@ class FileTree:
         model = self.model
         return {model.names[i]: i for i in range(1, model.njoints) if model.joints[i].nv == 1}
 
+    def unit_of(self, name: str) -> str:
+        """Unit of the position of a hinge or slide."""
+        slides = self.model.joints[self.single_joints()[name]].shortname().startswith("JointModelP")
+        return "m" if slides else "rad"
+
     def set_joints(self, q: np.ndarray, positions: Mapping[str, float]) -> None:
         """Set the coordinates (nq,) of hinges and slides to the positions [rad, m] that are given by name."""
         for name, number in self.single_joints().items():
