@@ -166,7 +166,7 @@ def test_a_world_says_it_once_a_file(tmp_path: Path) -> None:
     assert w.notes == (f"files.f.path = {tmp_path / 'x.urdf'}: not simulated: <gazebo>; starts at the limits of j",)
     assert list(w.q) == [0.2]
     with pytest.raises(
-        ParameterError, match=r"files\.f\.q: joint j = 0\.1 (m|rad): must be in its range, 0\.2 to 0\.5 (m|rad)"
+        ParameterError, match=r"files\.f\.q: joint j = 0\.1 rad: must be in its range, 0\.2 to 0\.5 rad"
     ):
         world(tmp_path, path="x.urdf", q=[0.1])
     assert list(world(tmp_path, path="x.urdf", q=[0.1], limits="none").q) == [0.1]
