@@ -19,9 +19,9 @@ which follow from d(eps)/dt = (eta (w_t - w_d) + (w_t + w_d) x eps) / 2 and d(et
 small rotations 2 eps is the rotation vector and U = 1/2 (p, 2 eps)^T K (p, 2 eps). U is smooth everywhere, the same for
 both signs of the quaternion, and nowhere negative: with |eta| <= 1 it lies between the diagonal blocks alone and all
 of K, each positive semidefinite. An isotropic rotational spring k has the torque k sin(angle): the largest at a
-right angle, none at half a turn, where the torque k angle of the four-channel controller jumps. K is fixed to the room,
-not to one of the bodies, so that a spring which is not isotropic may exert a torque on both in sum, as one with a guide
-in the room does; the guide takes no power.
+right angle, none at half a turn, where the torque k angle of the four-channel controller jumps. K is
+constant in the world frame, not in that of one of the bodies, so that a spring which is not isotropic may exert a
+torque on both in sum, as one with a guide in the world frame does; the guide takes no power.
 
 The damper acts on the difference u of the twists: B u on the device, -B u on the tool, which takes u^T B u >= 0.
 Sampled, neither is exactly passive: see `haptic_control.stability`, and `haptic_control.passivity` for the damping that

@@ -206,7 +206,7 @@ class ServoNode(LifecycleNode):
         contested.clear()
 
     def foreign(self, topic: str) -> list[str]:
-        """Nodes that publish a topic of the trial and are not of it, or are there twice."""
+        """Nodes that publish a topic of the trial and are not of it, or are duplicates."""
         ours = self._publishers_of_the_trial(topic)
         infos = self.get_publishers_info_by_topic(self.place(topic))
         publishers = [(info.node_namespace, info.node_name) for info in infos]

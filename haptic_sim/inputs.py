@@ -281,7 +281,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
-        raise InputError(f"the key {shown(twice)} is there twice")
+        raise InputError(f"duplicate key {shown(twice)}")
     return found
 
 
@@ -423,7 +423,7 @@ class _Container:
             if self._key is _MERGE:
                 self._merge(value)
             elif self._key in self._mapping:
-                raise InputError(f"the key {shown(self._key)} is there twice")
+                raise InputError(f"duplicate key {shown(self._key)}")
             else:
                 self._mapping[self._key] = value
 

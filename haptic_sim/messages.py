@@ -65,7 +65,7 @@ REASONS: dict[int, str] = {
     Reason.NO_PRESENCE: "nobody holds the device",
     Reason.STOPPED: "emergency stop",
     Reason.FAILED: "the device has a fault",
-    Reason.OLD_READING: "the device has told nothing for too long",
+    Reason.OLD_READING: "timeout: no reading of the device",
     Reason.NO_COMMAND: "nothing is commanded",
     Reason.WATCHDOG: "the last command is too old",
     Reason.CLUTCHED: "the clutch is open",

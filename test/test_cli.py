@@ -300,7 +300,7 @@ def test_a_sweep_names_its_values_as_in_yaml_and_takes_one(tmp_path: Path) -> No
     ("arguments", "said"),
     [
         (["--duration", "{"], "duration = {: must be a number"),
-        (["--set", "contact.restitution=[0.5,0.50]"], "contact.restitution: 0.5 is there twice"),
+        (["--set", "contact.restitution=[0.5,0.50]"], "contact.restitution: duplicate value 0.5"),
     ],
 )
 def test_bad_values_are_named(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""A wall in another room: what decides the claims, and which settings are refused."""
+"""A remote wall: what decides the claims, and which settings are refused."""
 
 from __future__ import annotations
 

@@ -210,10 +210,10 @@ def test_each_hand_has_random_numbers_of_its_own() -> None:
         ({"hands": [{**DOCUMENT["hands"][0], "name": "driver"}]}, "hands[0].name = driver: is the name of a topic or"),
         ({"hands": [{**DOCUMENT["hands"][0], "name": "a/b"}]}, "hands[0].name = a/b: "),
         ({"hands": [{**DOCUMENT["hands"][0], "device": {"type": "none"}}]}, "hands[0].device.type = none: a further"),
-        ({"local_model": {"type": "full"}}, "local_model.type = full: is made for one hand"),
+        ({"local_model": {"type": "full"}}, "local_model.type = full: supports one hand only"),
         (
             {"device": {"type": "inertial", "impulse_rendering": "spread"}},
-            "impulse_rendering = spread: is made for",
+            "impulse_rendering = spread: supports one hand only",
         ),
         ({"device": {"type": "none"}, "controller": {"type": "none"}}, "device.type = none: beside further hands"),
     ],

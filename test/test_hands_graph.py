@@ -98,5 +98,5 @@ def test_a_namespace_is_taken_with_those_of_its_hands() -> None:
 
 def test_a_composition_is_refused(tmp_path: Path) -> None:
     refused = answer("run", "two_hands", "--mode", "lockstep", "--composed", "--out", str(tmp_path / "o"))
-    assert refused.status == 2 and "--composed: is made for one hand" in refused.err
+    assert refused.status == 2 and "--composed: supports one hand only" in refused.err
     assert refused.err.count("\n") == 1

@@ -724,7 +724,7 @@ HINGED = {"joint": "revolute", "axis": [0, 0, 1], "mass": 1, "inertia": [1, 1, 1
                     "c": HINGED | {"parent": "a"},
                 }
             },
-            "scene.bodies.a.parent = b: hangs on itself (a, b, c)",
+            "scene.bodies.a.parent = b: cyclic parent chain (a, b, c)",
         ),
         (
             {"bodies": {"ball": BALL}, "ignore": [["ball", "bat"]]},

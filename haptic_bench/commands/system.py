@@ -29,7 +29,7 @@ def start(options: argparse.Namespace) -> int:
     if study_of(experiment).OFFLINE_ONLY:
         raise ParameterError([f"world {experiment.name}: has no ticks; it runs offline only, with `haptics run`"])
     if options.composed and experiment.hands:
-        raise ParameterError(["--composed: is made for one hand; leave it out"])
+        raise ParameterError(["--composed: supports one hand only; leave it out"])
     namespace = "" if options.namespace is None else namespaces.checked(options.namespace)
     if options.side and options.record:
         raise ParameterError(["--side, --record: the recorder records a whole graph; leave one of them out"])

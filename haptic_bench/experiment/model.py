@@ -117,7 +117,8 @@ class Experiment(Parameters):
         ConstraintParameters(), description="How the exact constraints of the tool are kept"
     )
     relay: RelayParameters = quantity(
-        RelayParameters(), description="The way between the device's side and the world's, where they are apart"
+        RelayParameters(),
+        description="The communication link between the device's side and the world's, where there is one",
     )
     guard: GuardParameters = quantity(
         GuardParameters(), description="The guard of the device's port, which keeps the display passive"

@@ -176,12 +176,12 @@ def _hand_rules(experiment: Experiment) -> list[str]:
     problems += _rendering_rules(experiment)
     if experiment.asynchronous:
         kind = experiment.local_model.type
-        problems.append(f"local_model.type = {kind}: is made for one hand; leave hands out, or set it to none")
+        problems.append(f"local_model.type = {kind}: supports one hand only; leave hands out, or set it to none")
     if experiment.relayed:
         problems.append(f"relay.delay = {experiment.relay.delay:g} s: a relay is for one hand; set relay.delay=null")
     scene = experiment.scene
     if is_constrained(experiment) or scene.type == "mujoco":
-        problems.append(f"scene.type = {scene.type}: is made for one hand; leave out hands")
+        problems.append(f"scene.type = {scene.type}: supports one hand only; leave out hands")
     if getattr(scene, "constraints", None):
         problems.append("scene.constraints: exact constraints are made for one hand; leave out hands")
     return problems
@@ -194,7 +194,7 @@ def _rendering_rules(experiment: Experiment) -> list[str]:
         return []
     if device.impulse_rendering not in LIMITED:
         return []
-    return [f"device.impulse_rendering = {device.impulse_rendering}: is made for one hand; choose saturated or full"]
+    return [f"device.impulse_rendering = {device.impulse_rendering}: supports one hand only; choose saturated or full"]
 
 
 def _engine_rules(experiment: Experiment) -> list[str]:

@@ -98,7 +98,7 @@ def _parse_setting(setting: str) -> tuple[str, Any]:
     try:
         return key, inputs.read_yaml(text)
     except inputs.InputError as error:
-        raise ParameterError([f"{shown}: the value is no YAML: {str(error).rpartition('not YAML: ')[2]}"]) from error
+        raise ParameterError([f"{shown}: invalid YAML: {str(error).rpartition('not YAML: ')[2]}"]) from error
 
 
 def _label(value: Any) -> str:
@@ -124,7 +124,7 @@ def _sweeps(
                 labels = [_label(one) for one in value]
                 for i, label in enumerate(labels):
                     if label in labels[:i]:
-                        raise ParameterError([f"{key}: {label} is there twice; must be different values"])
+                        raise ParameterError([f"{key}: duplicate value {label}; must be different values"])
                 yield key, value, True
                 continue
         yield key, [value], False

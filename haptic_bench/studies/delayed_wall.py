@@ -1,4 +1,4 @@
-"""A wall in another room: what a delay makes of it without a guard, and what each guard costs.
+"""A remote wall: what a delay makes of it without a guard, and what each guard costs.
 
 The energy that has entered the relay through both its ports is never negative where the relay is passive: nothing that
 is passive itself can then be made to diverge by it. The price is transparency: the wall that the hand feels at rest is
@@ -302,7 +302,7 @@ class DelayedWall(Study):
             "The hand presses against the wall at 10 mm and leaves it. Without a guard the relay gives energy and the "
             "hand oscillates; its stiffness at rest is not shown, because it does not come to rest."
         )
-        return [Figure("A wall in another room", caption, panels), *made]
+        return [Figure("A remote wall", caption, panels), *made]
 
 
 STUDY = DelayedWall()

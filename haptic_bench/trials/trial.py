@@ -152,7 +152,7 @@ def run_graph(
     """Run and record a trial as the ROS graph; arguments as for `run_trial`."""
     directory = directory.resolve()
     if composed and trial.experiment.hands:
-        raise ParameterError(["--composed: is made for one hand; leave it out"])
+        raise ParameterError(["--composed: supports one hand only; leave it out"])
     inside = trial.experiment.hand_names
     with namespaces.claim(
         namespace or trial.experiment.namespace, exactly=bool(namespace or side), inside=inside, side=side

@@ -1,4 +1,4 @@
-"""Relay nodes: the two ends of the way between the device's side and the world's.
+"""Relay nodes: the two ends of the communication link between the device's side and the world's.
 
     relay device|world --ros-args ...
 
@@ -31,7 +31,7 @@ from haptic_sim.parameters import quantity
 class RelayTrialParameters(TrialParameters):
     """What an end of a relay needs to know of a trial."""
 
-    relay: RelayParameters = quantity(description="The way between the device's side and the world's")
+    relay: RelayParameters = quantity(description="The communication link between the device's side and the world's")
     guard: Guard = quantity("none", description="Guard of the relay's ports")
     inertias: CoupledInertias = quantity(CoupledInertias(), description="Inertias of tool and device, at the start")
     pose: tuple[float, float, float, float, float, float, float] = quantity(

@@ -53,13 +53,13 @@ class TankParameters(Parameters):
 
 
 class RelayParameters(Parameters):
-    """The way between the device's side and the world's side of a trial, in both directions."""
+    """The communication link between device and world of a trial, in both directions."""
 
     delay: float | None = quantity(
         None,
         unit="s",
         description="Delay of every message between the device's side and the world's, each way, added to what the "
-        "network takes; null: both sides are in one room, without a relay",
+        "network takes; null: there is no communication link, and no relay",
         ge=0.0,
         le=10.0,
     )

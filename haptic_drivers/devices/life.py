@@ -169,7 +169,7 @@ class Life:
         if self.state in (ENABLED, PAUSED) and not homed:
             self.fail("the device does not know its position any more: home it")
         elif self.state in (ENABLED, PAUSED) and not age <= LOST:
-            self.fail(f"the device is lost: it has told nothing for {age:.3g} s")
+            self.fail(f"the device is lost: timeout, no reading for {age:.3g} s")
         self._judge()
 
     def _is_held(self, present: int, pressed: tuple[bool, ...]) -> bool:

@@ -197,7 +197,7 @@ class World:
             )
         problem = "dynamics = surveyed" if surveyed else "constraints = dynamic" if planes else ""
         if problem:
-            raise ParameterError([f"local_model.{problem}: is made for a tool without exact constraints"])
+            raise ParameterError([f"local_model.{problem}: supports only tools without exact constraints"])
         return ConstrainedMultibody(
             self.model, self.hand, self.q, self.v, self.constraints, period, self.laws, self.balanced
         )
@@ -791,7 +791,7 @@ def _parents_first(plan: _Plan, parameters: WorldParameters) -> tuple[list[str],
         while name in parameters.bodies and name not in order:
             if name in chain:
                 loop = ", ".join(chain[chain.index(name) :])
-                problems.append(f"bodies.{name}.parent = {_parent(parameters, name)}: hangs on itself ({loop})")
+                problems.append(f"bodies.{name}.parent = {_parent(parameters, name)}: cyclic parent chain ({loop})")
                 return [], problems
             chain.append(name)
             name = _parent(parameters, name)

@@ -109,7 +109,7 @@ class ResolvedContacts(HeldWrench):
     ):
         super().__init__(world, contact, rate, parameters, period)
         if not self._tool.body.held_alone:
-            raise ParameterError(["local_model.type = resolve: is made for a tool of one body; a linkage needs full"])
+            raise ParameterError(["local_model.type = resolve: supports only tools of one body; a linkage needs full"])
         body = self._tool.body
         self._surveyed = Multibody(body.model, body.hand, body.q, body.v)
         self._rotation = np.zeros((3, 3))

@@ -1,0 +1,36 @@
+"""Private English stays out: phrases that docs/style.md replaces by terms of the field."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+STYLE = ROOT / "docs" / "style.md"
+SUFFIXES = {".py", ".md", ".yaml", ".msg", ".html", ".js"}
+
+
+def phrases() -> list[str]:
+    """The left column of the table "instead of | write", but for examples of whole sentences."""
+    rows = STYLE.read_text(encoding="utf-8").partition("| instead of | write |")[2].partition("\n\n")[0].splitlines()
+    left = [row.split("|")[1].strip() for row in rows[2:]]
+    return [one for one in left if len(one) < 32 and one != "as it should be"]
+
+
+def texts() -> list[Path]:
+    folders = ["config", "docs", "examples", "launch", "msg", *(path.name for path in ROOT.glob("haptic_*"))]
+    found = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in SUFFIXES]
+    return [*found, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def test_the_table_has_phrases() -> None:
+    assert len(phrases()) >= 8
+
+
+@pytest.mark.parametrize("phrase", phrases())
+def test_no_text_has_a_phrase_that_style_replaces(phrase: str) -> None:
+    pattern = re.compile(r"\s+".join(map(re.escape, phrase.split())), re.IGNORECASE)
+    found = [str(path) for path in texts() if path != STYLE and pattern.search(path.read_text(encoding="utf-8"))]
+    assert not found, f"{phrase!r}: see docs/style.md"
