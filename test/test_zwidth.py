@@ -90,6 +90,16 @@ def test_with_a_passive_hand_it_is_where_a_pole_leaves_the_unit_circle(hand: str
     np.testing.assert_allclose(radius, 1.0, rtol=0, atol=1e-3)
 
 
+@pytest.mark.parametrize("keys", [{}, {"delay": 1}, {"mass": 0.03, "integrator": 1}])
+@pytest.mark.parametrize("hand", ["none", "clamp"])
+def test_without_stiffness_it_is_where_a_pole_leaves_the_unit_circle(hand: str, keys: dict[str, Any]) -> None:
+    """A displacement alone excites nothing there."""
+    found = measured(hand=hand, stiffness=(0, 1, 2), damping=(1.0, 900.0, 40), **keys)
+    unstable, grows = found.verdict[0] == UNSTABLE, found.poles[0] > 1.0
+    assert found.stiffness[0] == 0.0 and 0.1 < grows.mean() < 1.0
+    np.testing.assert_array_equal(unstable, grows)
+
+
 @pytest.mark.long
 def test_what_is_passive_is_stable_with_every_passive_hand() -> None:
     for keys in ({}, {"delay": 1}, {"mass": 0.02, "integrator": 3}, {"mass": 0.02, "integrator": 1}):

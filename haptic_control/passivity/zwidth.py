@@ -6,8 +6,9 @@ by backward differences, with a wall or a point mass at x behind it (`coupling`)
 
     e(k) = h(k) - x(k),   f(k) = K e(k) + B/T (e(k) - e(k-1)),   the device feels -f(k - delay), the mass f(k)
 
-A passive hand holds the device, which is let go at a displacement. The loop is *unstable* if its force grows,
-*oscillates* if its force neither grows nor decays (a limit cycle of quantisation), and *settles* otherwise.
+A passive hand holds the device, which is let go at a displacement A with the velocity A b/M, with which it alone would
+move by A: without stiffness a displacement excites nothing. The loop is *unstable* if its force grows, *oscillates* if
+its force neither grows nor decays (a limit cycle of quantisation), and *settles* otherwise.
 
 The adversarial hand is the worst of all. It moves the device as it wants to, with a constant velocity within each tick:
 so the damping b dissipates least for given samples, which is where the factor 1 - cos theta of BROWN (8) comes from.
@@ -94,7 +95,7 @@ class ZWidthParameters(Parameters):
         description="Hand on the device; passive: each of none, relaxed, firm and clamp, of which the worst counts",
     )
     amplitude: float = quantity(
-        1e-3, unit="m", description="First displacement, or amplitude of an adversarial hand", gt=0.0
+        1e-3, unit="m", description="First displacement, also what the first velocity moves the device alone by; amplitude of an adversarial hand", gt=0.0
     )
     stiffness: Grid | None = quantity(
         None, description="Lowest and highest stiffness [N/m], and the number of values; null: see `grid`"
@@ -156,7 +157,7 @@ class Loop(NamedTuple):
 
     Attributes:
         period: T [s]; mobility: T/m of the mass [s/kg], 0 of a wall; part: of its new velocity in its step.
-        resolution: [m]; delay: [ticks]; device_damping: b [N s/m]; amplitude: [m].
+        resolution: [m]; delay: [ticks]; device_damping: b [N s/m]; amplitude: [m]; velocity: first one [m/s].
     """
 
     period: float
@@ -166,13 +167,16 @@ class Loop(NamedTuple):
     delay: int
     device_damping: float
     amplitude: float
+    velocity: float
 
     @classmethod
     def of(cls, given: ZWidthParameters) -> Loop:
         """The loop of some parameters."""
         T, part = 1.0 / given.rate, {1: 0.0, 2: 1.0, 3: 0.5}[given.integrator]
         mobility = 0.0 if given.mass is None else T / given.mass
-        return cls(T, mobility, part, given.resolution, given.delay, given.device_damping, given.amplitude)
+        b, amplitude = given.device_damping, given.amplitude
+        velocity = amplitude * b / given.device_mass
+        return cls(T, mobility, part, given.resolution, given.delay, b, amplitude, velocity)
 
 
 def hands_of(given: ZWidthParameters) -> list[Hand | None]:
@@ -380,10 +384,14 @@ def couple(loop, K, B, h, state):
 
 @numba.njit(cache=True, nogil=True)
 def simulate(loop, A, F, K, B, ticks):
-    """Simulate a device that is let go at the amplitude; returns the verdict and the ripple in the last window [m]."""
+    """Simulate a device that is let go with a displacement and a velocity.
+
+    Returns the verdict, and the ripple in the last window [m].
+    """
     s, new, mass = np.zeros(4), np.zeros(4), np.zeros(3)
     on_the_way = np.zeros(loop.delay + 1)
     s[0] = s[2] = mass[2] = loop.amplitude
+    s[1] = s[3] = loop.velocity
     window = ticks // WINDOWS
     peak, before = 0.0, 0.0
     lowest, highest = np.inf, -np.inf
