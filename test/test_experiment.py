@@ -300,6 +300,16 @@ def test_a_list_for_a_list_is_one_value_and_a_list_of_lists_sweeps() -> None:
     assert [trial.experiment.scene.gap for trial in two] == [(0.01, 0.02), (0.03, 0.04)]
 
 
+def test_a_list_of_lists_for_such_a_key_is_one_value_and_one_more_level_sweeps() -> None:
+    """Also where the key is that of a variant that is set beside it."""
+    rows, others = [[0, 0, 0, 0], [0.1, 0.001, 0, 0]], [[0, 0, 0, 0], [0.1, 0.002, 0, 0]]
+    for name, kind in (("laparoscopic", []), ("coupling_wall", ["operator.type=arm"])):
+        (one,) = experiment.load(name, [*kind, f"operator.path={rows}"])
+        assert [list(row) for row in one.experiment.operator.path] == rows
+        two = experiment.load(name, [*kind, f"operator.path={[rows, others]}"])
+        assert [[list(row) for row in trial.experiment.operator.path] for trial in two] == [rows, others]
+
+
 def test_one_bad_value_of_a_sweep_stops_all() -> None:
     assert problem("corner_peg", "contact.stiffness=[100, -1]") == "contact.stiffness = -1 N/m: must be > 0 N/m"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import re
 import typing
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,8 @@ def variants(
             duration = inputs.number(duration) if isinstance(duration, str) else duration
         pairs.append(("duration", duration))
     pairs = list(dict(pairs).items())  # of a key that is given twice, the last counts
-    settings_of = list(_sweeps(Experiment, document, pairs))
+    types = [(key, value) for key, value in pairs if key.endswith(".type") and isinstance(value, str)]
+    settings_of = list(_sweeps(Experiment, _apply(Experiment, document, types), pairs))
     swept = {key for key, _, sweeps in settings_of if sweeps}
     axes = _axes({key: values for key, values, _ in settings_of}, swept, zipped)
     for combination in itertools.product(*axes):
@@ -114,41 +116,53 @@ def _sweeps(
 ) -> Iterator[tuple[str, list[Any], bool]]:
     """Each setting with its values, and whether it sweeps: where a list is given for a key that takes one value.
 
+    A value of a key that takes lists, of lists even, sweeps if it has one more level of brackets than the key takes.
+
     Raises:
         ParameterError: two values of a sweep are the same, or would have the same directory.
     """
     for key, value in pairs:
-        if isinstance(value, list) and value:
-            takes_list = _takes_list(model, document, _steps(key))
-            if not takes_list or isinstance(value[0], list):
-                labels = [_label(one) for one in value]
-                for i, label in enumerate(labels):
-                    if label in labels[:i]:
-                        raise ParameterError([f"{key}: duplicate value {label}; must be different values"])
-                yield key, value, True
-                continue
-        yield key, [value], False
+        if isinstance(value, list) and value and _levels(value) > _levels_taken(model, document, _steps(key)):
+            labels = [_label(one) for one in value]
+            for i, label in enumerate(labels):
+                if label in labels[:i]:
+                    raise ParameterError([f"{key}: duplicate value {label}; must be different values"])
+            yield key, value, True
+        else:
+            yield key, [value], False
 
 
-def _takes_list(model: Any, document: Any, path: Sequence[str]) -> bool:
-    """Whether the key at `path` takes a list; True for unknown keys, whose error shall show the whole value."""
+def _levels(value: Any) -> int:
+    """How many lists a value has within each other."""
+    return 1 + max(map(_levels, value), default=0) if isinstance(value, list) else 0
+
+
+def _levels_of(annotation: Any) -> float:
+    """The same of what an annotation takes, at most."""
+    kinds = list(_parts(annotation))
+    lists = [kind for kind in kinds if typing.get_origin(kind) in (tuple, list)]
+    return max((1 + _levels_of(typing.get_args(kind)[0]) for kind in lists), default=0)
+
+
+def _levels_taken(model: Any, document: Any, path: Sequence[str]) -> float:
+    """The same of what the key at `path` takes; any for unknown keys, whose error shall show the whole value."""
     steps = list(path)
     while steps:
         name = steps.pop(0)
         field = getattr(model, "model_fields", {}).get(name)
         if field is None:
-            return True
+            return math.inf
         document = _member(document, name)
         kinds = list(_parts(field.annotation))
         while steps and (entries := [_entry(kind) for kind in kinds if typing.get_args(kind)]):
             kinds = [part for entry in entries for part in _parts(entry)]
             document = _member(document, steps.pop(0))
         if not steps:
-            return any(typing.get_origin(kind) in (tuple, list) for kind in kinds)
+            return max(map(_levels_of, kinds), default=0)
         tag = _member(document, "type")
         variant = variant_of(model, name, tag if isinstance(tag, str) else None)
         model = variant or next((kind for kind in kinds if steps[0] in getattr(kind, "model_fields", {})), None)
-    return True
+    return math.inf
 
 
 def _member(document: Any, name: str) -> Any:
