@@ -164,6 +164,33 @@ def test_energies_balance_and_time_adds_next_to_nothing(name):
     assert states[-1].kinetic_energy > 0.0 and not energy["impact"].any() and not energy["friction"].any()
 
 
+TURNTABLE = {
+    "parameters": {"m": 0.2, "I": 0.01, "w": 4.0},
+    "coordinates": ["r", "phi"],
+    "kinetic": "m*(r_dot**2 + r**2*phi_dot**2)/2 + I*phi_dot**2/2",
+    "hand": {"position": ["r*cos(phi)", "r*sin(phi)", "0"]},
+    "start": {"r": 0.1, "phi_dot": "w"},
+}
+"""A body in a radial slot of a table that turns at w: r = r0 cosh(w t), torque 2 m r r_dot w."""
+
+
+@pytest.mark.parametrize("solver", ["projection", "stabilised"])
+@pytest.mark.parametrize("rows", [{"velocities": ["phi_dot - w"]}, {"positions": ["phi - w*t"]}])
+def test_the_work_of_a_turntable_is_injected(solver, rows):
+    """Power = w times torque, whose integral is m w^2 (r^2 - r0^2): twice what the radial motion has."""
+    scene = FormulasParameters.model_validate(TURNTABLE | rows)
+    states = stepped(build_constrained_tool(scene, ConstraintParameters(solver=solver), 1000.0), 400, np.zeros(6))[1:]
+    energy = {term: np.array([s.energy[i] for s in states]) for i, term in enumerate(TERMS)}
+    r = 0.1 * np.cosh(4.0 * 1e-3 * np.arange(len(states)))  # energies are those of the beginning of a tick
+    work = 0.2 * 4.0**2 * (r**2 - 0.01)
+    assert work[-1] > 0.1
+    assert energy["injected"] == pytest.approx(work, abs=1e-6)
+    assert np.abs(energy["numerical"]).max() < 1e-6
+    np.testing.assert_array_equal(energy["damping"], 0.0)
+    torques = [s.multipliers[0] for s in states]
+    assert torques == pytest.approx(2.0 * 0.2 * r * 0.1 * 4.0 * np.sinh(4.0 * 1e-3 * np.arange(len(r))) * 4.0, abs=1e-5)
+
+
 @pytest.mark.parametrize(("scene", "bound"), [(DISK, 0.3), (SPHERE, 0.3), (CIRCLE, 5.0)])
 def test_the_explicit_algorithm_errs_by_thousands_of_times_as_much(scene, bound):
     errors = []

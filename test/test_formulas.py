@@ -11,8 +11,8 @@ from conftest import ROOT
 from constrained_systems import DAMPED, LOPSIDED, POINT, build, disk_of, rows
 from scipy.spatial.transform import Rotation
 
-from haptic_sim.constraints import analysis, equations, generated, sources
-from haptic_sim.constraints.description import Description
+from haptic_sim.constraints import analysis, derivation, equations, generated, sources
+from haptic_sim.constraints.description import Description, DescriptionError
 from haptic_sim.constraints.equations import Spring
 from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.formulas import FUNCTIONS, FormulaError, evaluate, parse
@@ -266,6 +266,34 @@ def test_a_scene_that_cannot_be_used_is_explained(changes, problem):
             ProjectionSolver(setup.system, setup.q, setup.v)
         except ConstraintError as error:
             raise ParameterError([str(error)]) from error
+
+
+@pytest.mark.parametrize(
+    ("kinetic", "row", "problem"),
+    [
+        ("m*x_dot**2 + t*x_dot", "x_dot", "kinetic"),  # not to be seen at t = 0
+        ("m*x_dot**2 + 1e-12*x_dot", "x_dot", "kinetic"),
+        ("m*x_dot**2 + (m - m0)*x_dot", "x_dot", "kinetic"),  # nor with these parameters
+        ("m*x_dot**2 + sin(t)", "x_dot", "kinetic"),
+        ("m*x_dot**2 + t*abs(x_dot)*x_dot", "x_dot", "kinetic"),
+        ("m*x_dot**2", "x_dot + t*x_dot**2", r"velocities\[0\]"),
+        ("(x_dot + t)**2 - 2*t*x_dot - t**2", "x_dot - t", ""),
+        ("x_dot**2 + (sin(t)**2 + cos(t)**2 - 1)*x_dot", "sqrt(x_dot**2 + 2*t*x_dot + t**2)**2/(x_dot + t)", ""),
+    ],
+)
+def test_the_form_of_energy_and_rows_is_that_of_any_time(kinetic, row, problem):
+    of = Description(("x",), ("m", "m0"), kinetic, velocities=(row,))
+    symbols = derivation.Symbols(of)
+    if not problem:
+        derivation.check_forms(symbols)
+        return
+    with pytest.raises(DescriptionError, match=problem + r": .* is not (quadratic|linear) in the rates"):
+        derivation.check_forms(symbols)
+
+
+def test_a_form_that_shows_later_is_refused_as_one_that_shows_at_once():
+    with pytest.raises(ConstraintError, match=r"^kinetic: x_dot\*\*2 \+ t\*x_dot is not quadratic in the rates: each"):
+        System.from_formulas(["x"], "x_dot**2 + t*x_dot")
 
 
 def test_a_derivation_that_does_not_end_is_ended(monkeypatch, tmp_path):

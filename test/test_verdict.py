@@ -14,6 +14,7 @@ from offline_runs import run_unrecorded
 from haptic_bench.analysis.claims import Quantity, Statement
 from haptic_bench.analysis.verdict import WINDOW, measure, verdict_of
 from haptic_bench.experiment import HealthParameters, Trial, load
+from haptic_bench.experiment.loading import load_document
 from haptic_bench.recording.samples import WRENCH, Samples
 from haptic_bench.studies import analyse
 
@@ -122,6 +123,24 @@ def test_a_tool_under_exact_constraints_has_a_verdict() -> None:
     trial = one("rolling_disk", "device.type=admittance", "duration=0.2")
     verdict = verdict_of(trial, run_unrecorded(trial))
     assert verdict is not None and verdict.text == "passive"
+
+
+@pytest.mark.parametrize(("row", "expected"), [("phi_dot - w", True), ("phi_dot - w*r_dot", False)])
+def test_a_table_that_turns_by_itself_may_give_energy(row: str, expected: bool) -> None:
+    scene = {
+        "type": "formulas",
+        "parameters": {"w": 4.0},
+        "coordinates": ["r", "phi"],
+        "kinetic": "0.1*(r_dot**2 + r**2*phi_dot**2) + 0.005*phi_dot**2",
+        "velocities": [row],
+        "hand": {"position": ["r*cos(phi)", "r*sin(phi)", "0"]},
+        "start": {"r": 0.1, "phi_dot": "w"} if expected else {"r": 0.1},
+    }
+    document = {"name": "table", "duration": 0.02, "rate": 1000.0, "scene": scene, "device": {"type": "none"}}
+    document["operator"] = {"type": "constant", "wrench": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]}
+    (trial,) = load_document(document, Path("table.yaml"))
+    verdict = verdict_of(trial, run_unrecorded(trial))
+    assert verdict is not None and verdict.expected == expected
 
 
 @pytest.mark.parametrize("name", ["corner_peg", "static_wall", "two_hands", "push_arm"])

@@ -81,8 +81,8 @@ def verdict_of(trial: Trial, samples: Samples) -> Verdict | None:
     if "energy_numerical" not in samples.names or not len(samples):
         return None
     health = experiment.health
-    scene = experiment.scene  # that of a tool under exact constraints has neither
-    supplied = any(getattr(scene, name, ()) for name in ("motions", "pulls"))
+    scene = experiment.scene  # that of a tool under exact constraints has no motions, but may be driven
+    supplied = any(getattr(scene, name, ()) for name in ("motions", "pulls")) or getattr(trial.start, "driven", False)
     expected = supplied if health.active is None else health.active == "expected"
     verdict = measure(samples, experiment.rate, ("", *(f"{name}_" for name in experiment.hand_names)), expected)
     return replace(verdict, failure=_failure(verdict, health))

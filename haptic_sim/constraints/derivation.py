@@ -19,14 +19,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import sympy
 from sympy.printing.pycode import PythonCodePrinter
 
-from haptic_sim.constraints.description import Description
+from haptic_sim.constraints.description import REFUSED, Description, DescriptionError, shortened
 from haptic_sim.constraints.formulas import Tree, fold
 
 MEMORY = 4 << 30  # [bytes] that a derivation may take
 _REDUCED = 300  # terms up to which sin^2 + cos^2 = 1 is used
+_STATES = 8  # random ones at which an expression vanishes that is not written as zero
+_ZERO = 1e-9  # of its terms
 
 
 class Size(sympy.Function):
@@ -178,6 +181,43 @@ def reduced(expression: Any) -> Any:
     return expanded if expanded.count_ops() < expression.count_ops() else expression
 
 
+def check_forms(s: Symbols) -> None:
+    """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, in any state, at any time.
+
+    Raises:
+        DescriptionError: one is not.
+    """
+    momenta = [s.T.diff(v) for v in s.v]
+    curvatures = [momentum.diff(v) for momentum in momenta for v in s.v]
+    lower = [entry.xreplace(s.still) for entry in (s.T, *momenta)]
+    if not all(_vanishes(entry) for entry in (*lower, *(one - one.xreplace(s.still) for one in curvatures))):
+        raise DescriptionError(
+            f"kinetic: {shortened(s.description.kinetic)} is not quadratic in the rates: each of its terms must have "
+            f"two of {', '.join(s.description.rates)} as factors, as m*{s.description.rates[0]}**2/2 has"
+        )
+    for i, row in enumerate(s.rows):
+        slopes = [row.diff(v) for v in s.v]
+        if not all(_vanishes(slope - slope.xreplace(s.still)) for slope in slopes):
+            raise DescriptionError(
+                f"velocities[{i}]: {shortened(s.description.velocities[i])} is not linear in the rates: each of its "
+                f"terms must have at most one of {', '.join(s.description.rates)} as a factor"
+            )
+
+
+def _vanishes(expression: Any) -> bool:
+    """Whether an expression is zero: as it is written, or at all random states at which it has a value."""
+    if expression == 0:
+        return True
+    names = sorted(expression.free_symbols, key=str)
+    terms = sympy.Add.make_args(expression)
+    values = sympy.lambdify(names, terms, [{"Size": np.abs, "Side": np.sign}, "numpy"])
+    at = np.random.default_rng(0).uniform(-2.0, 2.0, (len(names), _STATES))
+    with np.errstate(all="ignore"):
+        found = np.stack([np.broadcast_to(np.asarray(one, float), _STATES) for one in values(*at)])
+    found = found[:, np.isfinite(found).all(axis=0)]
+    return bool(np.all(np.abs(found.sum(axis=0)) <= _ZERO * np.abs(found).sum(axis=0)))
+
+
 class _Printer(PythonCodePrinter):
     """Expressions as source for Numba."""
 
@@ -203,8 +243,12 @@ def source(description: Description) -> str:
     `evaluate` fills M, bias, passive, c, A, Adot, b, bdot, J, E, in this order, rows first; `observe` what comes after
     them: the position of the held frame, its orientation, Jdot, Edot, the potential energy, and of the forces F: their
     power F v, its rate at constant v, and its derivatives by v. What is always zero is not written.
+
+    Raises:
+        DescriptionError: see `check_forms`.
     """
     s = Symbols(description)
+    check_forms(s)
     A, b = s.velocity_rows()
     M = s.inertia()
     dynamics = [
@@ -239,6 +283,7 @@ def source(description: Description) -> str:
         "import numba",
         "",
         f"PLANAR = {planar}",
+        f"DRIVEN = {any(entry != 0 for entry in b)}",
         f"ANGULAR = {tuple(s.angles())!r}",
         "",
     ]
@@ -297,10 +342,13 @@ def limit_memory() -> None:
 
 
 def main() -> int:
-    """Derive what standard input describes; 0, or 1 with the reason on standard error."""
+    """Derive what standard input describes; 0, or 1 or REFUSED with the reason on standard error."""
     limit_memory()
     try:
         sys.stdout.write(source(Description.read(sys.stdin.read())))
+    except DescriptionError as error:
+        sys.stderr.write(str(error))
+        return REFUSED
     except MemoryError:
         sys.stderr.write(f"needs more than {MEMORY >> 30} GB of memory")
         return 1

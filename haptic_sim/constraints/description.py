@@ -31,6 +31,7 @@ MOST_ROWS = 24
 RATE = "_dot"
 IDENTITY = (("1", "0", "0"), ("0", "1", "0"), ("0", "0", "1"))
 _TRIES = 12  # random states at which forms are checked
+REFUSED = 3  # exit status of a program that refuses a formula
 _FORM = 1e-8  # relative error with which an energy counts as quadratic, a row as linear
 
 
@@ -246,7 +247,9 @@ class Description:
         return names
 
     def check_forms(self, q: np.ndarray, parameters: Mapping[str, float]) -> None:
-        """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, near q.
+        """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, near q at t = 0.
+
+        What is found here is said at once; the derivation decides for all states and times.
 
         Raises:
             DescriptionError: one is not.

@@ -138,6 +138,7 @@ class Equations:
         q, v: configuration and velocity at the start, (n,).
         coordinates: names; row_names: keys of the rows of A, those of positions first.
         model: for the kernels of the solvers. planar: whether the held frame moves in the plane z = 0.
+        driven: whether some row prescribes a motion, so that its force does work.
     """
 
     def __init__(
@@ -152,7 +153,8 @@ class Equations:
         self.q, self.v = self._start(start or {})
         description.check_forms(self.q, self.parameters)
         kernels = generated.build(description)
-        self.coordinates, self.row_names, self.planar = description.coordinates, description.row_names, kernels.planar
+        self.coordinates, self.row_names = description.coordinates, description.row_names
+        self.planar, self.driven = kernels.planar, kernels.driven
         given = description.parametrisation
         self.model = Model(
             kernels.evaluate,

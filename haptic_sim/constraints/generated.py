@@ -31,7 +31,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from haptic_sim import cache_folder, kernel_cache
-from haptic_sim.constraints.description import Description, DescriptionError
+from haptic_sim.constraints.description import REFUSED, Description, DescriptionError
 
 PATIENCE = 60  # [s] of a core that a derivation may take, which is the same on a busy machine
 KEPT = 128  # systems, those that were used last
@@ -49,6 +49,7 @@ class Kernels(NamedTuple):
         evaluate, observe, place: addresses of the kernels, see `derivation.source`; place is 0 without parametrisation.
         angular: which coordinates are angles.
         planar: whether the held frame moves in the plane z = 0.
+        driven: whether some row prescribes a motion, A v = b with b that is not always zero.
     """
 
     evaluate: int
@@ -56,13 +57,14 @@ class Kernels(NamedTuple):
     place: int
     angular: tuple[bool, ...]
     planar: bool
+    driven: bool
 
 
 def build(description: Description) -> Kernels:
     """The compiled kernels of a system.
 
     Raises:
-        DescriptionError: the derivation fails, or takes longer than PATIENCE.
+        DescriptionError: the derivation refuses a formula, fails, or takes longer than PATIENCE.
     """
     module: Any = _module(description.document())
     place = getattr(module, "place", None)
@@ -72,6 +74,7 @@ def build(description: Description) -> Kernels:
         _address(place, _PLACE) if place is not None else 0,
         module.ANGULAR,
         module.PLANAR,
+        module.DRIVEN,
     )
 
 
@@ -93,7 +96,7 @@ def ask(program: str, document: str, *arguments: str) -> str:
     """The answer of a program of this folder that imports SymPy.
 
     Raises:
-        DescriptionError: it fails, or does not end in time.
+        DescriptionError: it refuses the formulas, fails, or does not end in time.
     """
     answer, trouble = _ask(program, document, *arguments)
     if trouble:
@@ -134,6 +137,8 @@ def _ask(program: str, document: str, *arguments: str) -> tuple[str, str]:
             "definitions for what they share"
         )
     trouble = ""
+    if process.returncode == REFUSED:
+        raise DescriptionError(err.decode().strip())
     if process.returncode:
         reason = err.decode().strip().splitlines()[-1:] or [f"ended with status {process.returncode}"]
         trouble = f"the {program} failed: {reason[0][:200]}"

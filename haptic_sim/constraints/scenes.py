@@ -97,6 +97,11 @@ class ConstrainedSetup:
         """Whether the held body moves in the plane z = 0."""
         return self.system.planar
 
+    @property
+    def driven(self) -> bool:
+        """Whether constraints prescribe a motion, which supplies energy."""
+        return self.system.driven
+
 
 class _DiskParameters(SceneParameters):
     """The rigid body of FAULRING III-A and B."""

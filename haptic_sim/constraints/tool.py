@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from haptic_sim.constraints.linear import correct, factor, factor_inertia
+from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
 from haptic_sim.constraints.model import Model, Workspace, evaluate, find_power, observe
 from haptic_sim.constraints.projection import HELD, NOTHING, step_explicit, step_parametrised, step_rk4
 from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters, Solver, build_setup, build_solver
@@ -51,6 +51,7 @@ class _Arrays(NamedTuple):
     residual: np.ndarray = array("norms of the holonomic and nonholonomic residuals", 2)
     A: np.ndarray = array("rows of the constraints at the beginning of a tick", "rows", "coordinates")
     power: np.ndarray = array("see `_find_power`, at the beginning and at the end of a tick", 2, 4, unit="W, W/s")
+    driven: np.ndarray = array("power of rows that prescribe a motion, at these times", 2, unit="W")
     energy: np.ndarray = shared("values of the `EnergyBalance`", 8, unit="J")
     energy_start: np.ndarray = shared("start of the `EnergyBalance`", 1, unit="J")
     rank: np.ndarray = array("rank of the rows that are factored in the workspace", 1, dtype=np.int64)
@@ -102,7 +103,8 @@ class ConstrainedTool:
         residual: norms of c(q) and of the nonholonomic A(q) qd - b after the tick;
         inverse_inertia: J P M^-1 J^T, with P the projection on what the constraints allow; free_acceleration: of the
             hand without any wrench, so that a wrench F accelerates it by free_acceleration + inverse_inertia F;
-        energy: as all tools; what stabilisation and returning to the manifold add is in `numerical`.
+        energy: as all tools; work of rows that prescribe a motion is injected, what stabilisation and returning to
+            the manifold add is in `numerical`.
     There are no contacts: the contact state is FREE. Where the constraints cannot be met, the tool stays where it is.
 
     Args:
@@ -301,6 +303,7 @@ def _begin(a, wrench, state):
         for j in range(a.model.n):
             a.A[i, j] = a.workspace.A[i, j]
     _find_power(a, a.power[0])
+    a.driven[0] = _driving_power(a)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -313,6 +316,8 @@ def _end(a, state):
     # the trapezoid with its end correction is exact to the fourth order in the period
     h, before, after = a.period, a.power[0], a.power[1]
     a.energy[INJECTED] += 0.5 * h * (before[0] + after[0]) + h * h / 12.0 * (before[1] - after[1])
+    a.driven[1] = _driving_power(a)
+    a.energy[INJECTED] += 0.5 * h * (a.driven[0] + a.driven[1])
     own = 0.5 * h * (before[2] + after[2]) + h * h / 12.0 * (before[3] - after[3])
     if own > 0.0:  # of a drive
         a.energy[INJECTED] += own
@@ -450,6 +455,28 @@ def _find_power(a, power):
             rate += a.inverse_inertia[i, k] * wrench[k]
         power[1] += wrench[i] * rate
     power[2], power[3] = find_power(v, acceleration, w)
+
+
+@numba.njit(cache=True, nogil=True)
+def _driving_power(a):
+    """Power lambda . b of the rows A v = b with the wrench at the hand [W], as `_refresh` has left the rows."""
+    w, n, m = a.workspace, a.model.n, a.model.m
+    prescribed = False
+    for i in range(m):
+        prescribed = prescribed or w.b[i] != 0.0
+    if not prescribed:
+        return 0.0
+    for j in range(n):
+        w.y[j] = w.passive[j] - w.bias[j]
+        for i in range(6):
+            w.y[j] += a.J[i, j] * a.wrench[i]
+    forward(w.L, n, w.y)
+    correct(w, n, a.rank[0], w.r, w.y)
+    multipliers(w, m, a.rank[0])
+    power = 0.0
+    for i in range(m):
+        power += w.multipliers[i] * w.b[i]
+    return power
 
 
 @numba.njit(cache=True, nogil=True)
