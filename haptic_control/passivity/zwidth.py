@@ -95,7 +95,11 @@ class ZWidthParameters(Parameters):
         description="Hand on the device; passive: each of none, relaxed, firm and clamp, of which the worst counts",
     )
     amplitude: float = quantity(
-        1e-3, unit="m", description="First displacement, also what the first velocity moves the device alone by; amplitude of an adversarial hand", gt=0.0
+        1e-3,
+        unit="m",
+        description="First displacement, and by how much the first velocity moves the device alone; amplitude of an "
+        "adversarial hand",
+        gt=0.0,
     )
     stiffness: Grid | None = quantity(
         None, description="Lowest and highest stiffness [N/m], and the number of values; null: see `grid`"

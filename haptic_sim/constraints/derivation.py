@@ -182,7 +182,7 @@ def reduced(expression: Any) -> Any:
 
 
 def check_forms(s: Symbols) -> None:
-    """That the kinetic energy is quadratic in the rates and the rows of velocities are linear, in any state, at any time.
+    """That the kinetic energy is quadratic in the rates, and rows of velocities are linear, in all states at all times.
 
     Raises:
         DescriptionError: one is not.
