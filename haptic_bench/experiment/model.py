@@ -43,8 +43,8 @@ class HealthParameters(Parameters):
     active: Literal["forbidden", "expected"] | None = quantity(
         None,
         description="Whether the display is meant to give energy to the hand; forbidden: a trial whose display gives "
-        "more than `energy` has failed; null: expected where the world has motions, pulls or constraints that prescribe "
-        "a motion, else forbidden",
+        "more than `energy` has failed; null: expected where the world has motions, pulls or constraints that "
+        "prescribe a motion, else forbidden",
     )
     energy: float = quantity(
         0.01,
