@@ -15,7 +15,7 @@ collide, and applies penalties and friction.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -74,6 +74,7 @@ from haptic_sim.contact.response import (
     fill_scaled,
     set_up,
 )
+from haptic_sim.contact.sequential import Sequence, collide_in_sequence, collide_in_sequence_with_friction
 from haptic_sim.contact.solvers.impulses import ImpulseMemory
 from haptic_sim.contact.spread import limit_impulses, owed_energy
 from haptic_sim.contact.springs import Springs, find_strains, give_back, remember, replaces
@@ -140,7 +141,8 @@ class CompliantArrays(NamedTuple):
     column: np.ndarray = array("first column of each tree in W", "trees", dtype=np.int64)
     impulse: ImpulseMemory = part(ImpulseMemory, "memory of `resolve_freely` and `resolve_non_pulling`")
     implicit: ImplicitPenalties = part(ImplicitPenalties, "penalties that act after the impulses")
-    impacts: Impacts = value("impulses with friction; of no contacts where there are none")
+    impacts: Impacts = value("impulses with friction, or in a sequence; of no contacts where there are none")
+    sequence: Sequence = value("memory of impacts in a sequence; of no contacts where they are simultaneous")
 
     u: np.ndarray = array("a scaled velocity", "nv", unit="kg^1/2 m/s")
     wrench: np.ndarray = array("wrench of the impulses at the hand", 6, unit="N, N m")
@@ -171,9 +173,8 @@ class CompliantContact(ContactResponse):
     ):
         super().__init__(body, parameters, capacity)
         frictional, limited = method == "frictional_impulses", rendering in LIMITED
-        self._respond, self.step_kernel = (
-            (_respond_with_friction, _step_with_friction) if frictional else (_respond, _step)
-        )
+        sequential = method != "penalty" and parameters.multiple_impacts == "sequential"
+        self._respond, self.step_kernel = _RESPONSES[frictional, sequential]
         if limited and len(body.arrays.Q) > 0:
             raise ParameterError(
                 [
@@ -197,7 +198,8 @@ class CompliantContact(ContactResponse):
             spread=rendering in ("spread", "printed_spread"),
             consistent=method != "penalty"
             and (rendering == "spread" or (rendering != "printed_spread" and parameters.penalty == "consistent")),
-            impacts=Impacts.allocate(capacity if frictional else 0, body),
+            impacts=Impacts.allocate(capacity if frictional or sequential else 0, body),
+            sequence=Sequence.allocate(capacity if sequential else 0, body),
         )
 
     @property
@@ -602,26 +604,26 @@ def _damp_explicitly(count, contacts, viscosity, period, u, p):
                 p[i, d] -= period * viscosity[i] * contact_velocity(contacts, i, d, u)
 
 
-@numba.njit(cache=True, nogil=True)
-def _respond(packed, count, period):
-    """Find the impulses of a step in which collisions are frictionless."""
-    set_up(packed, count, period)
-    collides = _penalize(packed, count, period, packed.arrays.method.impulsive)
-    if collides:
-        fill_scaled(packed)
-        packed.arrays.counts[UNRESOLVED] += collide_without_friction(packed, count)
-    _settle(packed, count, period, collides)
+def _build_response(collide: Any) -> Any:
+    """The kernel of a method whose impulses the kernel `collide` finds, which returns how many did not converge."""
+
+    @numba.njit(cache=True, nogil=True)
+    def respond(packed, count, period):
+        set_up(packed, count, period)
+        collides = _penalize(packed, count, period, packed.arrays.method.impulsive)
+        if collides:
+            fill_scaled(packed)
+            packed.arrays.counts[UNRESOLVED] += collide(packed, count)
+        _settle(packed, count, period, collides)
+
+    return respond
 
 
-@numba.njit(cache=True, nogil=True)
-def _respond_with_friction(packed, count, period):
-    """Find the impulses of a step in which collisions have friction."""
-    set_up(packed, count, period)
-    collides = _penalize(packed, count, period, True)
-    if collides:
-        fill_scaled(packed)
-        packed.arrays.counts[UNRESOLVED] += collide_with_friction(packed, count)
-    _settle(packed, count, period, collides)
-
-
-_step, _step_with_friction = build_step(_respond), build_step(_respond_with_friction)
+_KERNELS = {
+    (False, False): _build_response(collide_without_friction),
+    (True, False): _build_response(collide_with_friction),
+    (False, True): _build_response(collide_in_sequence),
+    (True, True): _build_response(collide_in_sequence_with_friction),
+}
+"""By whether impulses have friction, and whether they come in a sequence."""
+_RESPONSES = {key: (kernel, build_step(kernel)) for key, kernel in _KERNELS.items()}

@@ -174,7 +174,7 @@ def collide_with_friction(packed, count):
     a = packed.arrays
     m = a.method
     f = m.impacts
-    n = _select(packed, count)
+    n = select_colliding(packed, count)
     steps, sweeps = choose_effort(n)
     code = resolve_frictional_impacts(
         n, f.some, m.u, m.chosen_restitution, m.chosen_friction, steps, sweeps, f.memory, f.p, f.state
@@ -188,7 +188,7 @@ def collide_with_friction(packed, count):
 
 
 @numba.njit(cache=True, nogil=True)
-def _select(packed, count):
+def select_colliding(packed, count):
     """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
     a = packed.arrays
     m = a.method

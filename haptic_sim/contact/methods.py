@@ -43,6 +43,13 @@ def build_response(
                 f"{method}; use consistent"
             ]
         )
+    if parameters.self_collision == "printed" and parameters.multiple_impacts == "sequential":
+        raise ParameterError(
+            [
+                "contact.multiple_impacts = sequential: is of pairs of bodies, which contact.self_collision = printed "
+                "splits; use consistent, or simultaneous"
+            ]
+        )
     if method in RIGID:
         return RigidContact(body, parameters, capacity, method)
     return CompliantContact(body, parameters, capacity, method, rendering, wrench_limit, hand)

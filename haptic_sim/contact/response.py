@@ -105,6 +105,12 @@ class ContactParameters(Parameters):
         "its damper pulls at a point that leaves",
     )
     restitution: float = quantity(0.0, description="Coefficient of restitution", live=True, ge=0.0, le=1.0)
+    multiple_impacts: Literal["simultaneous", "sequential"] = quantity(
+        "simultaneous",
+        description="How impacts that begin together share out: simultaneous: all contacts obey their restitution at "
+        "once (THESIS 4.36); sequential: one pair of bodies after the other, the fastest approach first, so that an "
+        "impulse travels through a row of balls; hybrid always has one contact after the other",
+    )
     self_collision: Literal["consistent", "printed"] = quantity(
         "consistent",
         description="For impulse_augmented: what obeys the restitution where two moving bodies collide: consistent: "

@@ -1,9 +1,10 @@
 """Rigid contacts: fixed-step time-stepping with complementarity, after collisions where contacts bounce.
 
 A step of length T has two parts. First, where a contact that is closed, or closes within the step, approaches faster
-than `contact.bounce`, impacts are resolved: all at once with friction (`constraint`, where there is restitution), or
-one contact at a time after Mirtich (`hybrid`; IGMS figure 6: impulses while it bounces, the complementarity problem
-once it is steady). Then all contacts obey, with the velocity c after the step,
+than `contact.bounce`, impacts are resolved: all at once with friction (`constraint`, where there is restitution), by
+`contact.multiple_impacts: sequential` one pair of bodies after the other (`sequential`), or one contact at a time after
+Mirtich (`hybrid`; IGMS figure 6: impulses while it bounces, the complementarity problem once it is steady).
+Then all contacts obey, with the velocity c after the step,
     0 <= p_n  complementary to  c_n + s / T >= 0   (s: separation, so that a gap may close but not be crossed)
 and Coulomb's law (Stewart and Trinkle 1996; `stewart_trinkle` on facets, `gauss_seidel` on the round cone). A contact
 has the static coefficient of friction until it slides, then the kinetic one until it sticks.
@@ -46,6 +47,7 @@ from haptic_sim.contact.response import (
     fill_scaled,
     set_up,
 )
+from haptic_sim.contact.sequential import Sequence, resolve_pair_by_pair
 from haptic_sim.contact.solvers.frictional_impulses import choose_effort, resolve_frictional_impacts
 from haptic_sim.contact.solvers.gauss_seidel import MAX_SWEEPS, GaussSeidelMemory, gauss_seidel
 from haptic_sim.contact.solvers.mirtich import MirtichMemory, resolve_one_at_a_time
@@ -87,6 +89,7 @@ class RigidArrays(NamedTuple):
     chosen: np.ndarray = array("numbers of the contacts in an impact", "contacts", dtype=np.int64)
     e: np.ndarray = array("coefficient of restitution of the contacts in an impact", "contacts")
     mirtich: MirtichMemory = part(MirtichMemory, "memory of `resolve_one_at_a_time`")
+    sequence: Sequence = value("memory of `resolve_pair_by_pair`; of no contacts where impacts are simultaneous")
 
     mu: np.ndarray = array("coefficient of friction of the contacts in an impact, then of all", "contacts")
     bias: np.ndarray = array("what is added to the normal velocity that must not be negative", "contacts", unit="m/s")
@@ -101,13 +104,20 @@ class RigidContact(ContactResponse):
 
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int, method: Method):
         super().__init__(body, parameters, capacity)
-        hybrid = method == "hybrid"
-        self._respond, self.step_kernel = (_respond_one_at_a_time, _step_one_at_a_time) if hybrid else (_respond, _step)
+        sequential = method != "hybrid" and parameters.multiple_impacts == "sequential"
+        self._respond, self.step_kernel = (
+            (_respond_one_at_a_time, _step_one_at_a_time)
+            if method == "hybrid"
+            else (_respond_in_sequence, _step_in_sequence)
+            if sequential
+            else (_respond, _step)
+        )
         planar = not np.any(body.J_W[:, 2:5])  # nothing moves along z or turns about x or y
         self._method = allocate(
             RigidArrays,
             self.scaled.sizes,
             impacts=Impacts.allocate(capacity, body),
+            sequence=Sequence.allocate(capacity if sequential else 0, body),
             problem=ContactProblem.allocate(max(parameters.most_lemke, 1), 2 if planar else parameters.facets),
         )
 
@@ -134,6 +144,15 @@ def _resolve_one_at_a_time(packed, n):
     m = a.method
     resolve_one_at_a_time(n, m.impacts.some, m.u, m.e, m.mu, a.material.bounce, 20 * n, m.mirtich, m.impacts.p)
     return 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _resolve_in_sequence(packed, n):
+    """Resolve the first n contacts of `impacts`, one pair of bodies after the other; returns as `_resolve_together`."""
+    a = packed.arrays
+    m = a.method
+    f = m.impacts
+    return int(not resolve_pair_by_pair(n, f.some, m.u, m.e, m.mu, a.material.bounce, m.sequence, f.p))
 
 
 def _build_response(resolve: Any, always: bool) -> Any:
@@ -372,4 +391,6 @@ def _remember(packed, count):
 
 _respond = _build_response(_resolve_together, always=False)
 _respond_one_at_a_time = _build_response(_resolve_one_at_a_time, always=True)
+_respond_in_sequence = _build_response(_resolve_in_sequence, always=True)
 _step, _step_one_at_a_time = build_step(_respond), build_step(_respond_one_at_a_time)
+_step_in_sequence = build_step(_respond_in_sequence)
