@@ -43,6 +43,19 @@ def test_at_once_all_other_balls_leave_together(method: str) -> None:
     np.testing.assert_allclose(found, [-0.6, 0.4, 0.4, 0.4, 0.4], atol=1e-3)
 
 
+def test_a_cradle_of_springs_is_that_of_penalties_without_damping() -> None:
+    """Springs between unit masses, by another integration: -0.13, -0.08, -0.03, 0.30, 0.94."""
+    x, v = np.zeros(5), np.array([1.0, 0, 0, 0, 0])
+    for _ in range(4000):
+        force = np.maximum(0.0, -np.diff(x))
+        v = v + 5e-3 * (np.append(0.0, force) - np.append(force, 0.0))
+        x = x + 5e-3 * v
+    bodies = {f"b{i}": ball([0.1 * i, 0, 0], [1.0 if i == 0 else 0.0, 0, 0]) for i in range(5)}
+    simulation = Simulation(bodies, "penalty", 8000.0, {"stiffness": 1e5, "damping": 0.0}).step(500)
+    np.testing.assert_allclose([simulation.v(f"b{i}")[0] for i in range(5)], v, atol=5e-3)
+    np.testing.assert_allclose(v, [-0.132, -0.075, -0.031, 0.296, 0.942], atol=2e-3)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("e", [1.0, 0.8])
 def test_a_chain_of_growing_masses_hands_an_impulse_on(method: str, e: float) -> None:
