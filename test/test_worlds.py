@@ -610,7 +610,7 @@ def test_lengths_in_millimetres_are_suspected() -> None:
     big = BALL | {"shapes": [{"type": "sphere", "radius": 50.0}]}
     said = problem(bodies={"ball": big, "floor": FLOOR})
     assert said.splitlines()[1:] == [
-        "scene.bodies: an overlap of more than 1 m: is a size in millimetres? Lengths are in metres (meshes: scale)"
+        "scene.bodies: an overlap of more than 1 m: lengths are in metres, not in millimetres (meshes: scale)"
     ]
 
 

@@ -476,7 +476,7 @@ def _describe_overlaps(overlaps: list[tuple[float, str, str]], parameters: World
     if len(overlaps) > SHOWN:
         yield f"number of other pairs that overlap: {len(overlaps) - SHOWN}"
     if max(depth for depth, *_ in overlaps) > HUGE:
-        yield f"an overlap of more than {HUGE:g} m: is a size in millimetres? Lengths are in metres (meshes: scale)"
+        yield f"an overlap of more than {HUGE:g} m: lengths are in metres, not in millimetres (meshes: scale)"
     files = sorted({tuple(sorted(name.partition("/")[0] for name in names)) for _, *names in overlaps})
     for a, b in files if len(overlaps) > 1 else ():
         if {a, b} & parameters.files.keys():
