@@ -10,12 +10,14 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 import pytest
 from fake_hardware import data
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from haptic_bench.experiment.model import Experiment
 from haptic_drivers.devices import force_dimension, haply, haply_2diy, open_haptics
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_sim.constraints.scenes import ParametrisationFormulas
 from haptic_sim.parameters import Parameters, explain
+from haptic_sim.parts import kind_of
 
 WRONG = ["x", -1e400, [], ["x", -1.5], [[None]], {"entry": "x"}, {"entry": ["x"]}, [{"entry": 1}], None, True, -7]
 KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+|\[\d+\])*(?= = |: |$)")
@@ -45,11 +47,20 @@ def members(annotation: Any) -> Iterator[tuple[Any, bool, bool]]:
         yield annotation, False, False
 
 
+def of_field(field: FieldInfo) -> Iterator[tuple[Any, bool, bool]]:
+    """As `members`, of a field; of one that takes parts, all that are registered."""
+    kind = kind_of(field)
+    if kind is None:
+        yield from members(field.annotation)
+    else:
+        yield from ((kind.find(name), False, False) for name in kind.entries())
+
+
 def places(place: Place) -> Iterator[Place]:
     """A place, and all below it, each class once on its way."""
     yield place
     for name, field in place.model.model_fields.items():
-        for kind, listed, named in members(field.annotation):
+        for kind, listed, named in of_field(field):
             if not (isinstance(kind, type) and issubclass(kind, Parameters)) or kind.__name__ in place.path:
                 continue
 
