@@ -38,7 +38,7 @@ setup(
         "llvmlite>=0.43",
         "matplotlib>=3.8",
         "mcap>=1.5",
-        "numba>=0.60",
+        "numba>=0.60,<0.69",
         "numpy>=1.26",
         "pin>=3.4,<5",
         "pydantic>=2.6",

@@ -36,8 +36,8 @@ from haptic_ros.realtime import prioritise, without_collector
 from haptic_ros.ros_parameters import TRIAL, declare, read
 from haptic_ros.standard_topics import StandardTopics
 from haptic_ros.trial import COMPILING, DEACTIVATED, EVENTS, OPERATOR, POLL, QUIET, ServoError, TrialParameters
-from haptic_sim import kernel_cache
 from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.kernels import progress
 from haptic_sim.messages import INPUTS, TOPICS, Message, MessageError, split_topic, tick_time, topic_of
 from haptic_sim.parameters import ParameterError
 
@@ -92,7 +92,7 @@ class ServoNode(LifecycleNode):
         self._standard: StandardTopics | None = None
         self._changes: deque[tuple[Any, dict[str, Any]]] = deque()  # new configurations, and what is new in them
         self._declared = False
-        self._reporting: kernel_cache.Report | None = None
+        self._reporting: progress.Report | None = None
         self.refused = 0
         self.contested = 0  # messages that were refused because of a foreign publisher
         self.scheduler = ""
@@ -496,19 +496,19 @@ class ServoNode(LifecycleNode):
 
     def _report_compilation(self) -> None:
         """From here on, say when kernels are compiled: to people, and to the leader, who then waits."""
-        say = kernel_cache.Progress(self.get_logger().info)
+        say = progress.Progress(self.get_logger().info)
 
         def report(compiled: int, name: str) -> None:
             say(compiled, name)
             if EVENTS in self._publishers_of:
                 self.publish_event(COMPILING, detail=name)
 
-        kernel_cache.report = self._reporting = report
+        progress.report = self._reporting = report
 
     def destroy_node(self) -> None:
         """Close all that is of this node; nothing says any more through it that kernels are compiled."""
-        if kernel_cache.report is self._reporting:
-            kernel_cache.report = None
+        if progress.report is self._reporting:
+            progress.report = None
         super().destroy_node()
 
     def _diagnose(self) -> None:

@@ -16,8 +16,8 @@ from haptic_bench import experiment
 from haptic_bench.catalogue import headline
 from haptic_bench.commands import cli, command_line
 from haptic_bench.recording.samples import Samples
-from haptic_sim import kernel_cache
 from haptic_sim.dynamics.energy import TERMS
+from haptic_sim.kernels import progress
 
 PLAIN = ("--set", "analysis=trial")  # without the references of a study
 
@@ -358,10 +358,10 @@ def test_an_unstable_trial_fails_and_names_what_would_do(
 def test_compilation_is_shown_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, quiet: bool, said: bool
 ) -> None:
-    monkeypatch.setattr(kernel_cache, "report", None)
+    monkeypatch.setattr(progress, "report", None)
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     cli._show_compilation(quiet)
-    if kernel_cache.report is not None:
-        kernel_cache.report(3, "haptic_sim.contact.step")
+    if progress.report is not None:
+        progress.report(3, "haptic_sim.contact.step")
     shown = capsys.readouterr().err
     assert shown == ("haptics: compiling kernels, which is done once and can take minutes: 3 so far\n" if said else "")

@@ -52,6 +52,8 @@ FOLDERS = {
     ),
 }
 """Folders of a package in the order of imports; modules outside of them come first, and import none of them."""
+FIRST = {"kernels"}
+"""Folders that belong to the modules which come first."""
 API = {"haptic_sim": "simulation", "haptic_bench": "trials"}
 """The folder or module whose names a package itself offers."""
 WITHOUT_REASON = re.compile(rf"^ +from ({'|'.join(PACKAGES)})\b(?!.*  # )", re.M)
@@ -122,7 +124,7 @@ def test_folders_import_those_before_them(package: str) -> None:
 def test_the_order_names_every_folder(package: str) -> None:
     folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
     named = {name for name in FOLDERS[package] if not (ROOT / package / f"{name}.py").is_file()}
-    assert folders == named
+    assert folders - FIRST == named
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:

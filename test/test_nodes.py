@@ -29,7 +29,7 @@ from haptic_drivers.nodes.driver import DriverNode  # noqa: E402
 from haptic_ros.inbox import Inbox  # noqa: E402
 from haptic_ros.ros_parameters import encode  # noqa: E402
 from haptic_ros.trial import ServoError, TrialParameters  # noqa: E402
-from haptic_sim import kernel_cache  # noqa: E402
+from haptic_sim.kernels import progress  # noqa: E402
 from haptic_sim.messages import DeviceState, LocalGeometry, Message, ToolCommand, ToolState  # noqa: E402
 from haptic_sim.nodes.environment import EnvironmentNode  # noqa: E402
 from haptic_sim.nodes.local_model import LocalModelNode  # noqa: E402
@@ -493,9 +493,9 @@ def test_a_node_ends_well_however_often_it_is_told_to(tmp_path: Path, module: st
 def test_a_node_that_is_closed_does_not_report_compilation(bench: Bench) -> None:
     """What is compiled in the same process afterwards is no affair of its publishers."""
     configured(bench.node("controller"))
-    assert kernel_cache.report is not None
+    assert progress.report is not None
     destroy(bench.nodes)
-    assert kernel_cache.report is None
+    assert progress.report is None
 
 
 def test_surroundings_that_cannot_be_used_do_not_stop_the_servo(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from conftest import DEADLINE
 
 SLOW = """
 import time
-from haptic_sim import kernel_cache
+from haptic_sim.kernels import progress
 from haptic_ros.process import run
 from haptic_ros.servo import ServoNode
 from haptic_ros.trial import TrialParameters
@@ -22,7 +22,7 @@ class Slow(ServoNode):
     NAME, Config, SUBSCRIBES, PUBLISHES = "slow", TrialParameters, (), ()
 
     def build(self):
-        kernel_cache.report(3, "a_kernel")
+        progress.report(3, "a_kernel")
         while True:
             time.sleep(0.01)
 

@@ -31,7 +31,8 @@ from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewing
 from haptic_bench.trials import sweep, trial, workers
 from haptic_drivers.devices.parameters import HardwareParameters, check_driver
-from haptic_sim import inputs, kernel_cache
+from haptic_sim import inputs
+from haptic_sim.kernels import progress
 from haptic_sim.parameters import ParameterError
 from haptic_sim.parts import groups
 
@@ -73,7 +74,7 @@ def _say_notes(trials: Sequence[experiment.Trial]) -> None:
 def _show_compilation(quiet: bool = False) -> None:
     """On a terminal, say now and then how far the compilation of kernels is."""
     if not quiet and sys.stderr.isatty():
-        kernel_cache.report = kernel_cache.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
+        progress.report = progress.Progress(lambda text: print(f"haptics: {text}", file=sys.stderr))
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """Compile the kernels of a command before it runs, on all cores, so that no trial waits for them.
 
-A kernel is compiled when it is first called, and kept for all later processes (haptic_sim/kernel_cache.py). So the
+A kernel is compiled when it is first called, and kept for all later processes (haptic_sim/kernels). So the
 parts of a trial are called in several processes, each of which finds the kernels that the others have compiled. Then a
 few ticks of the trial, and of the references that its study compares it with, call the remaining kernels. Kernels that
 only a later trial needs are compiled when they are called.
@@ -22,9 +22,9 @@ from haptic_bench import experiment
 from haptic_bench.commands import command_line
 from haptic_bench.experiment import Trial
 from haptic_bench.studies import study_of
-from haptic_sim import kernel_cache
 from haptic_sim.contact.response import Method
 from haptic_sim.contact_rows import ContactRows
+from haptic_sim.kernels import progress
 from haptic_sim.tool.environment import detector
 from haptic_sim.tool.tool_side import is_constrained
 from haptic_sim.tool.virtual_tool import VirtualTool
@@ -113,7 +113,7 @@ def _prepare() -> None:
             known = compiled
             print(name, flush=True)
 
-    kernel_cache.report = say
+    progress.report = say
 
 
 if __name__ == "__main__":

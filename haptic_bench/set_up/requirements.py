@@ -38,7 +38,7 @@ PACKAGES = {
     "llvmlite": Bounds("llvmlite", "0.43"),
     "matplotlib": Bounds("matplotlib", "3.8"),
     "mcap": Bounds("mcap", "1.5"),
-    "numba": Bounds("numba", "0.60"),
+    "numba": Bounds("numba", "0.60", "0.69"),  # see haptic_sim/kernels/numba_inside.py
     "pydantic": Bounds("pydantic", "2.6"),
     "pyyaml": Bounds("yaml", "6.0"),
     "rosbags": Bounds("rosbags", "0.10"),

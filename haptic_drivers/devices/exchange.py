@@ -23,10 +23,11 @@ from numba.core import types
 from numba.extending import intrinsic, register_jitable
 
 from haptic_drivers.devices.interface import MOST_BUTTONS, Reading
+from haptic_sim.kernels import IN_PYTHON
 
 NOTHING = np.zeros(6)
 
-BLOCK = np.dtype(
+_FIELDS = np.dtype(
     [
         ("sequence", np.int64),  # of the reading; odd while it is written
         ("time", np.int64),  # of the reading, monotonic [ns]; 0: there is none yet
@@ -52,6 +53,7 @@ BLOCK = np.dtype(
     ],
     align=True,
 )
+BLOCK = np.dtype((np.record, _FIELDS))  # so that Python reads fields as kernels do
 
 
 def _barrier(context):
@@ -64,7 +66,7 @@ def _barrier(context):
     return types.void(), generate
 
 
-_fence: Any = intrinsic(_barrier)
+_fence: Any = (lambda: None) if IN_PYTHON else intrinsic(_barrier)
 
 _clock = ctypes.CDLL(None).clock_gettime
 _clock.argtypes, _clock.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_int

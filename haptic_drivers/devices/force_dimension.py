@@ -44,6 +44,7 @@ from haptic_drivers.devices.exchange import (
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.readings import LAG
+from haptic_sim.kernels import bind
 from haptic_sim.parameters import Parameters, quantity
 
 AXES = np.diag([-1.0, -1.0, 1.0])  # R_BV: the vendor's x is toward the user, y right, z up
@@ -339,6 +340,6 @@ def _compile(handle: int, library: Any) -> Callable[..., int]:
     scalars = np.zeros(1)
     arrays = (np.zeros(3), scalars, scalars, scalars, np.zeros((3, 3)), np.zeros(MOST_STATUS, np.int32))
     kinds = (np.zeros(1, BLOCK), np.zeros(2, np.int64), 0, 0, 0, *arrays)
-    compiled: Callable[..., int] = loop.compile(tuple(map(numba.typeof, kinds)))
+    compiled = bind(loop, *kinds)
     _compiled[handle] = compiled
     return compiled

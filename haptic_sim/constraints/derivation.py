@@ -280,7 +280,7 @@ def source(description: Description) -> str:
         '"""Equations of motion, derived from formulas."""',
         "import math",
         "",
-        "import numba",
+        "from haptic_sim.kernels import kernel",
         "",
         f"PLANAR = {planar}",
         f"DRIVEN = {any(entry != 0 for entry in b)}",
@@ -328,7 +328,7 @@ def _kernel(
     body += [f"out[{offset + i}] = {printer.doprint(e)}" for (i, _), e in zip(kept, results, strict=True)]
     return [
         "",
-        '@numba.njit(cache=True, nogil=True, error_model="numpy")',
+        '@kernel(error_model="numpy")',
         f"def {name}({arguments}):",
         *(f"    {line}" for line in body or ["pass"]),
         "",

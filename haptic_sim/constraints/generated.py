@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from numba.core import types
 from numba.extending import intrinsic
 
-from haptic_sim import cache_folder, kernel_cache
+from haptic_sim import cache_folder, kernels
 from haptic_sim.constraints.description import REFUSED, Description, DescriptionError
 
 PATIENCE = 60  # [s] of a core that a derivation may take, which is the same on a busy machine
@@ -69,9 +69,9 @@ def build(description: Description) -> Kernels:
     module: Any = _module(description.document())
     place = getattr(module, "place", None)
     return Kernels(
-        _address(module.evaluate, _TERMS),
-        _address(module.observe, _TERMS),
-        _address(place, _PLACE) if place is not None else 0,
+        kernels.address_of(module.evaluate, _TERMS),
+        kernels.address_of(module.observe, _TERMS),
+        kernels.address_of(place, _PLACE) if place is not None else 0,
         module.ANGULAR,
         module.PLANAR,
         module.DRIVEN,
@@ -221,15 +221,8 @@ def _forget_old() -> None:
         paths = sorted(folder().glob("formulas_*.py"), key=lambda path: path.stat().st_mtime)
         for path in paths[:-KEPT]:
             path.unlink(missing_ok=True)
-            for compiled in kernel_cache.folder().glob(f"haptic_sim.constraints.{path.stem}.*"):
+            for compiled in cache_folder.cache_folder("kernels").glob(f"haptic_sim.constraints.{path.stem}.*"):
                 compiled.unlink(missing_ok=True)
-
-
-def _address(kernel: Any, arguments: tuple[Any, ...]) -> int:
-    """Address of the compiled code of a kernel; it stays as long as the kernel's module, which is forever."""
-    kernel.compile(arguments)
-    result = kernel.overloads[arguments]
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 @intrinsic
@@ -250,3 +243,7 @@ def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     function = builder.inttoptr(arguments[0], convention.get_function_type(types.none, kinds).as_pointer())
     convention.call_function(builder, function, types.none, kinds, arguments[1:])
     return context.get_dummy_value()
+
+
+if kernels.IN_PYTHON:
+    call_terms = call_place = kernels.call_python  # type: ignore[assignment]  # as kernels call them

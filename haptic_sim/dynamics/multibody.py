@@ -27,7 +27,8 @@ from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.gravity import BalancedWeights
 from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
 from haptic_sim.linalg import cholesky, to_velocity
-from haptic_sim.packed import Packed, bind
+from haptic_sim.kernels import bind
+from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
 

@@ -289,6 +289,8 @@ def velocities_of(twist, count, rows, p_WH, tangent, offset, velocity):
 @numba.njit(cache=True, nogil=True)
 def fill_rows(count, rows, W_H, p_WH, contacts, tangent):
     """Fill the rows of W after `find_frames`: they follow from those of the hand."""
+    if count == 0:  # a hand of less than six coordinates has none to fill
+        return
     W, points, normal = contacts.W, rows.point, rows.normal
     vx, vy, vz, wx, wy, wz = _six(W_H, 0), _six(W_H, 1), _six(W_H, 2), _six(W_H, 3), _six(W_H, 4), _six(W_H, 5)
     hx, hy, hz = p_WH[0], p_WH[1], p_WH[2]

@@ -40,7 +40,8 @@ from haptic_sim.dynamics.multibody import BodyArrays, Multibody, push_scaled
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.motions.motion import ANGLE, QUATERNION, Motion, Pull
 from haptic_sim.motions.trajectory import evaluate
-from haptic_sim.packed import Packed, bind
+from haptic_sim.kernels import bind
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix, rotation_difference

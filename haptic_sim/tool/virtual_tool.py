@@ -21,7 +21,8 @@ from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
 from haptic_sim.messages import FREE, HAND, LocalGeometry, ToolCommand, ToolState, stamp_next
 from haptic_sim.motions.drives import Drives
-from haptic_sim.packed import Packed, bind
+from haptic_sim.kernels import bind
+from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, record, shared, value
 from haptic_sim.tool.dragged import DraggedBodies
