@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
-import numba
 import numpy as np
 
 from haptic_control.parameters import ControllerParameters
 from haptic_control.stability import TOLERANCE, CoupledInertias, diverges, growth, largest, rounded_down, settings
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import MOTION, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
 from haptic_sim.parameters import Gains, quantity, six
 from haptic_sim.spatial import rotation_difference
@@ -232,7 +232,7 @@ def _slower(gains: np.ndarray, diverging: Callable[[np.ndarray], bool]) -> np.nd
     return np.array([c**2 * Kp, c**3 * Ki, c * Kd])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _compare(x_device, v_device, x_tool, v_tool, late, elapsed, gains, limit, integral, feedback):
     """Fill `feedback` from the errors; the tool's state is `late` [s] older than the device's."""
     rotation_difference(x_tool[3:], x_device[3:], feedback[3:])
@@ -242,7 +242,7 @@ def _compare(x_device, v_device, x_tool, v_tool, late, elapsed, gains, limit, in
         feedback[i] = gains[0, i] * error + integral[i] + gains[2, i] * (v_tool[i] - v_device[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _accelerate(twist, before, elapsed, feedback, acceleration):
     """Fill `acceleration`; `before` is the twist `elapsed` [s] ago, and becomes the new one."""
     for i in range(6):

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal, NamedTuple
 
-import numba
 import numpy as np
 from pydantic import AfterValidator
 
@@ -38,6 +37,7 @@ from haptic_sim.dynamics.pantograph import (
     into_device,
     into_world,
 )
+from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Gains, quantity, six
 from haptic_sim.records import allocate, array, record, shared, value
 
@@ -156,7 +156,7 @@ class DeviceModel(NamedTuple):
         self.turns[0] = parameters.device_matrix is not None and parameters.device_axes == "hand"
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def evaluate_device(model, pose, twist):
     """Fill `inertia`, `momentum`, `bias` and `coriolis` of a `DeviceModel` at a pose (7,) and a twist (6,)."""
     p = model.momentum
@@ -184,7 +184,7 @@ def evaluate_device(model, pose, twist):
             model.coriolis[row] -= model.inertia[row, i] * turned
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _evaluate_linkage(model, pose, twist):
     """As `evaluate_device`, of a twin pantograph; where it does not reach, its inertia is the last one."""
     linkage, mount = model.linkage, model.mount
@@ -211,7 +211,7 @@ def _evaluate_linkage(model, pose, twist):
         model.coriolis[i] = model.coriolis[i] + damped if i < 2 or i == 5 else damped
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _turn(matrix, pose, R, inertia):
     """Fill the rotation `R` (3, 3) of a pose, and `inertia` with `matrix` turned by it."""
     x, y, z, w = pose[3], pose[4], pose[5], pose[6]

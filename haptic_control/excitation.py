@@ -19,12 +19,12 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal
 
-import numba
 import numpy as np
 from pydantic import model_validator
 
 from haptic_control.parameters import ControllerParameters
 from haptic_sim.hand.rendering import pose_difference
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import Gains, PositivePair, quantity, six
 
@@ -133,7 +133,7 @@ class Excitation:
         command.wrench[:] = self._wrench
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _excite(time, turn, directions, sines, force, stiffness, pose, twist, rest, wrench, difference):
     """Fill the device's `wrench` (6,) at a time [s]; `rest` is the pose to which the spring pulls (7,)."""
     pose_difference(pose, rest, difference)

@@ -45,7 +45,6 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-import numba
 import numpy as np
 from pydantic import AfterValidator, model_validator
 
@@ -54,6 +53,7 @@ from haptic_control.operator_wrench import OperatorWrench, OperatorWrenchParamet
 from haptic_control.parameters import ControllerParameters, KnownDevice
 from haptic_control.stability import CoupledInertias
 from haptic_sim.hand.rendering import pose_difference
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, quantity, six
@@ -328,7 +328,7 @@ class FourChannel:
         self._commanded_tick = tool.tick
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _coordinate(packed, x_device, v_device, operator, rendered, x_tool, v_tool, environment, elapsed, follows, command):
     """Fill the tool's `command`, and the wrenches that act on the device besides the environment's.
 
@@ -371,7 +371,7 @@ def _coordinate(packed, x_device, v_device, operator, rendered, x_tool, v_tool, 
         _to_ground(x_device, v_device, a.reference, a.device_stiffness, a.device_damping, a.difference, a.on_device)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _to_ground(x, v, reference, stiffness, damping, difference, wrench):
     """Fill `wrench` (6,) with that of a spring to the reference and a damper to the ground."""
     pose_difference(x, reference, difference)
@@ -379,7 +379,7 @@ def _to_ground(x, v, reference, stiffness, damping, difference, wrench):
         wrench[i] = -stiffness[i] * difference[i] - damping[i] * v[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _answer(packed, environment, command):
     """Fill the device's `command` from the environment's wrench of the tick."""
     a = packed.arrays

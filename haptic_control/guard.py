@@ -39,9 +39,9 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import FORCE
 from haptic_sim.parameters import NotNegativePair, Parameters, PositivePair, quantity
 from haptic_sim.records import allocate, array, record, shared
@@ -165,7 +165,7 @@ class Port(NamedTuple):
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def reset_port(port):
     """Begin again from zero energy: at an activation, and at a switch between force and motion."""
     port.observed[0] = 0
@@ -174,7 +174,7 @@ def reset_port(port):
         port.acted[part] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def observe_port(port, pose, twist, operator, rendered):
     """Add the work of the last tick to the port's energy, and keep what was measured at its end.
 
@@ -199,7 +199,7 @@ def observe_port(port, pose, twist, operator, rendered):
     port.operator[:] = operator
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def guard_wrench(port, wrench, period):
     """Change the wrench to be rendered in the tick to come so that the port stays passive, if it would not.
 
@@ -227,7 +227,7 @@ def guard_wrench(port, wrench, period):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _divide(port):
     """Fill `port.budget` from `port.work` and `port.takes`; whether the works are more than there is."""
     if not port.exchanges[0]:
@@ -254,7 +254,7 @@ def _divide(port):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def count_wrench(port, wrench):
     """Count the work kept from the hand, now that `wrench` (6,) is rendered after `guard_wrench` changed it."""
     for part in range(2):
@@ -268,7 +268,7 @@ def count_wrench(port, wrench):
             port.acted[part] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def guard_motion(port, displacement, period):
     """Change the displacement (6,) [m, rad] commanded for the tick to come so that the port stays passive.
 
@@ -298,7 +298,7 @@ def guard_motion(port, displacement, period):
     return changed
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _work_of_wrench(wrench, first, free, compliance):
     """Work of three components of a wrench on the hand over a tick."""
     work = 0.0
@@ -307,7 +307,7 @@ def _work_of_wrench(wrench, first, free, compliance):
     return work
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _taken_by_damping(first, free, compliance, damping, floor, period):
     """Work that a damper takes from the hand over a tick, or the one that takes most where that is weaker."""
     c, squared = 0.0, 0.0
@@ -320,7 +320,7 @@ def _taken_by_damping(first, free, compliance, damping, floor, period):
     return b * (1.0 - b * c / period) * squared / period
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _work_of_motion(displacement, first, wrench):
     """Work of three components of a displacement on the hand, and the square of the hand's wrench."""
     work, squared = 0.0, 0.0
@@ -330,7 +330,7 @@ def _work_of_motion(displacement, first, wrench):
     return work, squared
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def passive_wrench(wrench, first, free, compliance, available, damping, floor, period):
     """Change three components of a wrench as little as necessary for a work of at most `available` over a tick.
 
@@ -379,7 +379,7 @@ def passive_wrench(wrench, first, free, compliance, available, damping, floor, p
     return work - level
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def passive_motion(displacement, first, wrench, available, mobility, floor, period):
     """Change three components of a displacement as little as necessary for a work of at most `available` on the hand.
 

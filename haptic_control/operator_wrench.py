@@ -23,11 +23,11 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_control.device_model import DeviceModel, DeviceModelParameters, evaluate_device
 from haptic_control.parameters import ControllerParameters, KnownDevice
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import DeviceState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError, quantity
@@ -144,7 +144,7 @@ class OperatorWrench:
         return self._arrays.estimate
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _observe(packed, pose, twist, rendered, elapsed, bandwidth):
     """Advance the estimate by the `elapsed` time [s] since the last state; 0: this is the first."""
     a = packed.arrays

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_control.coupled_loop import spring_problem
@@ -33,6 +32,7 @@ from haptic_control.stability import (
     spring_loop,
 )
 from haptic_sim.hand.rendering import add_topology, hand_acceleration, shaping_wrench, total_wrench
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import DeviceCommand, DeviceState, ToolCommand, ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, quantity, six
@@ -274,7 +274,7 @@ def _observer_problem(p: ShapingParameters, inertias: CoupledInertias, rate: flo
     return OBSERVER_PROBLEM.format(rate=rate) if diverges(linear_map(tick, 7, n)[np.ix_(kept, kept)]) else ""
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _accelerate(packed, x_device, v_device, operator, x_tool, v_tool, mobility, drift, directions, count):
     """Find the acceleration but for the environment's part, and keep the rest until its wrench is known."""
     a = packed.arrays
@@ -290,7 +290,7 @@ def _accelerate(packed, x_device, v_device, operator, x_tool, v_tool, mobility, 
     add_topology(rows, count, _LENGTH, k, b, x_tool, v_tool, x_device, v_device, difference, a.before)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _shape(packed, environment, command):
     """Fill `command` with what gives the device its acceleration (5.20)."""
     a = packed.arrays

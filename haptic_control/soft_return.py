@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from haptic_control.parameters import Controller
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import DeviceCommand, DeviceState, Reason, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import Gains, six
 
@@ -82,7 +82,7 @@ def _weight(tool: ToolState) -> np.ndarray:
     return np.linalg.pinv(mobility, 1e-9, hermitian=True) @ tool.free_acceleration
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _bound(wrench, passed, twist, limit, speed, part):
     """Bound a wrench on the tool, less what is `passed` on of the operator's, in place; whether that changed it."""
     changed = False
@@ -99,7 +99,7 @@ def _bound(wrench, passed, twist, limit, speed, part):
     return changed
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def hold_back(wrench, twist, first, limit):
     """Take away the part of three components of a wrench along a velocity beyond the limit; whether there was one."""
     squared, along = 0.0, 0.0

@@ -32,13 +32,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-import numba
 import numpy as np
 
 from haptic_control.coupled_loop import Channels, channels_loop, inverse_inertia, spring_problem
 from haptic_control.matrices import MatrixGains, matrix_of
 from haptic_control.parameters import AnalysedControllerParameters
 from haptic_control.stability import CoupledInertias, diverges, largest, rounded_down, spring_loop, worst
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import FORCE, DeviceCommand, DeviceState, ToolCommand, ToolSizes, ToolState
 from haptic_sim.parameters import quantity
 
@@ -162,7 +162,7 @@ def virtual_coupling_problem(parameters: VirtualCouplingParameters, inertias: Co
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _relative_rotation(tool, device, difference):
     """Fill `difference` (4,) with the quaternion of the rotation from the device to the tool, world axes, w >= 0."""
     x, y, z, w = tool[0], tool[1], tool[2], tool[3]
@@ -176,7 +176,7 @@ def _relative_rotation(tool, device, difference):
             difference[i] = -difference[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _couple(x_device, v_device, x_tool, v_tool, K, B, parts, on_device, on_tool):
     """Fill the wrenches of spring and damper on device and tool (6,), by the equations of the module."""
     q, m, n = parts[0], parts[1], parts[2]

@@ -37,7 +37,6 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 from pydantic import Field
@@ -54,6 +53,7 @@ from haptic_drivers.bound import (
     start_softly,
 )
 from haptic_drivers.noise import SensorParameters
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import MOTION, DeviceCommand
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, NotNegativePair, PositivePair, Wrench, quantity, six
@@ -292,7 +292,7 @@ class AdmittanceDevice:
         _press_brake(self._packed, self._braking)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _measure(packed, seed, tick, operator):
     handle, state = packed.arrays.handle, packed.arrays.state
     acceleration, twist, sensed = state.acceleration, state.twist, state.sensed
@@ -316,7 +316,7 @@ def _measure(packed, seed, tick, operator):
         sensed[i] += handle.bias[i] + handle.noise[i] * gaussian(seed, 6 * tick + i)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _apply_command(packed, acceleration, operator, period):
     drive, state, port = packed.arrays.drive, packed.arrays.state, packed.arrays.port
     v, u, wanted, asked = state.twist, state.drive, state.wanted, state.asked
@@ -349,14 +349,14 @@ def _apply_command(packed, acceleration, operator, period):
     return limited
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _brake(packed, operator, period):
     drive, state = packed.arrays.drive, packed.arrays.state
     _press_brake(packed, min(drive.braking, 1.0 / period))  # more would turn the velocity round within a step
     _move(drive, state, operator, period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _press_brake(packed, rate):
     """Let the drive decelerate the device by `rate` [1/s] times its velocity."""
     drive, state = packed.arrays.drive, packed.arrays.state
@@ -366,7 +366,7 @@ def _press_brake(packed, rate):
     bound_passive(packed.arrays.bound, state.drive)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _limit(wrench, k, limit):
     """Clip a component; whether it was above."""
     above = abs(wrench[k]) > limit
@@ -374,7 +374,7 @@ def _limit(wrench, k, limit):
     return above
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _move(drive, state, operator, period):
     """Semi-implicit Euler with implicit friction: M (v' - v) / T = u + F - b v' - c v' / |v'|."""
     v = state.twist
@@ -394,7 +394,7 @@ def _move(drive, state, operator, period):
     advance_pose(v, period, state.pose)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rotate(quat, p, out):
     """Fill `out` (3,) with the vector `p` turned by a quaternion x y z w."""
     for i in range(3):

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_control.soft_return import hold_back
+from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Gains, Parameters, PositivePair, quantity, six
 from haptic_sim.records import allocate, array, record, shared
 
@@ -106,7 +106,7 @@ def count_bounded(parameters: BoundParameters, rendered: np.ndarray, period: flo
     return int(np.count_nonzero(at.any(axis=1)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def start_softly(bound, wrench):
     """Scale what is about to be rendered, in place, by the soft start; whether that has clipped it before.
 
@@ -128,7 +128,7 @@ def start_softly(bound, wrench):
     return clipped
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def bound_wrench(bound, wrench, twist, period):
     """Bound what is about to be rendered for a `period` [s], in place; `twist` of the device as measured (6,).
 
@@ -153,7 +153,7 @@ def bound_wrench(bound, wrench, twist, period):
     bound.cut[0] = cut
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def shrink_wrench(wrench, first, limit):
     """Scale three components of a wrench in place until none is beyond its limit (6,): their direction stays."""
     part = 1.0
@@ -165,7 +165,7 @@ def shrink_wrench(wrench, first, limit):
             wrench[i] = min(max(part * wrench[i], -limit[i]), limit[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def bound_passive(bound, wrench):
     """Bound what is rendered without a command, zero force or brakes, in place: as fast as it wants to."""
     cut = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
 
-import numba
 import numpy as np
 from pydantic import AfterValidator, Field
 
@@ -44,6 +43,7 @@ from haptic_drivers.pantograph import Pantograph, PantographParameters
 from haptic_drivers.pointer import mobility_of
 from haptic_drivers.readings import JUMPED, NO_ORIENTATION, NOT_FINITE, TOO_FAST, judge_alone
 from haptic_sim.contact.response import DeviceLimits
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import (
     ENABLED,
     FAULT,
@@ -582,7 +582,7 @@ def start_of(device: InertialParameters | PantographParameters, hand: HandParame
     return pose
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _render(packed, wrench, period):
     """Clip each direction to its limit, then bound it; returns 1 if any was clipped, 0 if none, -1 if not finite.
 
@@ -616,7 +616,7 @@ def _render(packed, wrench, period):
     return clipped
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _keep_within(drive, wrench):
     """Scale a wrench down as a whole to what the motors can make; whether it was more."""
     most = 1.0
@@ -632,7 +632,7 @@ def _keep_within(drive, wrench):
     return 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _accept(packed_port, packed_state, wrong, fastest, elapsed, again):
     """Observe the port in a state that was read, or put the last good reading in its place; fill in the energies.
 
@@ -659,7 +659,7 @@ def _accept(packed_port, packed_state, wrong, fastest, elapsed, again):
     return wrong
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _judge(port, state, fastest, elapsed):
     wrong = judge_alone(state.pose, state.twist, fastest)
     if wrong:
@@ -679,7 +679,7 @@ def _judge(port, state, fastest, elapsed):
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _release(packed):
     """Zero force."""
     rendered, bound = packed.arrays.rendered, packed.arrays.bound

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import numba
 import numpy as np
 from pydantic import model_validator
 
 from haptic_drivers.noise import SensorParameters
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import DeviceState
 from haptic_sim.parameters import NotNegativePair, quantity
 from haptic_sim.spatial import advance_pose, rotation_difference
@@ -94,7 +94,7 @@ class Encoder:
             state.twist[:] = self._twist
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _round(resolution, start, pose):
     """Round the displacement and the rotation from the start."""
     if resolution[0] > 0.0:
@@ -109,7 +109,7 @@ def _round(resolution, start, pose):
         advance_pose(turn, 1.0, pose)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def differentiate(rate, part, before, twist, pose):
     """Update the measured twist (6,) with a pose (7,), and remember the pose as that before; NaN: there was none."""
     if not math.isnan(before[0]):

@@ -18,10 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 
 from haptic_sim.dynamics.held_motion import held_motion
+from haptic_sim.kernels import kernel
 from haptic_sim.spatial import advance_pose
 
 ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -97,21 +97,21 @@ class InertialDevice:
         self._motion[:], self._period = np.repeat(np.array(pairs).T, 3, axis=1), period
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step(axes, inertia, operator, rendered, period, pose, twist):
     for axis in axes:
         twist[axis] += period * ((operator[axis] + rendered[axis]) / inertia[axis])
     advance_pose(twist, period, pose)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _predict(axes, motion, twist, operator, free, compliance):
     for axis in axes:
         free[axis] = motion[2, axis] * twist[axis] + motion[3, axis] * operator[axis]
         compliance[axis] = motion[3, axis]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_exactly(axes, motion, operator, rendered, period, pose, twist):
     mean = np.zeros(6)
     for axis in axes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_drivers.encoder import differentiate
@@ -31,6 +30,7 @@ from haptic_sim.dynamics.pantograph import (
     pose_of_hand,
     solve,
 )
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import DeviceState
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
@@ -96,7 +96,7 @@ class MotorEncoders:
             _observe(self._packed, 1.0 / self._rate, self._left, *wrenches, state.twist)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _read(packed, pose):
     """Round the angles of the motors, and put the hand that they tell into `pose` (7,)."""
     a = packed.arrays
@@ -110,7 +110,7 @@ def _read(packed, pose):
         pose_of_hand(a.mount, a.x, pose)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _observe(packed, period, left, operator, rendered, twist):
     """Advance the observer to the hand that was just read, and fill the twist (6,)."""
     a = packed.arrays

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import DeviceState
 from haptic_sim.parameters import NotNegativePair, Parameters, quantity
 from haptic_sim.random_numbers import components, draw, stream
@@ -96,7 +96,7 @@ class Tremor:
         _tremble(self._rates, self._phases, self._heights, time, wrench)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _tremble(rates, phases, heights, time, wrench):
     for i in range(6):
         if heights[i] != 0.0:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
 
-import numba
 import numpy as np
 from pydantic import AfterValidator
 
@@ -16,6 +15,7 @@ from haptic_drivers.events import EVENT_COLUMNS, Bodies, Events, read_events, wr
 from haptic_drivers.noise import Tremor
 from haptic_drivers.pointer import Look, Pointer, SpringParameters
 from haptic_sim import inputs
+from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativeWrench, ParameterError, PositivePair, Wrench, quantity
 from haptic_sim.parts import Kind, Part
@@ -354,7 +354,7 @@ class Arm:
         _pull(self._packed, here, following, part, rate, elapsed, pose, twist, out)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _pull(packed, here, following, part, rate, elapsed, pose, twist, out):
     """Fill `out` (6,) with the arm's wrench `elapsed` [s] after the last call, `part` of the way between two places."""
     a = packed.arrays

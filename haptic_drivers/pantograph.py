@@ -34,7 +34,6 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-import numba
 import numpy as np
 from pydantic import model_validator
 
@@ -59,6 +58,7 @@ from haptic_sim.dynamics.pantograph import (
     pose_of_hand,
     solve,
 )
+from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import NotNegativePair, quantity
 from haptic_sim.records import allocate, array, record, shared, value
@@ -384,7 +384,7 @@ def _turned(vector: Sequence[float], angle: float) -> np.ndarray:
     return np.array([c * vector[0] - s * vector[1], s * vector[0] + c * vector[1]])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _place(packed, pose):
     """Put the hand at a planar pose (7,) of the world, at rest."""
     a = packed.arrays
@@ -394,7 +394,7 @@ def _place(packed, pose):
     _settle(a)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _settle(a):
     """Find everything of the configuration that does not depend on the velocity; whether there is no problem."""
     linkage = a.linkage
@@ -419,7 +419,7 @@ def _settle(a):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def step_pantograph(packed, operator, rendered, period):
     """Advance by `period` [s] under two wrenches (6,), the second made by motor torques that are held."""
     a = packed.arrays
@@ -462,7 +462,7 @@ def step_pantograph(packed, operator, rendered, period):
     into_world(a.mount, a.v, a.twist)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rub(a, period):
     """Find the torques of friction, which are held over the step."""
     linkage, viscous, dry = a.linkage, a.friction[0], a.friction[1]
@@ -508,7 +508,7 @@ def _rub(a, period):
         a.rubbing[k] = a.impulses[k] / period - viscous * a.rates[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _integrate(a, period):
     """Fill `stage` and `stage_v` with the state after a step of Runge and Kutta; 0, or the problem of a stage."""
     for i in range(3):
@@ -529,7 +529,7 @@ def _integrate(a, period):
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _accelerate(a):
     """Find the acceleration at a stage under the operator's wrench and the torques; 0, or the problem."""
     linkage = a.linkage
@@ -548,7 +548,7 @@ def _accelerate(a):
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _shape(packed, wrench, operator, twist, period):
     a = packed.arrays
     linkage, J = a.linkage, a.linkage.jacobian
@@ -576,7 +576,7 @@ def _shape(packed, wrench, operator, twist, period):
     into_world(a.mount, a.stage, a.asked)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _predict(packed, twist, operator, period, free, compliance):
     a = packed.arrays
     if a.problem[0] != 0:

@@ -24,11 +24,11 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from pydantic import model_validator
 
 from haptic_drivers.events import Events
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import symmetric_eigen
 from haptic_sim.messages import GRAB, HAND, RELEASE, OperatorEvent
 from haptic_sim.packed import Packed
@@ -214,7 +214,7 @@ def mobility_of(mass: float, inertia: float, planar: bool) -> np.ndarray:
     return np.diag(free / np.array([*(3 * [mass]), *(3 * [inertia])]))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _grab(packed, pose, point, displacement, oriented):
     """Take hold of a point of a body at a pose (7,); nothing is held if that is no pose."""
     a = packed.arrays
@@ -236,7 +236,7 @@ def _grab(packed, pose, point, displacement, oriented):
     a.target[:] = displacement
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _advance(packed, elapsed, pose, twist, mobility, out):
     """Fill `out` (6,) with the wrench at the body's origin, `elapsed` [s] after the last call (NaN: it is the first).
 
@@ -269,7 +269,7 @@ def _advance(packed, elapsed, pose, twist, mobility, out):
     a.last[:] = out
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_pose(pose):
     """Whether seven numbers are finite, and four of them no zero quaternion."""
     length = 0.0
@@ -278,7 +278,7 @@ def _is_pose(pose):
     return math.isfinite(length) and length > 1e-6
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _turn(pose, point, out):
     """Fill `out` (3,) with a point of a body in world axes; the quaternion of its pose need not be of length one."""
     x, y, z, w = pose[3], pose[4], pose[5], pose[6]
@@ -291,7 +291,7 @@ def _turn(pose, point, out):
     out[2] = point[2] + scale * (x * ty - y * tx)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _filter(a, elapsed):
     """Let the filtered pointer follow the target: y'' = -w^2 y - 2 w y' of their difference y, solved exactly."""
     w, y = a.filter_frequency, a.e
@@ -307,7 +307,7 @@ def _filter(a, elapsed):
     advance_pose(y, 1.0, a.filtered)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _look(a, pose, twist, M):
     """Fill displacement, twist and mobility at the grabbed point."""
     r, e, v, W = a.arm, a.e, a.v, a.W
@@ -343,7 +343,7 @@ def _look(a, pose, twist, M):
             W[i, j] = A[i, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _damp(a):
     """Fill stiffness and damping for the mobility at the grabbed point."""
     W, A, C, k = a.W, a.A, a.C, a.k
@@ -380,7 +380,7 @@ def _damp(a):
                 C[i, j] += scale * math.sqrt(k[i] * k[j]) * u[i] * u[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _pull(a, out):
     """Fill `out` (6,) with the wrench at the grabbed point, before the bound of its rate."""
     e, v, d, k, C = a.e, a.v, a.d, a.k, a.C
@@ -399,13 +399,13 @@ def _pull(a, out):
         out[:] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _product(a, b, first):
     """Scalar product of three components from the first on."""
     return a[first] * b[first] + a[first + 1] * b[first + 1] + a[first + 2] * b[first + 2]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _shorten(s, d, first, bound):
     """Shorten three components of s to a bound, in place; returns the largest part <= 1 with |s - part d| within it."""
     size = math.sqrt(_product(s, s, first))
@@ -419,7 +419,7 @@ def _shorten(s, d, first, bound):
     return min(1.0, max(0.0, (along + math.sqrt(along * along + square * left)) / square))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _bound_change(wrench, last, first, step):
     """Let three components of a wrench be no further than `step` from those of the last."""
     x, y, z = wrench[first] - last[first], wrench[first + 1] - last[first + 1], wrench[first + 2] - last[first + 2]

@@ -24,10 +24,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_drivers.bound import JUMP, Bound
+from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import rotation_difference
 from haptic_sim.vectors import length
@@ -102,7 +102,7 @@ def forget(readings: Readings) -> None:
     readings.known[0] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def judge(packed, pose, twist, stamp, age):
     """Believe a reading, and keep it, or reject it.
 
@@ -136,7 +136,7 @@ def judge(packed, pose, twist, stamp, age):
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def judge_alone(pose, twist, fastest):
     """What is wrong with a reading by itself, as `judge`; `fastest` (2,) is the largest speed that is believed."""
     finite = True
@@ -155,7 +155,7 @@ def judge_alone(pose, twist, fastest):
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _compare(r, pose, twist, elapsed):
     """What is wrong with a reading after the last one that was believed, `elapsed` [s] before; else fill `r.ahead`."""
     for i in range(3):

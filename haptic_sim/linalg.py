@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-import numba
+from haptic_sim.kernels import kernel
 
 RANK_TOLERANCE = 1e-8  # what must be left of a row of unit length beside the others
 _TIE = 1.0 + 1e-9  # of rows that are equal the first is taken, whatever rounding says
@@ -15,7 +15,7 @@ _CONVERGED = 1e-36  # squares off the diagonal, as a part of those on it; conver
 _SWEEPS = 40  # a 6x6 matrix takes 4 to 7
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def cholesky(A, n, L):
     """Fill the lower triangle of `L` (n, n) with the factor of a symmetric positive definite A; False if it is not."""
     for i in range(n):
@@ -32,14 +32,14 @@ def cholesky(A, n, L):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def cholesky_solve(L, n, x):
     """Solve L L^T y = x in place."""
     forward(L, n, x)
     backward(L, n, x)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def forward(L, n, x):
     """Solve L y = x in place."""
     for i in range(n):
@@ -48,7 +48,7 @@ def forward(L, n, x):
         x[i] /= L[i, i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def backward(L, n, x):
     """Solve L^T y = x in place."""
     for i in range(n - 1, -1, -1):
@@ -57,7 +57,7 @@ def backward(L, n, x):
         x[i] /= L[i, i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def to_velocity(L, start, size, u, v):
     """Fill v with L^-T u."""
     for tree in range(start.shape[0]):
@@ -67,7 +67,7 @@ def to_velocity(L, start, size, u, v):
             _solve_transposed(L, start[tree], start[tree] + size[tree], u, v)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _solve_transposed(L, first, end, u, v):
     """As `to_velocity`, of the coordinates of one tree."""
     for j in range(end - 1, first - 1, -1):
@@ -77,7 +77,7 @@ def _solve_transposed(L, first, end, u, v):
         v[j] = s / L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def to_scaled(L, start, size, x):
     """x = L^-1 x."""
     for tree in range(start.shape[0]):
@@ -89,7 +89,7 @@ def to_scaled(L, start, size, x):
             x[j] = s / L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_span(m, vanished, W, scale, T, Q, pivot, dependent, rest):
     """Find an orthonormal basis of the rows of W, by Gram-Schmidt with pivoting; returns their rank.
 
@@ -164,7 +164,7 @@ def find_span(m, vanished, W, scale, T, Q, pivot, dependent, rest):
     return rank
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def symmetric_eigen(A, n, values, vectors):
     """Fill values[:n], ascending, and the rows of vectors[:n, :n], orthonormal, of the symmetric A[:n, :n].
 

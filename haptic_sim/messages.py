@@ -20,9 +20,9 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
 from haptic_sim.records import record, shared
 
@@ -400,7 +400,7 @@ class Message:
         return f"{self.TYPE}: {len(data)} bytes: must be {4 + size} in little-endian CDR"
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _all_finite(values, runs):
     finite = True
     for run in range(runs.shape[0]):
@@ -698,7 +698,7 @@ class ToolState(Message):
         return Packed(self.arrays())
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def stamp_next(command, state, rate):
     """Give a ToolState the tick after its own, and the time of the tick after that; see `Message.stamp`.
 

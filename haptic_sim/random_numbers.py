@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.spatial import advance_pose
 
 
@@ -48,7 +48,7 @@ def components(pair: tuple[float, float], planar: bool) -> list[float]:
     return [linear, linear, 0.0, 0.0, 0.0, angular] if planar else [linear] * 3 + [angular] * 3
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def draw(streams, scales, tick, noise):
     """Fill `noise` (S, 6) with the numbers of a tick of each stream (S,), times `scales` (S, 6)."""
     for row in range(streams.shape[0]):
@@ -56,7 +56,7 @@ def draw(streams, scales, tick, noise):
             noise[row, i] = scales[row, i] * gaussian(streams[row], 6 * tick + i) if scales[row, i] != 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def gaussian(seed, number):
     """Number `number` of the standard normal numbers of a seed.
 
@@ -71,7 +71,7 @@ def gaussian(seed, number):
     return radius * math.cos(2.0 * math.pi * (float(second >> np.uint64(11)) * 2.0**-53))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def uniform(seed, number):
     """Number `number` of the numbers of a seed that are uniform in [0, 1), by SplitMix64 as in `gaussian`."""
     step = np.uint64(0x9E3779B97F4A7C15)
@@ -79,7 +79,7 @@ def uniform(seed, number):
     return float(_mix(start + np.uint64(number + 1) * step) >> np.uint64(11)) * 2.0**-53
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _mix(z):
     """The finaliser of SplitMix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 
-@numba.njit(cache=True, nogil=True)
+
+@kernel
 def quat_from_matrix(R, quat_xyzw):
     """Fill `quat_xyzw` (4,) from a rotation matrix (3, 3); valid for every rotation, w >= 0.
 
@@ -41,7 +42,7 @@ def quat_from_matrix(R, quat_xyzw):
             quat_xyzw[j] = -quat_xyzw[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def quat_product(first, then):
     """x, y, z, w of the rotation `then` in the axes of `first`, both indexable as x y z w."""
     x, y, z, w = first[0], first[1], first[2], first[3]
@@ -53,7 +54,7 @@ def quat_product(first, then):
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def rotation_difference(quat_WB, quat_WA, rotvec_W):
     """Fill `rotvec_W` (3,) [rad] with the rotation that takes A to B, in world axes: log(R_WB R_WA^T).
 
@@ -70,7 +71,7 @@ def rotation_difference(quat_WB, quat_WA, rotvec_W):
     rotvec_W[2] = scale * z
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def advance_pose(twist, period, pose):
     """Move `pose` (7,) by a constant `twist` (6,) [m/s, rad/s] in world axes for `period` [s].
 

@@ -4,58 +4,58 @@ from __future__ import annotations
 
 import math
 
-import numba
+from haptic_sim.kernels import kernel
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def dot(a, b):
     """Scalar product."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def cross(a, b):
     """Vector product."""
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def minus(a, b):
     """a - b."""
     return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def along(a, s, b):
     """a + s b."""
     return (a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def times(s, a):
     """s a."""
     return (s * a[0], s * a[1], s * a[2])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def length(a):
     """Euclidean norm."""
     return math.sqrt(dot(a, a))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def triple(rows, i):
     """Row i of an array as a tuple."""
     return (rows[i, 0], rows[i, 1], rows[i, 2])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def corner(polygons, which, k):
     """Corner k of one of several polygons."""
     return (polygons[which, k, 0], polygons[which, k, 1], polygons[which, k, 2])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def act(placement, g, x):
     """Point x of geometry object g in the world; `placement` (G, 12): rotation by columns, position."""
     return (
@@ -65,7 +65,7 @@ def act(placement, g, x):
     )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def turn(placement, g, d):
     """Direction d of geometry object g in the world."""
     return (
@@ -75,7 +75,7 @@ def turn(placement, g, d):
     )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def turn_back(placement, g, d):
     """Direction d of the world in the axes of geometry object g."""
     return (
@@ -85,7 +85,7 @@ def turn_back(placement, g, d):
     )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def column(placement, g, k):
     """Axis k of geometry object g in the world; k = 3: its origin."""
     return (placement[g, 3 * k], placement[g, 3 * k + 1], placement[g, 3 * k + 2])

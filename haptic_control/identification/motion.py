@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from haptic_sim.kernels import kernel
 
 TERMS = 40  # of the series: enough up to STIFFEST
 STIFFEST = 5.0  # largest b T/m, and root of k T^2/m: beyond, a tick is longer than what the mass does by itself
@@ -43,7 +44,7 @@ class Model(NamedTuple):
     stiffness: float = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def move(model, force, period, starts, states, out):
     """Fill the positions (pieces, ticks) of pieces of a motion, each of which has its own initial state.
 
@@ -73,7 +74,7 @@ def move(model, force, period, starts, states, out):
             p, u = _advance(constants, p, u, held + offset, second, now)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _respond(constants, h):
     """S', S and P after a time h [1, s, s^2]."""
     mass, damping, _, stiffness = constants
@@ -91,7 +92,7 @@ def _respond(constants, h):
     return S1, S, P
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _advance(constants, x, v, force, h, response):
     """Position and velocity after `h` [s] under a constant force; `response` as of `_respond` for the whole of h."""
     mass, _, friction, stiffness = constants
@@ -115,7 +116,7 @@ def _advance(constants, x, v, force, h, response):
     return x, v
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_rest(constants, v, acceleration, h, after):
     """When the velocity v changes its sign, which after h [s] is `after`; by secants within a bracket."""
     low, high, v_low, v_high = 0.0, h, v, after

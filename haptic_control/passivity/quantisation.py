@@ -28,10 +28,10 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from haptic_control.passivity.transfer import TransferFunction, exchange, is_stable, poles
+from haptic_sim.kernels import kernel
 
 _DECAYED = 1e-9  # part of an impulse response that may be left out
 _LONGEST = 2_000_000  # [ticks] of an impulse response
@@ -61,7 +61,7 @@ def impulse_norm(rendered: TransferFunction) -> float | None:
     return float(_sum_of_response(b, a, ticks))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sum_of_response(b, a, ticks):
     """Sum of |h| over ticks of the impulse response of (sum b_i z^-i) / (1 + sum a_i z^-i); both end with a zero."""
     state, total = np.zeros(b.size), 0.0

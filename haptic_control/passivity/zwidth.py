@@ -29,12 +29,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NamedTuple
 
-import numba
 import numpy as np
 import scipy.linalg
 from pydantic import model_validator
 
 from haptic_control.passivity.coupling import Grid, ratio_of
+from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Parameters, quantity
 
 TICKS = 8192  # of a simulation with a passive hand
@@ -340,7 +340,7 @@ def _radius(given: ZWidthParameters, hand: Hand | None, K: np.ndarray, B: np.nda
     return np.asarray(np.abs(np.where(drift, 0.0, z)).max(axis=-1))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _row_of_hands(loop, A, F, K, damping, verdict, ripple, crossings):
     """Fill the results of a stiffness with passive hands, of the worst of which each is."""
     found = 0
@@ -358,7 +358,7 @@ def _row_of_hands(loop, A, F, K, damping, verdict, ripple, crossings):
             found += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _worst_hand(loop, A, F, K, B):
     """Verdict and ripple with the worst of the hands."""
     worst, ripple = SETTLES, 0.0
@@ -370,7 +370,7 @@ def _worst_hand(loop, A, F, K, B):
     return worst, ripple
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def couple(loop, K, B, h, state):
     """The force f of the coupling [N] at the position h of the device [m]; moves the mass.
 
@@ -386,7 +386,7 @@ def couple(loop, K, B, h, state):
     return f
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def simulate(loop, A, F, K, B, ticks):
     """Simulate a device that is let go with a displacement and a velocity.
 
@@ -423,7 +423,7 @@ def simulate(loop, A, F, K, B, ticks):
     return (OSCILLATES if peak > (1.0 - STEADY) * before and ripple > 0.01 * loop.resolution else SETTLES), ripple
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _row_of_bursts(loop, theta, bursts, long, K, damping, verdict, power, crossings):
     """Fill the results of a stiffness with the adversarial hand."""
     found = 0
@@ -441,7 +441,7 @@ def _row_of_bursts(loop, theta, bursts, long, K, damping, verdict, power, crossi
             found += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _worst_burst(loop, theta, bursts, long, K, B, at_once):
     """Verdict and largest power; `at_once`: of the first burst that gains.
 
@@ -469,7 +469,7 @@ def _worst_burst(loop, theta, bursts, long, K, B, at_once):
     return (UNSTABLE if most > 0.0 else SETTLES), largest
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _search(loop, K, B, low, high, shape):
     """Largest gain, largest power and best frequency of bursts between two frequencies, by golden section search."""
     low, high = max(low, 1e-3), min(high, math.pi)
@@ -490,7 +490,7 @@ def _search(loop, K, B, low, high, shape):
     return most, largest, 0.5 * (low + high)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def envelope(amplitude, ticks):
     """The largest displacement in each tick of a burst, A w(k) (ticks,) [m]: a window that begins and ends at rest."""
     shape = np.empty(ticks)
@@ -499,7 +499,7 @@ def envelope(amplitude, ticks):
     return shape
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def burst(theta, shape):
     """Positions of the hand (ticks,) [m] in a burst at the frequency theta [rad] with an envelope (ticks,) [m]."""
     ticks = shape.shape[0]
@@ -513,7 +513,7 @@ def burst(theta, shape):
     return path
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def gain(loop, K, B, path):
     """What the hand gains along positions (ticks,) [m]: of what the damping takes, and as mean power [W].
 
@@ -544,7 +544,7 @@ def gain(loop, K, B, path):
     return (gained - lost) / lost, (gained - lost) / (ticks * T)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def dither(loop, K, B):
     """The largest mean power [W] of moving to and fro across a step of the resolution.
 

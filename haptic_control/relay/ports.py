@@ -39,10 +39,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_control.guard import passive_motion, passive_wrench
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record, shared, value
 from haptic_sim.spatial import advance_pose, rotation_difference
 
@@ -88,7 +88,7 @@ class Port(NamedTuple):
     compliance: np.ndarray = array("its displacement by that wrench", 6, unit="m/N, rad/N m")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def receive(packed, paid, wave):
     """Take what the other end has paid (2,), and the integral of its wave (6,), as they have arrived."""
     port = packed.arrays
@@ -100,7 +100,7 @@ def receive(packed, paid, wave):
         port.incoming[i] = wave[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def settle(packed, pose, twist, operator, rendered):
     """Account at the device's end for the last tick, and foresee the device's displacement in the next.
 
@@ -138,7 +138,7 @@ def settle(packed, pose, twist, operator, rendered):
         port.free[i] = period * twist[i] + port.compliance[i] * operator[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def command_wrench(packed, wanted, wrench):
     """Fill `wrench` (6,), which the device renders during the tick; `wanted` (6,) has arrived."""
     port = packed.arrays
@@ -166,7 +166,7 @@ def command_wrench(packed, wanted, wrench):
             port.ledger.dissipated[g] += kept
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def move(packed, wrench, target, velocity, pose, twist):
     """Move the pose that the controller is shown, against the wrench of the last tick, and say its twist.
 
@@ -237,7 +237,7 @@ def move(packed, wrench, target, velocity, pose, twist):
     advance_pose(moved, 1.0, pose)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _play(port, g, available):
     """The part of what has arrived of the other end's wave, and was not played yet, that is played in this tick."""
     square = 0.0
@@ -247,7 +247,7 @@ def _play(port, g, available):
     return port.played * math.sqrt(available / energy) if energy > available else port.played
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _book(port, g, work, played, sent):
     """Account for the `work` that has left through the port, with the energies of the waves played and sent [J]."""
     ledger = port.ledger

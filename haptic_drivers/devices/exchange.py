@@ -17,13 +17,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core import types
 from numba.extending import intrinsic, register_jitable
 
 from haptic_drivers.devices.interface import MOST_BUTTONS, Reading
-from haptic_sim.kernels import IN_PYTHON
+from haptic_sim.kernels import IN_PYTHON, kernel
 
 NOTHING = np.zeros(6)
 
@@ -79,14 +78,14 @@ def monotonic(block):
     return block.clock[0] * 1_000_000_000 + block.clock[1]
 
 
-@numba.njit(inline="always")
+@kernel(inline="always")
 def begin_reading(block):
     """Call before a reading is written."""
     block.sequence += 1
     _fence()
 
 
-@numba.njit(inline="always")
+@kernel(inline="always")
 def end_reading(block, now):
     """Call after a reading has been written at `now` [ns]."""
     block.time = now
@@ -94,7 +93,7 @@ def end_reading(block, now):
     block.sequence += 1
 
 
-@numba.njit(inline="always")
+@kernel(inline="always")
 def follow(block, now):
     """Fill `block.wrench` with the command, zero if the device is not enabled or the command is too old.
 
@@ -116,7 +115,7 @@ def follow(block, now):
             block.wrench[i] = 0.0
 
 
-@numba.njit(inline="always")
+@kernel(inline="always")
 def turn(block, now):
     """Fill the angular velocity from the orientation that was written and the one before, smoothed; `now` in ns.
 
@@ -152,7 +151,7 @@ def turn(block, now):
     block.before_time = now
 
 
-@numba.njit(inline="always")
+@kernel(inline="always")
 def orient(block, r):
     """Fill the orientation of the pose from a rotation matrix (3, 3); NaN if it is none."""
     q = block.pose
@@ -172,7 +171,7 @@ def orient(block, r):
     q[6] = (r[k, j] - r[j, k]) / s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _take(blocks, last, pose, twist, told):
     block = blocks[0]
     while True:
@@ -190,7 +189,7 @@ def _take(blocks, last, pose, twist, told):
             return sequence
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _offer(blocks, wrench, now):
     block = blocks[0]
     block.command_sequence += 1
@@ -202,7 +201,7 @@ def _offer(blocks, wrench, now):
     block.command_sequence += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _give(blocks, pose, velocity, told, now):
     block = blocks[0]
     begin_reading(block)
@@ -216,7 +215,7 @@ def _give(blocks, pose, velocity, told, now):
     end_reading(block, now)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fail(blocks, fault):
     block = blocks[0]
     begin_reading(block)
@@ -224,7 +223,7 @@ def _fail(blocks, fault):
     end_reading(block, block.time)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _follow(blocks, now):
     follow(blocks[0], now)
 

@@ -32,7 +32,6 @@ from __future__ import annotations
 import math
 from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_control.guard import Port, count_wrench, guard_wrench
@@ -41,6 +40,7 @@ from haptic_drivers.devices.link import Source
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.readings import Readings, forget, judge
 from haptic_sim import rotations
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import DISABLED, ENABLED, FAULT, FORCE, DeviceCommand, DeviceReading, DeviceState, Reason
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import six
@@ -243,7 +243,7 @@ def _compliance(device: HardwareParameters, period: float) -> np.ndarray:
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _locate(packed, scale, force_scale):
     """Fill in the pose and the twist of the hand in the world.
 
@@ -271,7 +271,7 @@ def _locate(packed, scale, force_scale):
     a.scale[1] = force_scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _change_scale(packed, scale):
     """Let the scale act from the pose on that `_locate` has filled in; 0: the hand is held there."""
     a = packed.arrays
@@ -288,7 +288,7 @@ def _change_scale(packed, scale):
     a.scale[0] = scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _render(packed, wrench, period):
     """Fill in what is rendered of a command; returns 1 if the limit clipped it, 0 if not, -1 if it is not finite.
 
@@ -330,7 +330,7 @@ def _render(packed, wrench, period):
     return clipped
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _push_back(a, rendered, scale):
     """Add the force of the walls of the workspace."""
     for i in range(3):
@@ -342,7 +342,7 @@ def _push_back(a, rendered, scale):
                 rendered[j] += a.R_WB[j, i] * inward * push / scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _keep_actuated(a, wrench):
     """Take the components of a wrench in the world, or of a displacement, for which there is no motor."""
     for first in (0, 3):
@@ -357,7 +357,7 @@ def _keep_actuated(a, wrench):
                 wrench[first + i] += a.R_WB[i, j] * a.work[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _to_motors(packed, compensates):
     """Fill in what is written: what is rendered, at the hand and in the base, with the weight that is held."""
     a = packed.arrays

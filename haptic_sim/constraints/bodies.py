@@ -24,7 +24,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 
@@ -57,6 +56,7 @@ from haptic_sim.constraints.switching import (
 from haptic_sim.dynamics.energy import DAMPING, INJECTED
 from haptic_sim.dynamics.joints import JointLaw
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, find_velocity
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import to_velocity
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, value
@@ -316,7 +316,7 @@ class ConstrainedMultibody(Multibody):
         raise ConstraintError(f"{name}: {reason}: residual {size[i]:.3g} {unit}{per}: must be at most {most:g}")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def project_velocity(packed):
     """Find the span of the rigid rows and take the velocity along it out of u and v; False if there is none."""
     a = packed.arrays
@@ -353,7 +353,7 @@ def project_velocity(packed):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def prepare_step(packed, tick, period):
     """Find gamma and the stages of constraints that switch, and take what is along Q out of the hand's rows."""
     a = packed.arrays
@@ -377,7 +377,7 @@ def prepare_step(packed, tick, period):
             _drift_of_stages(a, period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_gyroscopic(a):
     """Fill in what gyroscopic terms, which `bias` leaves out, do to u."""
     body = a.body
@@ -389,7 +389,7 @@ def _find_gyroscopic(a):
     _solve(body, a.gyroscopic)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _solve(body, x):
     """x = L^-1 x."""
     for tree in range(body.start.shape[0]):
@@ -400,7 +400,7 @@ def _solve(body, x):
             x[j] /= body.L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _constrain_hand(a):
     """Take what constraints take out of the hand's rows, and find its drift along rigid ones."""
     body = a.body
@@ -430,7 +430,7 @@ def _constrain_hand(a):
             body.inverse_inertia[6 * i + k] = body.inverse_inertia[6 * k + i] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _drift_of_stages(a, period):
     """Add to the drift what a step without a wrench does besides -W_H L^-1 nle, which `Hand` knows of."""
     body, y = a.body, a.moving
@@ -452,7 +452,7 @@ def _drift_of_stages(a, period):
             a.drift[i] += body.part[r] * a.hand_along[i, r] * s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def apply_external(packed, wrench, period, du):
     """Project `du`, what gravity and bias do to u, let constraints that switch act, and add the wrench."""
     a = packed.arrays
@@ -481,7 +481,7 @@ def apply_external(packed, wrench, period, du):
         unload(body, body.ahead)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def enter_energy(packed, p, count, u, flows):
     """As `ConstrainedMultibody.book`; fills in also what the constraints took from the contacts."""
     a = packed.arrays
@@ -502,14 +502,14 @@ def enter_energy(packed, p, count, u, flows):
             body.u[j] = a.switches.before[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def clear_correction(packed):
     a = packed.arrays
     for r in range(a.z.shape[0]):
         a.z[r] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_trial_velocity(packed, u, period):
     """Fill v and `step` with what u + Q^T z does."""
     a = packed.arrays
@@ -521,7 +521,7 @@ def find_trial_velocity(packed, u, period):
     find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, w, period, body.v, body.step)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _linearise(a, r, row):
     """Fill row r of `newton` with what z does to the rate of a row."""
     W = a.switching.W[0]
@@ -533,7 +533,7 @@ def _linearise(a, r, row):
         a.newton[r, k] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_rate_residuals(packed, period):
     """Residuals of rows of velocities, of which the joints are where they are in the middle of the step."""
     a = packed.arrays
@@ -549,7 +549,7 @@ def find_rate_residuals(packed, period):
             _linearise(a, r, row)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_residuals(packed, period):
     """Residuals after the step; the worst of independent rows, and of dependent rows of positions [m, rad]."""
     a = packed.arrays
@@ -570,7 +570,7 @@ def find_residuals(packed, period):
     return worst, dependent
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def correct_velocity(packed):
     """A Newton step for z; False where the rows have become dependent. Gaussian elimination with pivoting."""
     a = packed.arrays
@@ -598,7 +598,7 @@ def correct_velocity(packed):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def step_to_manifold(packed):
     """Fill `step` with the least movement that meets rigid rows of positions; the worst residual before it."""
     a = packed.arrays
@@ -624,7 +624,7 @@ def step_to_manifold(packed):
     return worst
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_multipliers(packed, period):
     """Find the multipliers of the step."""
     a = packed.arrays
@@ -641,14 +641,14 @@ def find_multipliers(packed, period):
     advance(a.switches)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def change_mode(packed, k, wanted, tick, period):
     """See `haptic_sim.constraints.switching.change`."""
     a = packed.arrays
     change(a.switches, k, wanted, tick, period, a.rows)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def clear_multipliers(packed):
     """What bringing the initial state to the manifold took is no force."""
     a = packed.arrays
@@ -656,7 +656,7 @@ def clear_multipliers(packed):
         a.projected[i] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def measure_residuals(packed, residual):
     """Norms of the residuals of rigid rows: of positions, and of the rates of rows of velocities."""
     a = packed.arrays

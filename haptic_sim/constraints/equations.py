@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-import numba
 import numpy as np
 
 from haptic_sim.constraints import generated
@@ -26,6 +25,7 @@ from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.formulas import evaluate as evaluate_formula
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, evaluate, observe, sizes
 from haptic_sim.constraints.singularities import find_singularities
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import RANK_TOLERANCE
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, value
@@ -47,7 +47,7 @@ class _Arrays(NamedTuple):
     v: np.ndarray = array("velocity", "coordinates")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(packed, t):
     """Fill all terms of a workspace."""
     a = packed.arrays

@@ -28,9 +28,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve, find_span
 from haptic_sim.records import allocate, array, record, shared
 from haptic_sim.vectors import dot
@@ -160,14 +160,14 @@ class Span(NamedTuple):
     gram: np.ndarray = array("a Gram matrix", "rows", "rows")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _cross(a, b, out):
     out[0] = a[1] * b[2] - a[2] * b[1]
     out[1] = a[2] * b[0] - a[0] * b[2]
     out[2] = a[0] * b[1] - a[1] * b[0]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rotation_rate(R, c, out):
     """Fill c with the rotation vector of R (3, 3), and `out` with J for which dc/dt = J w, w in the axes of A.
 
@@ -195,7 +195,7 @@ def _rotation_rate(R, c, out):
     out[0, 2] -= 0.5 * c[1]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def evaluate(rows, J_W, support, v, rates):
     """Fill c, wrench, A and, if `rates`, gamma from the placements (and accelerations) of the joints.
 
@@ -235,7 +235,7 @@ def evaluate(rows, J_W, support, v, rates):
             rows.A[i, j] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _motion(joint, place, a, J_W, support, v, twist, acceleration):
     """Twist of a joint at the world's origin and, at constant v, its spatial acceleration there."""
     for d in range(6):
@@ -256,14 +256,14 @@ def _motion(joint, place, a, J_W, support, v, twist, acceleration):
     acceleration[2] += p[0] * b[1] - p[1] * b[0]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _velocity_at(twist, x, out):
     out[0] = twist[0] + twist[4] * x[2] - twist[5] * x[1]
     out[1] = twist[1] + twist[5] * x[0] - twist[3] * x[2]
     out[2] = twist[2] + twist[3] * x[1] - twist[4] * x[0]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _force(rows, i, f, x, motion, f_of, x_of, more, rates):
     """Row i: a force f at x.
 
@@ -304,7 +304,7 @@ def _force(rows, i, f, x, motion, f_of, x_of, more, rates):
     rows.gamma[i] = gamma
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rows_of(rows, k, g, motion, rates):
     """Residuals, wrenches and gammas of constraint k."""
     kind, i, c = rows.kind[k], rows.first[k], rows.c
@@ -381,7 +381,7 @@ def _rows_of(rows, k, g, motion, rates):
                 rows.gamma[i + 1 + j] += dot(e[j], d)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sphere(rows, i, d, radius, x_B, motion, rates):
     """Row i: (d^2 - r^2) / (2 r) for the distance vector d."""
     h = rows.of_sphere
@@ -399,7 +399,7 @@ def _sphere(rows, i, d, radius, x_B, motion, rates):
             rows.gamma[i] += turned[a] * (v_B[a] - v_A[a])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _moment(rows, i, m, mdot, motion, rates):
     """Row i: a moment m."""
     for d in range(3):
@@ -413,7 +413,7 @@ def _moment(rows, i, m, mdot, motion, rates):
 # Span
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def scaled_row(A, L, W):
     """Fill W with the row A L^-T (n,)."""
     for j in range(A.shape[0]):
@@ -423,7 +423,7 @@ def scaled_row(A, L, W):
         W[j] = s / L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def span_rows(span, m):
     """Make the first m rows of W (of any length) of length 1, and find all the rest of `Span`."""
     span.rank[0] = find_span(
@@ -431,7 +431,7 @@ def span_rows(span, m):
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def along(span, target, z):
     """Fill z with the coordinates along Q for which the independent rows, unscaled, have the values `target`."""
     for i in range(span.rank[0]):
@@ -442,7 +442,7 @@ def along(span, target, z):
         z[i] = s / span.T[row, i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def multipliers(span, m, z, out):
     """Fill `out` (m,) with the multipliers of least norm (of rows of length 1) whose W^T out, unscaled, is Q^T z."""
     T, gram, rank, x = span.T, span.gram, span.rank[0], span.remainder
@@ -467,7 +467,7 @@ def multipliers(span, m, z, out):
             out[row] = s / span.scale[row]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def project(Q, rank, x, z):
     """Take the part along Q out of x (n,); fills z (rank,) with it. Twice, so that rounding leaves nothing."""
     for i in range(rank):

@@ -9,8 +9,7 @@ with T z = r.
 
 from __future__ import annotations
 
-import numba
-
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve, find_span, forward
 
 _VANISHED = 1e-14  # a row that is shorter by this part than another is zero: units do not differ so far
@@ -18,7 +17,7 @@ _VANISHED = 1e-14  # a row that is shorter by this part than another is zero: un
 INERTIA_FLOOR = 1e-12
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def factor_inertia(w, n):
     """Fill w.L with the factor of M; False where M is not positive (semi)definite or not finite."""
     for i in range(n):
@@ -28,7 +27,7 @@ def factor_inertia(w, n):
     return cholesky(w.gram, n, w.L)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def factor(w, n, rows):
     """Fill W, scale, T, Q, pivot and dependent for the first `rows` rows of A; returns the rank. Needs w.L."""
     for i in range(rows):
@@ -38,7 +37,7 @@ def factor(w, n, rows):
     return find_span(rows, _VANISHED, w.W, w.scale, w.T, w.Q, w.pivot, w.dependent, w.r)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def correct(w, n, rank, target, y):
     """Add to y the least change with which A L^-T y = target in the independent rows; w.z holds it along Q."""
     for i in range(rank):
@@ -54,7 +53,7 @@ def correct(w, n, rank, target, y):
             y[k] += w.Q[i, k] * w.z[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def multipliers(w, rows, rank):
     """Fill w.multipliers with the lambda of least norm (in scaled rows) whose A^T lambda is the correction w.z."""
     for i in range(rows):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.constraints.generated import call_terms
+from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix, rotation_difference
 
@@ -92,7 +92,7 @@ def allocate_workspace(of: dict[str, int]) -> Workspace:
     return w._replace(terms=terms, **{name: piece.reshape(getattr(w, name).shape) for name, piece in pieces})
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def evaluate(model, t, q, v, w):
     """Fill M to E: the terms of the equations of motion."""
     sprung = model.spring[0] > 0.0 or model.spring[1] > 0.0
@@ -108,7 +108,7 @@ def evaluate(model, t, q, v, w):
                 w.passive[j] += w.J[i, j] * w.spring[i] + w.E[i, j] * w.spring[3 + i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def observe(model, t, q, v, w):
     """Fill p to power_gradient: the held frame, and what the energies need."""
     call_terms(model.observe, t, q, v, model.parameters, w.terms)  # type: ignore[call-arg]  # of the compiler
@@ -118,7 +118,7 @@ def observe(model, t, q, v, w):
         w.potential[0] += spring_energy(w.spring[:3], translation) + spring_energy(w.spring[3:], rotation)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def spring_energy(force, stiffness):
     """Energy of a spring with a force or moment (3,) [J]."""
     if not stiffness > 0.0:
@@ -126,7 +126,7 @@ def spring_energy(force, stiffness):
     return 0.5 * (force[0] ** 2 + force[1] ** 2 + force[2] ** 2) / stiffness
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _stretch_spring(model, w):
     """Fill w.spring (FAULRING 43-44): k_t times the distance to the rest, k_r times the rotation to it.
 
@@ -140,7 +140,7 @@ def _stretch_spring(model, w):
         w.spring[3 + i] *= model.spring[1]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def apply_external(wrench, generalised, w):
     """Fill external: generalised forces, and a spatial wrench at the hand point; after `evaluate`."""
     for j in range(generalised.shape[0]):
@@ -150,7 +150,7 @@ def apply_external(wrench, generalised, w):
         w.external[j] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_power(v, a, w):
     """Power of the system's `forces`, and its rate with the acceleration a [W, W/s]; after `observe`."""
     rate = w.power_rate[0]

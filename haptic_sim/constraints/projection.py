@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.constraints.equations import Equations
@@ -29,6 +28,7 @@ from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.generated import call_place
 from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import backward, cholesky, cholesky_solve, forward
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
@@ -56,7 +56,7 @@ class Refusal(NamedTuple):
     v: np.ndarray = array("velocity", "coordinates")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refuse(refused, kind, t, q, v):
     """Keep the first state of a step that is refused, and return the rank that says so, -1."""
     if refused.kind[0] == NOTHING:
@@ -98,7 +98,7 @@ class _Memory(NamedTuple):
     z_gram: np.ndarray = array("Gram matrix of the derivatives", "parameters", "parameters")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def finite(x):
     """Whether all entries are."""
     for i in range(len(x)):  # noqa: SIM110 (no generators in kernels)
@@ -107,7 +107,7 @@ def finite(x):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _largest_residual(w, rows):
     worst = 0.0
     for i in range(rows):
@@ -116,7 +116,7 @@ def _largest_residual(w, rows):
     return worst
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _accelerate(s, t, q, v):
     """Fill w.a and the parts of w that `multipliers` needs; returns the rank, -1 where there is no acceleration."""
     model, w = s.model, s.workspace
@@ -137,7 +137,7 @@ def _accelerate(s, t, q, v):
     return rank if finite(w.a) else refuse(s.refused, VALUE, t, q, v)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _project_velocity(s):
     """v to A v = b with the least kinetic energy of the change; w evaluated at q. Returns the rank."""
     model, v, w = s.model, s.v, s.workspace
@@ -158,7 +158,7 @@ def _project_velocity(s):
     return rank
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _return_to_manifold(s, t):
     """q to c(q) = 0 by Newton steps of least kinetic energy, then v to A v = b; returns (rank, largest residual)."""
     model, q, w = s.model, s.q, s.workspace
@@ -185,7 +185,7 @@ def _return_to_manifold(s, t):
     return rank if rank >= 0 else refuse(s.refused, INERTIA, t, q, s.v), worst
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rk4_part(s, t, h, first):
     """One Runge-Kutta step of (q, v) from t in place; w.a is the acceleration of the first stage, of rank `first`."""
     w, n, q, v = s.workspace, s.model.n, s.q_stage, s.v_stage
@@ -208,7 +208,7 @@ def _rk4_part(s, t, h, first):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _start(s):
     """Fill acceleration and multipliers at the beginning of a step; returns the rank."""
     model, w = s.model, s.workspace
@@ -223,7 +223,7 @@ def _start(s):
     return rank
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _finish(s, t):
     """Return to the manifold, or hold the state before the step if that fails. Returns (status, rank, residual)."""
     rank, residual = -1, math.inf
@@ -234,7 +234,7 @@ def _finish(s, t):
     return _hold(s)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hold(s):
     """Restore the state that `_remember` has kept; returns as `_finish`."""
     for j in range(s.model.n):
@@ -243,7 +243,7 @@ def _hold(s):
     return HELD, _project_velocity(s), _largest_residual(s.workspace, s.model.k)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fastest(model, v):
     """Largest rate of an angle [rad/s]."""
     fastest = 0.0
@@ -252,7 +252,7 @@ def _fastest(model, v):
     return fastest
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _parts(s, h, rank):
     """How many parts the rest h needs: from the rates of angles, and from how fast its velocity bends the path."""
     model, v, w = s.model, s.v, s.workspace
@@ -278,14 +278,14 @@ def _parts(s, h, rank):
     return int(min(max(math.ceil(needed), 1.0), MAX_PARTS))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _remember(s):
     s.refused.kind[0] = NOTHING
     for j in range(s.model.n):
         s.q_before[j], s.v_before[j] = s.q[j], s.v[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_rk4(s, h):
     """Advance (q, v) in place by h; fills acceleration and multipliers of its beginning."""
     model, q, v = s.model, s.q, s.v
@@ -315,7 +315,7 @@ def _step_rk4(s, h):
     return _finish(s, s.time[0] + h) if rank >= 0 else _hold(s)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_explicit(s, h):
     """FAULRING algorithm 1, lines 8-14 as corrected, in all coordinates: Euler's step, then the return."""
     q, v, a = s.q, s.v, s.a
@@ -328,7 +328,7 @@ def _step_explicit(s, h):
     return _finish(s, s.time[0] + h)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_parametrised(s, h):
     """The same in the independent coordinates z: x = psi(z), xd = dpsi/dz zd, without a Newton step.
 
@@ -374,13 +374,13 @@ def _step_parametrised(s, h):
     return _hold(s)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _place(s):
     """Fill psi for z and its rate."""
     call_place(s.model.place, s.z, s.z_rate, s.model.parameters, s.psi)  # type: ignore[call-arg]  # of the compiler
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _least_squares(s, derivative, wanted, x):
     """Fill x with what comes nearest to derivative x = wanted; False where that is not unique."""
     n, r, gram = s.model.n, s.model.z, s.z_gram
@@ -398,25 +398,25 @@ def _least_squares(s, derivative, wanted, x):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def step_rk4(packed, h):
     """Advance by h; returns (status, rank, largest holonomic residual)."""
     return _step_rk4(packed.arrays, h)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def step_explicit(packed, h):
     """As `step_rk4`."""
     return _step_explicit(packed.arrays, h)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def step_parametrised(packed, h):
     """As `step_rk4`."""
     return _step_parametrised(packed.arrays, h)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _settle_kernel(packed):
     s = packed.arrays
     return _return_to_manifold(s, s.time[0])

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from haptic_sim.kernels import kernel
 
 PARTS = 8  # steps in a servo period: at 1 kHz the error of the reference is below 1e-12 m and rad
 DISK, SPHERE, CIRCLE = 0, 1, 2
@@ -130,7 +131,7 @@ def two_link_circle(
     return poses
 
 
-@numba.njit(cache=True)
+@kernel
 def _follow(kind, params, start, wrenches, period, parts):
     """States at the beginning of each period, by the classical Runge-Kutta method."""
     n = start.size
@@ -152,7 +153,7 @@ def _follow(kind, params, start, wrenches, period, parts):
     return states
 
 
-@numba.njit(cache=True)
+@kernel
 def _rates(kind, params, y, wrench, rate):
     if kind == DISK:
         _disk_rates(params, y, wrench, rate)
@@ -162,7 +163,7 @@ def _rates(kind, params, y, wrench, rate):
         _circle_rates(params, y, wrench, rate)
 
 
-@numba.njit(cache=True)
+@kernel
 def _disk_rates(params, y, wrench, rate):
     r, m, translational, rotational = params[0], params[1], params[5], params[6]
     c, s = math.cos(y[2]), math.sin(y[2])
@@ -179,7 +180,7 @@ def _disk_rates(params, y, wrench, rate):
     )
 
 
-@numba.njit(cache=True)
+@kernel
 def _sphere_rates(params, y, wrench, rate):
     r, m, translational, rotational = params[0], params[1], params[5], params[6]
     x, yy, z, w = y[0], y[1], y[2], y[3]
@@ -212,7 +213,7 @@ def _sphere_rates(params, y, wrench, rate):
     rate[6] = (t2 - rotational * o2 + (I0 - I1) * o0 * o1) / I2
 
 
-@numba.njit(cache=True)
+@kernel
 def _link_angles(params, z):
     """Absolute angles of the links whose end point is at z."""
     r, length = params[0], params[2]
@@ -222,7 +223,7 @@ def _link_angles(params, z):
     return middle - half, middle + half
 
 
-@numba.njit(cache=True)
+@kernel
 def _fill_circle_poses(params, centre_x, centre_y, angles, poses):
     """Fill the poses (n, 7) of the distal link's end at angles z (n,) on the circle."""
     for i in range(angles.size):
@@ -232,7 +233,7 @@ def _fill_circle_poses(params, centre_x, centre_y, angles, poses):
         poses[i, 5], poses[i, 6] = math.sin(0.5 * angle), math.cos(0.5 * angle)
 
 
-@numba.njit(cache=True, error_model="numpy")  # a straight linkage has no rates: not a number
+@kernel(error_model="numpy")  # a straight linkage has no rates: not a number
 def _circle_rates(params, y, wrench, rate):
     r, m, length, b = params[0], params[1], params[2], params[3]
     first, second = _link_angles(params, y[0])

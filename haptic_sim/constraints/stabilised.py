@@ -22,7 +22,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.constraints.equations import Equations
@@ -30,6 +29,7 @@ from haptic_sim.constraints.errors import ConstraintError, vector
 from haptic_sim.constraints.linear import correct, factor, multipliers
 from haptic_sim.constraints.model import Model, Workspace, allocate_workspace, apply_external, evaluate
 from haptic_sim.constraints.projection import ADVANCED, HELD, INERTIA, NOTHING, VALUE, Refusal, finite, refuse
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, value
@@ -64,7 +64,7 @@ class _Memory(NamedTuple):
     free: np.ndarray = array("number of free directions, the columns of S", 1, dtype=np.int64)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _factor_plain(s):
     """Factor the rows of A in the plain metric; returns the rank."""
     n, w = s.model.n, s.workspace
@@ -75,7 +75,7 @@ def _factor_plain(s):
     return factor(w, n, s.model.m)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _least(s, rank, target, x):
     """Fill x with A^+ target; w.z holds it along Q."""
     for j in range(s.model.n):
@@ -83,7 +83,7 @@ def _least(s, rank, target, x):
     correct(s.workspace, s.model.n, rank, target, x)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _wanted(s, gamma):
     """Fill w.r with the a of A qd = a."""
     for i in range(s.model.m):
@@ -92,7 +92,7 @@ def _wanted(s, gamma):
             s.workspace.r[i] -= gamma * s.workspace.c[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rates(s, gamma, t, y):
     """Fill s.rate and s.qdd at the state y at t, and w.z for `multipliers`; returns the rank, -1 if singular."""
     model, w, n, m, free = s.model, s.workspace, s.model.n, s.model.m, s.free[0]
@@ -145,7 +145,7 @@ def _rates(s, gamma, t, y):
     return rank if finite(s.qdd) else refuse(s.refused, VALUE, t, q, v)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _accelerate_free(s, S):
     """Fill s.rate[1] with the u of S^T M S u = S^T y; False where that has no solution."""
     w, n, free = s.workspace, s.model.n, s.free[0]
@@ -168,7 +168,7 @@ def _accelerate_free(s, S):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _transport(s, S, rank):
     """Fill s.rate[2:] with -A^+ Adot S."""
     w, n = s.workspace, s.model.n
@@ -182,7 +182,7 @@ def _transport(s, S, rank):
             s.rate[2 + i, j] = s.transport[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _new_basis(s, rank):
     """Replace S by a decomposition of the null space, turned to the old S as far as they have a space in common."""
     w, n, old, free = s.workspace, s.model.n, s.free[0], s.model.n - rank
@@ -211,7 +211,7 @@ def _new_basis(s, rank):
     s.free[0] = free
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _nearest_basis(s, rank):
     """Replace S by the nearest orthonormal basis of the null space; False where it is too far from one."""
     w, n, free = s.workspace, s.model.n, s.free[0]
@@ -252,7 +252,7 @@ def _nearest_basis(s, rank):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _align(s, gamma, t):
     """The basis at s.q nearest to the old one, eta of s.v, v = S eta + xi; returns the rank and largest residual."""
     model, w, n = s.model, s.workspace, s.model.n
@@ -279,7 +279,7 @@ def _align(s, gamma, t):
     return rank, residual
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _runge_kutta(s, gamma, h):
     """Advance s.y; fill acceleration and multipliers of the beginning. False where a stage is singular."""
     model, n = s.model, s.model.n
@@ -315,7 +315,7 @@ def _runge_kutta(s, gamma, h):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step(s, gamma, h):
     """Advance in place by h; returns (status, rank, largest holonomic residual)."""
     n = s.model.n
@@ -337,13 +337,13 @@ def _step(s, gamma, h):
     return status, rank, residual
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def step_stabilised(packed, gamma, h):
     """Advance by h; returns (status, rank, largest holonomic residual)."""
     return _step(packed.arrays, gamma, h)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _align_kernel(packed, gamma):
     s = packed.arrays
     return _align(s, gamma, s.time[0])

@@ -56,10 +56,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.constraints.in_worlds import MOST_ROWS, WorldConstraint, along, multipliers, scaled_row, span_rows
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import symmetric_eigen
 from haptic_sim.records import array, record, shared
 
@@ -124,26 +124,26 @@ class Schedule:
         return intervals is None or any(on <= tick < off for on, off in intervals)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def lightness(left, fade, period):
     """1 - w of an engaging constraint with this time left, 1 to 0: W of steps of `period` [s], or of 0."""
     left = min(max(left, 0.0), fade)
     return _sixth(left, period) / _sixth(fade, period) * (7.0 - 6.0 * left / fade)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sixth(t, period):
     return t * (t + period) ** 2 * (t + 2.0 * period) ** 2 * (t + 3.0 * period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fading(part):
     """1 to 0 as `part` is, without a corner at its ends."""
     r = min(max(part, 0.0), 1.0)
     return r * r * (3.0 - 2.0 * r)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def count_rows(rows, k):
     """Number of rows of constraint k."""
     first = rows.first[k]
@@ -151,7 +151,7 @@ def count_rows(rows, k):
     return end - first
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _residual(rows, k):
     """The largest of constraint k [m, rad]."""
     largest = 0.0
@@ -160,7 +160,7 @@ def _residual(rows, k):
     return largest
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _pace(switches, rows, k, v, period):
     """How fast the clock of engaging constraint k goes, -1 to 1."""
     if not (switches.opposed[k] or switches.implied[k]):
@@ -178,7 +178,7 @@ def _pace(switches, rows, k, v, period):
     return 1.0 - 2.0 * waits * (1.0 - progress)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def advance(switches):
     """Let the clocks of engaging constraints go on, at the end of a step."""
     for k in range(switches.mode.shape[0]):
@@ -186,7 +186,7 @@ def advance(switches):
         switches.projected[k] = False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def change(switches, k, wanted, tick, period, rows):
     """Go on to the next mode of constraint k if it is time."""
     mode, left = switches.mode, switches.left
@@ -213,7 +213,7 @@ def change(switches, k, wanted, tick, period, rows):
         switches.begun[k] = tick
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hold(switches, k, period):
     """h of an engaging constraint."""
     left, fade = switches.left[k], switches.fade[k]
@@ -222,7 +222,7 @@ def _hold(switches, k, period):
     return 1.0 - lightness(left - period, fade, period) / lightness(left, fade, period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _law(switches, k, tick, period, rows, v):
     """w and h of the next step of constraint k, which is switching, and the 1 - w that h ends at; sets its clock."""
     fade = switches.fade[k]
@@ -241,7 +241,7 @@ def _law(switches, k, tick, period, rows, v):
     return w, h, (1.0 - h) * lightness(switches.left[k], fade, period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _out_of(x, q, part):
     """Take a part of what is along q out of x; returns what was."""
     s = 0.0
@@ -252,7 +252,7 @@ def _out_of(x, q, part):
     return s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def stage(switches, k, tick, period, rows, body, undone, gyroscopic, span):
     """Append the stages of constraint k to Q and `part` if it is switching, and find its law for the next step.
 
@@ -329,7 +329,7 @@ def stage(switches, k, tick, period, rows, body, undone, gyroscopic, span):
     ranks[1] = end + rank
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_directions(span, rank, Q, part, end, V, share):
     """Bring the orthonormal rows of `span` into the coordinates of the stages before, and find their principal axes.
 
@@ -361,7 +361,7 @@ def _find_directions(span, rank, Q, part, end, V, share):
     return skip
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def load(switches, body, before, ahead):
     """Let the stages act on `ahead`, what u would become from `before`; both are in their coordinates then."""
     n, Q, ranks = before.shape[0], body.Q, body.rank
@@ -379,7 +379,7 @@ def load(switches, body, before, ahead):
             before[j] += (s / root - s) * Q[r, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def unload(body, u):
     """Bring u back from the stages' coordinates."""
     Q, part, ranks = body.Q, body.part, body.rank
@@ -387,7 +387,7 @@ def unload(body, u):
         _out_of(u, Q[r], part[r])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def conclude(switches, rows, body, taken, u):
     """Bring u after the step back; returns what constraints that switch gave to the bodies, and took, in J.
 

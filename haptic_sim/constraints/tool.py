@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.constraints.linear import correct, factor, factor_inertia, multipliers
@@ -16,6 +15,7 @@ from haptic_sim.constraints.scenes import ConstrainedSetup, ConstraintParameters
 from haptic_sim.constraints.stabilised import StabilisedSolver, step_stabilised
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.dynamics.energy import DAMPING, INJECTED, EnergyBalance, UnstableError, open_balance
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import backward, forward, symmetric_eigen
 from haptic_sim.messages import FREE, ToolCommand, ToolSizes, ToolState, ToolStateArrays, WorldState, time_between
 from haptic_sim.packed import Packed
@@ -241,7 +241,7 @@ def initial_hand_pose(setup: ConstrainedSetup) -> np.ndarray:
 # where a step is taken once a millisecond, and its code and memory have gone cold.
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_rk4(packed, wrench):
     """Advance by a tick under a wrench and fill the state; returns what the solver's kernel does."""
     step = packed.arrays
@@ -252,7 +252,7 @@ def _step_rk4(packed, wrench):
     return result
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_explicit(packed, wrench):
     """As `_step_rk4`."""
     step = packed.arrays
@@ -263,7 +263,7 @@ def _step_explicit(packed, wrench):
     return result
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_parametrised(packed, wrench):
     """As `_step_rk4`."""
     step = packed.arrays
@@ -274,7 +274,7 @@ def _step_parametrised(packed, wrench):
     return result
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_stabilised(packed, wrench):
     """As `_step_rk4`."""
     step = packed.arrays
@@ -293,7 +293,7 @@ _STEPS = {
 }
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _begin(a, wrench, state):
     """Take the wrench, and note what the end of the tick needs of its beginning."""
     open_balance(a.energy, a.energy_start, a.stored[0], a.stored[1], 0.0)
@@ -306,7 +306,7 @@ def _begin(a, wrench, state):
     a.driven[0] = _driving_power(a)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _end(a, state):
     """Bring all up to date with the state of the solver, book the energies, and fill the state."""
     _copy(a.multipliers, state.multipliers)
@@ -326,14 +326,14 @@ def _end(a, state):
     _fill_state(a, state)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(packed):
     """Fill the state with that of the tool."""
     step = packed.arrays
     _fill_state(step.tool.arrays, step.state)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_state(a, state):
     _copy(a.pose, state.pose)
     _copy(a.twist, state.twist)
@@ -346,20 +346,20 @@ def _fill_state(a, state):
     state.kinetic_energy[0] = a.stored[0]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy(source, target):
     for i in range(source.shape[0]):
         target[i] = source[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _refresh_tool(packed):
     """As `_refresh`."""
     a = packed.arrays
     _refresh(a, a.time[0])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _refresh(a, t):
     """Bring all up to date with the solver's state at t; where the inertia has no factor, all but the pose stays."""
     q, v = a.q, a.v
@@ -393,7 +393,7 @@ def _refresh(a, t):
     _hand(a, v)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _free_motion(a, v):
     """Fill the acceleration without a wrench; the rows are left factored in w."""
     model, w, rank = a.model, a.workspace, a.rank[0]
@@ -412,7 +412,7 @@ def _free_motion(a, v):
     backward(w.L, n, a.a)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hand(a, v):
     """Fill twist, drift and inverse inertia of the hand."""
     w, n, rank = a.workspace, a.model.n, a.rank[0]
@@ -436,7 +436,7 @@ def _hand(a, v):
             a.inverse_inertia[i, k] = a.inverse_inertia[k, i] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_power(a, power):
     """Fill the power of the wrench at the hand, its rate, that of the system's own forces, and its rate [W, W/s]."""
     w, n, v, wrench, acceleration = a.workspace, a.model.n, a.v, a.wrench, a.acceleration
@@ -457,7 +457,7 @@ def _find_power(a, power):
     power[2], power[3] = find_power(v, acceleration, w)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _driving_power(a):
     """Power lambda . b of the rows A v = b with the wrench at the hand [W], as `_refresh` has left the rows."""
     w, n, m = a.workspace, a.model.n, a.model.m
@@ -479,7 +479,7 @@ def _driving_power(a):
     return power
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _constraint_wrench(a, wrench):
     """Fill the wrench at the hand whose generalised forces are A^T lambda: see `ConstrainedTool`."""
     n, rest = a.model.n, a.unexplained
@@ -494,7 +494,7 @@ def _constraint_wrench(a, wrench):
     _explain(a, 3, rest, wrench)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _explain(a, first, forces, wrench):
     """Fill wrench[first : first + 3] with the least one whose generalised forces come nearest to `forces`."""
     n, gram, vectors, values, target = a.model.n, a.gram, a.eigenvectors, a.eigenvalues, a.target

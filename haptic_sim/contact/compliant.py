@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.friction import (
@@ -83,6 +82,7 @@ from haptic_sim.dynamics.joints import after_impact
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, tangential_norms_of
 from haptic_sim.hand import Hand
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
@@ -220,7 +220,7 @@ class CompliantContact(ContactResponse):
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _settle(packed, count, period, collide):
     """Limit the impulses, and all that follows from them."""
     a = packed.arrays
@@ -245,7 +245,7 @@ def _settle(packed, count, period, collide):
     add_up(packed, count, period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _damp_joints(packed, count, period):
     """Let damping of joints begin after the impacts."""
     a = packed.arrays
@@ -259,7 +259,7 @@ def _damp_joints(packed, count, period):
     after_impact(a.body.joints, a.body, u, period, a.external)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _penalize(packed, count, period, impulsive):
     """Fill in penalties where there are no collisions; whether some contacts collide."""
     a = packed.arrays
@@ -283,7 +283,7 @@ def _penalize(packed, count, period, impulsive):
     return collide
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_colliding(packed, count, period, impulsive):
     """Clear what the step before left, and say which contacts and groups collide; whether some do."""
     a = packed.arrays
@@ -350,7 +350,7 @@ def _find_colliding(packed, count, period, impulsive):
     return some
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_springs(packed, count, period):
     """Find stiffness and strain of the springs of all contacts that overlap, and remember them."""
     a = packed.arrays
@@ -376,7 +376,7 @@ def _find_springs(packed, count, period):
     a.counts[REMEMBERED] = remember(count, rows, a.scaled, m.springs, m.old_id)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_penalties(packed, count, period, collide):
     """Fill in the penalties of the contacts whose group does not collide."""
     a = packed.arrays
@@ -408,7 +408,7 @@ def _fill_penalties(packed, count, period, collide):
     a.amounts[STORED] = stored
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _push_beside_impulses(packed, count, period):
     """Let springs act after the impulses of the groups that collide; returns how many groups did not converge."""
     a = packed.arrays
@@ -421,7 +421,7 @@ def _push_beside_impulses(packed, count, period):
     return failures
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_exceeded_limit(packed, count, period):
     """The limit of explicit penalties if the ratio of some group is beyond it, else 0; fills the ratios of all."""
     a = packed.arrays
@@ -451,7 +451,7 @@ def _find_exceeded_limit(packed, count, period):
     return limit if beyond else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
     """Replace the penalties of a group by some that act after its impulses; whether they converged.
 
@@ -496,7 +496,7 @@ def _penalize_implicitly(packed, g, count, period, share, damper, explicit):
     return ended
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _apply_friction(packed, count, period):
     """Add friction to the impulses of the contacts with penalties."""
     a = packed.arrays
@@ -532,7 +532,7 @@ def _apply_friction(packed, count, period):
     a.amounts[STORED] += stored
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _slip_velocities(count, normal, before, tangent, slip):
     """Fill `slip` (C, 3) with the tangential velocities of B relative to A in world axes [m/s]."""
     for i in range(count):
@@ -544,7 +544,7 @@ def _slip_velocities(count, normal, before, tangent, slip):
         slip[i, 2] = a * tz + b * (nx * ty - ny * tx)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_friction(count, normal, tangent, force, slides, normal_force, period, p):
     """Enter friction forces (C, 3) [N] as impulses along the tangents; returns how many contacts slide."""
     sliding = 0
@@ -561,7 +561,7 @@ def _add_friction(count, normal, tangent, force, slides, normal_force, period, p
     return sliding
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _loosen(count, bonds, slip, energy, period, impulses):
     """Say which impulses are of bonds that stick, and what bonds lost besides; `energy` (C,): before the step [J].
 
@@ -582,7 +582,7 @@ def _loosen(count, bonds, slip, energy, period, impulses):
             bond[i, 0], bond[i, 1] = p[i, 1], p[i, 2]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
     """Add the viscous part of friction, which sees all other impulses, to `p`; `u`: as without contacts."""
     for i in range(count):
@@ -595,7 +595,7 @@ def _damp(count, contacts, viscosity, limit, period, u, force, blocks, p):
         p[i, 2] += period * force[i, 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _damp_explicitly(count, contacts, viscosity, period, u, p):
     """Add the viscous part of friction at the velocities before the step to `p`, without a limit (THESIS 4.6)."""
     for i in range(count):
@@ -607,7 +607,7 @@ def _damp_explicitly(count, contacts, viscosity, period, u, p):
 def _build_response(collide: Any) -> Any:
     """The kernel of a method whose impulses the kernel `collide` finds, which returns how many did not converge."""
 
-    @numba.njit(cache=True, nogil=True)
+    @kernel
     def respond(packed, count, period):
         set_up(packed, count, period)
         collides = _penalize(packed, count, period, packed.arrays.method.impulsive)

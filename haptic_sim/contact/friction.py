@@ -77,11 +77,11 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-import numba
 import numpy as np
 from pydantic import model_validator
 
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
+from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.records import array, record, value
 
@@ -207,13 +207,13 @@ def table_size(capacity: int) -> int:
     return 1 << (2 * max(capacity, 1) - 1).bit_length()
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _slot(id, bits):
     """First place of an identity in a table of 2^bits, by Fibonacci hashing."""
     return np.int64((np.uint64(id) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def carry_over(count, id, count_before, before, now, table):
     """Fill the first `count` bonds of `now` for the contacts `id` with what the same contacts had in `before`.
 
@@ -261,7 +261,7 @@ def carry_over(count, id, count_before, before, now, table):
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def friction_forces(law, count, normal, mu, period, bonds, rubbing):
     """Move `bonds` on by a step and fill force, viscosity and viscous_limit of `rubbing`.
 
@@ -369,7 +369,7 @@ def friction_forces(law, count, normal, mu, period, bonds, rubbing):
         force[i, 0], force[i, 1], force[i, 2] = fx, fy, fz
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, rubbing):
     """As `friction_forces`, of row i by the printed law of its model.
 
@@ -433,7 +433,7 @@ def _apply_printed_law(law, i, normal, velocity, static, kinetic, h, bonds, rubb
     bonds.sliding[i] = sliding
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _side_block(contacts, i, side):
     """Entries 11, 12 and 22 of W W^T for the two tangential rows of one side of contact i [1/kg]."""
     a = b = c = 0.0
@@ -446,7 +446,7 @@ def _side_block(contacts, i, side):
     return a, b, c
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _tangential_block(contacts, i):
     """Entries 11, 12 and 22 of the tangential block of contact i with itself [1/kg]."""
     a, b, c = _side_block(contacts, i, 0)
@@ -454,14 +454,14 @@ def _tangential_block(contacts, i):
     return a + d, b + e, c + f
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _tangential_norm(contacts, i, side):
     """Largest singular value of the two tangential rows of a side [kg^-1/2]."""
     a, b, c = _side_block(contacts, i, side)
     return math.sqrt(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def damp(contacts, count, viscosity, limit, period, u, force, blocks):
     """Let the viscous friction of all contacts act on the scaled velocity `u` of the end of the step, in place.
 
@@ -527,14 +527,14 @@ def damp(contacts, count, viscosity, limit, period, u, force, blocks):
     return sweeps
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _release(bonds, i):
     bonds.strain[i, 0] = bonds.strain[i, 1] = bonds.strain[i, 2] = 0.0
     bonds.stiffness[i] = 0.0
     bonds.sliding[i] = STICKS
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def bond_energy(count, bonds, energy):
     """Fill `energy` (C,) with what each bond stores, 1/2 K |z|^2 [J], and return the sum.
 
@@ -552,7 +552,7 @@ def bond_energy(count, bonds, energy):
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def tangential_norms(contacts, count, norms):
     """Fill `norms` (C, 2) with the largest singular value of the tangential rows of each side [kg^-1/2]."""
     tree = contacts.tree
@@ -562,7 +562,7 @@ def tangential_norms(contacts, count, norms):
                 norms[i, side] = _tangential_norm(contacts, i, side)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def tangential_mobility(contacts, count, normal_force, norms, sums, mobility):
     """Fill `mobility` (C,) [1/kg] with bounds under which `friction_forces` keeps any system of contacts stable.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
+from haptic_sim.kernels import kernel
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_root(group, tree):
     """The tree that stands for the group of a tree; `group`: union-find forest, (trees,) int64."""
     while group[tree] != tree:
@@ -13,7 +13,7 @@ def find_root(group, tree):
     return tree
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def group_of(contacts, i, group):
     """Group of a contact: of the tree on its side B, else on its side A; -1 if neither moves."""
     if contacts.tree[i, 1] >= 0:
@@ -23,7 +23,7 @@ def group_of(contacts, i, group):
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_place(id, old, count, hint):
     """Place of an identity among the old ones, or -1; looks first where it would be had nothing changed."""
     if hint < count and old[hint] == id:

@@ -13,10 +13,10 @@ away from the other, which the law as printed would turn back, continues to move
 
 from __future__ import annotations
 
-import numba
+from haptic_sim.kernels import kernel
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def append_halves(packed, count):
     """Append the halves of the contacts of two moving bodies that overlap; returns how many rows there are.
 

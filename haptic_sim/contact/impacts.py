@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.friction import NONE
@@ -23,6 +22,7 @@ from haptic_sim.contact.solvers.impulses import resolve_freely, resolve_non_pull
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import ScaledContacts, apply_impulse, coupling
+from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, part, record, value
 
 ACTIVE_SET = 32  # rank beyond which sweeps resolve a group without friction: with 100 the active set takes 60 ms
@@ -46,7 +46,7 @@ class Impacts(NamedTuple):
         return allocate(cls, some.sizes, some=some)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def collide_without_friction(packed, count):
     """Frictionless impulses, group by group; returns how many groups did not converge."""
     a = packed.arrays
@@ -69,7 +69,7 @@ def collide_without_friction(packed, count):
     return failures
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _resolve_group(packed, g, n):
     """Impulses of a group's n contacts that collide; whether they converged."""
     a = packed.arrays
@@ -91,7 +91,7 @@ def _resolve_group(packed, g, n):
     return code != NOT_CONVERGED
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def number_columns(packed, g):
     """Say in which columns of W the trees of a group come; returns how many columns there are."""
     a = packed.arrays
@@ -104,7 +104,7 @@ def number_columns(packed, g):
     return width
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def gather(packed, n, W):
     """Fill W with the normal rows of the first n contacts that are chosen."""
     a = packed.arrays
@@ -119,7 +119,7 @@ def gather(packed, n, W):
                     W[k, column[tree] + j] = contacts.W[i, 0, side, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sweep(packed, n, p):
     """Fill p[:n] with impulses of the first n contacts that are chosen, as `resolve_non_pulling`, by relaxation.
 
@@ -168,7 +168,7 @@ def _sweep(packed, n, p):
     return SOLVED if change <= RESIDUAL * largest else NOT_CONVERGED
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def collide_with_friction(packed, count):
     """Impulses with friction; returns 1 if they did not converge, else 0."""
     a = packed.arrays
@@ -187,7 +187,7 @@ def collide_with_friction(packed, count):
     return int(code == NOT_CONVERGED)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def select_colliding(packed, count):
     """Copy the contacts that collide to the front of `some`, with restitution and friction; returns how many."""
     a = packed.arrays
@@ -209,7 +209,7 @@ def select_colliding(packed, count):
     return n
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def copy_contact(contacts, i, some, m):
     """Make contact m of `some` the same as contact i of `contacts`."""
     W, target, tree_of, size = contacts.W, some.W, contacts.tree, contacts.size
@@ -225,7 +225,7 @@ def copy_contact(contacts, i, some, m):
         some.offset[m, d] = contacts.offset[i, d]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy_rows(W, i, target, m, side, size):
     """Copy the rows of a side of contact i."""
     for d in range(3):

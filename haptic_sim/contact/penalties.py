@@ -46,10 +46,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.dynamics.scaled import apply_impulse
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
@@ -75,7 +75,7 @@ class ImplicitPenalties(NamedTuple):
     K: np.ndarray = array("Hessian and its factor", "nv", "nv")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_ratios(count, contacts, gain, group_of, velocity, du, sums, limit):
     """Whether the ratio of some group is beyond `limit`; fills sums[0] with |W^T g|^2 and sums[1] with g.v of each.
 
@@ -111,7 +111,7 @@ def find_ratios(count, contacts, gain, group_of, velocity, du, sums, limit):
     return beyond
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums, limit):
     """As `find_ratios`, of contacts of one free body with what does not move.
 
@@ -143,7 +143,7 @@ def find_ratio_of(count, rows, p_WH, inverse_inertia, gain, velocity, sums, limi
     return square > limit * along
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def push_implicitly(n, W, problem):
     """Fill problem.p[:n] with max(0, p0 - c v'), where v' = v_free + W W^T p; returns whether Newton's method ended.
 
@@ -205,7 +205,7 @@ def push_implicitly(n, W, problem):
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _slope(n, columns, p0, c, x, g, v, w, part):
     """Slope of f along g, a part of it away from x; w = W g."""
     slope = 0.0
@@ -218,7 +218,7 @@ def _slope(n, columns, p0, c, x, g, v, w, part):
     return slope
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _line_search(n, columns, p0, c, x, g, v, w):
     """Part of g after which f is least; 1 if what its slope is there is rounding of none."""
     low, high = 0.0, 1.0

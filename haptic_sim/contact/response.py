@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.friction import FrictionLaw, FrictionParameters
@@ -54,6 +53,7 @@ from haptic_sim.dynamics.scaled import (
     twist_of,
     velocities_of,
 )
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import FREE
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import Gains, Parameters, quantity, six
@@ -466,7 +466,7 @@ class ContactResponse:
 def build_step(respond: Any) -> Any:
     """The kernel of a whole step, in which the kernel `respond` of a method finds the impulses."""
 
-    @numba.njit(cache=True, nogil=True)
+    @kernel
     def step(packed, count, wrench, period):
         begin_step(packed, wrench, period)
         respond(packed, count, period)
@@ -475,7 +475,7 @@ def build_step(respond: Any) -> Any:
     return step
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def begin_step(packed, wrench, period):
     """Find what gravity, bias and a wrench at the hand do to u."""
     a = packed.arrays
@@ -483,7 +483,7 @@ def begin_step(packed, wrench, period):
     push_scaled(body.L, body.start, body.size, body.J_H, body.bias, wrench, period, a.external)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def end_step(packed, count, wrench, period):
     """Enter what was done during the step, in which `wrench` acted at the hand, and find v after it."""
     a = packed.arrays
@@ -497,7 +497,7 @@ def end_step(packed, count, wrench, period):
     find_velocity(body.L, body.start, body.size, body.free, body.free_inertia, a.u, period, body.v, body.step)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def set_up(packed, count, period):
     """Put the contacts of `ResponseArrays` into scaled coordinates, and begin with the laws of the joints."""
     a = packed.arrays
@@ -525,7 +525,7 @@ def set_up(packed, count, period):
     _find_velocities(a, count, body.u, a.before)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill_scaled(packed):
     """Fill the rows of W that `set_up` has left, for what needs them."""
     a = packed.arrays
@@ -534,7 +534,7 @@ def fill_scaled(packed):
     a.counts[UNFILLED] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_velocities(a, count, u, velocity):
     """Fill `velocity` (C, 3) of the contacts with the scaled velocity u."""
     body, scaled = a.body, a.scaled
@@ -544,7 +544,7 @@ def _find_velocities(a, count, u, velocity):
         contact_velocities(count, scaled, u, velocity)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def add_up(packed, count, period):
     """Find what the impulses of `ResponseArrays` do to u and at the hand, and let the joints obey their laws."""
     a = packed.arrays
@@ -561,7 +561,7 @@ def add_up(packed, count, period):
     end_joints(a.body.joints, a.body, period, a.u, a.du)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _push(W_H, wrench, period, du):
     """Fill du (nv,) with what a wrench at the hand does to the scaled velocity over a period."""
     f0, f1, f2, f3, f4, f5 = wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5]
@@ -570,7 +570,7 @@ def _push(W_H, wrench, period, du):
         du[k] = period * s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _collect(count, rows, tangent, p, hand, p_WH, period, wrench):
     """Sum up what the impulses that act on the hand's body itself are at the hand."""
     body, coordinate, normal, point = rows.body, rows.coordinate, rows.normal, rows.point
@@ -599,7 +599,7 @@ def _collect(count, rows, tangent, p, hand, p_WH, period, wrench):
     wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5] = Fx, Fy, Fz, Tx, Ty, Tz
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _book(packed, count, wrench, period):
     """Work of each mechanism at the mean velocity of the step, which is exactly what changes the kinetic energy.
 

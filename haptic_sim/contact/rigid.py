@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.friction import NONE
@@ -56,6 +55,7 @@ from haptic_sim.contact.solvers.stewart_trinkle import ContactProblem, stewart_t
 from haptic_sim.dynamics.joints import after_impact, correct_guess, expect_friction, settle_joints
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import contact_velocity
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import COLLIDING, FREE, RESTING
 from haptic_sim.records import allocate, array, part, record, value
 
@@ -127,7 +127,7 @@ class RigidContact(ContactResponse):
         return self.parameters.margin
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _resolve_together(packed, n):
     """Resolve the first n contacts of `impacts` at once; returns 1 if that did not converge, else 0."""
     m = packed.arrays.method
@@ -137,7 +137,7 @@ def _resolve_together(packed, n):
     return int(code == NOT_CONVERGED)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _resolve_one_at_a_time(packed, n):
     """Resolve the first n contacts of `impacts` one after the other; returns 0."""
     a = packed.arrays
@@ -146,7 +146,7 @@ def _resolve_one_at_a_time(packed, n):
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _resolve_in_sequence(packed, n):
     """Resolve the first n contacts of `impacts`, one pair of bodies after the other; returns as `_resolve_together`."""
     a = packed.arrays
@@ -158,7 +158,7 @@ def _resolve_in_sequence(packed, n):
 def _build_response(resolve: Any, always: bool) -> Any:
     """The kernel of a method whose impacts are resolved by the kernel `resolve`; `always`: see `_bounce`."""
 
-    @numba.njit(cache=True, nogil=True)
+    @kernel
     def respond(packed, count, period):
         _begin(packed, count, period)
         n = _bounce(packed, count, period, always)
@@ -174,7 +174,7 @@ def _build_response(resolve: Any, always: bool) -> Any:
     return respond
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _begin(packed, count, period):
     """Set up the contacts, without impulses."""
     a = packed.arrays
@@ -187,7 +187,7 @@ def _begin(packed, count, period):
         p[i, 0] = p[i, 1] = p[i, 2] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _bounce(packed, count, period, always):
     """Copy the contacts that take part in an impact to `impacts`; returns how many, 0 if nothing bounces.
 
@@ -216,7 +216,7 @@ def _bounce(packed, count, period, always):
     return n
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _take_over(packed, n):
     """Add the impulses of the first n contacts of `impacts` to those of the step."""
     a = packed.arrays
@@ -226,7 +226,7 @@ def _take_over(packed, n):
             a.impulses.p[m.chosen[k], d] += m.impacts.p[k, d]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _end(packed, count, period, collide):
     """The complementarity problem, and what all impulses do."""
     a = packed.arrays
@@ -260,7 +260,7 @@ def _end(packed, count, period, collide):
     add_up(packed, count, period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _prepare(packed, count, period):
     """Fill bias, friction and where to start from; whether an overlap wants to be recovered."""
     a = packed.arrays
@@ -295,7 +295,7 @@ def _prepare(packed, count, period):
     return overlapping
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _solve(packed, count, lemke):
     """Solve the complementarity problem: Lemke where it is asked for, else or if it fails Gauss-Seidel.
 
@@ -315,7 +315,7 @@ def _solve(packed, count, lemke):
     return int(code != SOLVED)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _adds_energy(packed, count):
     """Whether the step adds energy beyond the work of the external forces; if so, no overlap is recovered."""
     a = packed.arrays
@@ -331,7 +331,7 @@ def _adds_energy(packed, count):
     return adds
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _make_passive(packed, count):
     """Take back from the impulses what the tolerance of a solver leaves of energy from nowhere.
 
@@ -361,7 +361,7 @@ def _make_passive(packed, count):
             p[i, d] *= part
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _remember(packed, count):
     """Add the impulses to those of impacts, keep what the next step needs; numbers of contacts and of sliding ones."""
     a = packed.arrays

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.impacts import Impacts, copy_contact, select_colliding
@@ -28,6 +27,7 @@ from haptic_sim.contact.solvers.frictional_impulses import choose_effort, resolv
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.dynamics.scaled import contact_velocity, coupling
+from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record, value
 
 MOST = 20  # collisions for each contact
@@ -49,7 +49,7 @@ class Sequence(NamedTuple):
         return allocate(cls, {"contacts": capacity}, pair=Impacts.allocate(capacity, body))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def resolve_pair_by_pair(n, contacts, u, restitution, friction, slowest, memory, p):
     """Let pairs of bodies collide one after the other; allocates and raises nothing.
 
@@ -88,19 +88,19 @@ def resolve_pair_by_pair(n, contacts, u, restitution, friction, slowest, memory,
     return converged
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def collide_in_sequence(packed, count):
     """Impulses of the contacts that collide, without friction; returns 1 if they did not converge, else 0."""
     return _collide_selected(packed, count, False)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def collide_in_sequence_with_friction(packed, count):
     """The same with friction."""
     return _collide_selected(packed, count, True)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _collide_selected(packed, count, rubs):
     a = packed.arrays
     m = a.method
@@ -118,7 +118,7 @@ def _collide_selected(packed, count, rubs):
     return int(not converged)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fastest(n, contacts, u):
     """The contact that approaches fastest, and how fast [m/s]; -1 and 0 if none does."""
     fastest, approach = -1, 0.0
@@ -129,14 +129,14 @@ def _fastest(n, contacts, u):
     return fastest, approach
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _same_pair(tree, i, k):
     """Whether two contacts are between the same two trees."""
     a, b, c, d = tree[i, 0], tree[i, 1], tree[k, 0], tree[k, 1]
     return (a == c and b == d) or (a == d and b == c)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _collide(m, contacts, u, friction, memory, p):
     """Resolve the m contacts that are chosen at once, and add their impulses; whether they converged."""
     pair = memory.pair

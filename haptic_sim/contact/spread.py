@@ -33,15 +33,14 @@ from __future__ import annotations
 
 import math
 
-import numba
-
 from haptic_sim.contact.groups import find_root, group_of
 from haptic_sim.contact.response import PENDING
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
 from haptic_sim.hand.held import find_wrench
+from haptic_sim.kernels import kernel
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def limit_impulses(packed, count, period):
     """Scale the impulses of the hand's group to what the device can render; whether something is left of them."""
     a = packed.arrays
@@ -60,7 +59,7 @@ def limit_impulses(packed, count, period):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _foresee_springs(packed, count, period):
     """Fill `Impulses.spring` with what springs beside impulses give at most [N s], for the limits."""
     a = packed.arrays
@@ -73,13 +72,13 @@ def _foresee_springs(packed, count, period):
             a.impulses.spring[i] = max(0.0, -period * a.material.stiffness / m.spring_sharers[i] * middle)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def owed_energy(account):
     """Energy that the impulses of a spread have taken beyond what the whole ones take [J]."""
     return max(0.0, account[0] - account[1])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _bound_restitution(packed, count, part):
     """Part of the impulses of the hand's group, at most `part`, of which a spread as a whole is passive; books it."""
     a = packed.arrays
@@ -105,7 +104,7 @@ def _bound_restitution(packed, count, part):
     return part
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _remember_restitution(packed, count):
     """Note what the contacts of the hand's group owe, in the order of `old_id`."""
     a = packed.arrays
@@ -121,7 +120,7 @@ def _remember_restitution(packed, count):
             n += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _scale(packed, count, part):
     """Scale all impulses of the hand's group."""
     a = packed.arrays
@@ -134,7 +133,7 @@ def _scale(packed, count, part):
                     a.impulses.p[i, d] *= part
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_part(packed, count, period):
     """Part of the impulses of the hand's group that the device can render, beside the springs (THESIS 4.5.2).
 
@@ -158,7 +157,7 @@ def _find_part(packed, count, period):
     return part
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_wrenches_of_linkage(packed, count, period):
     """Fill in the wrenches that impulses and springs on any link are at the hand: THESIS (5.12), linear in each."""
     a = packed.arrays
@@ -182,7 +181,7 @@ def _add_wrenches_of_linkage(packed, count, period):
                 m.gross[j] += abs(m.one[j])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_wrenches_of_body(packed, count, period):
     """The same of a tool of one body, on which they act themselves."""
     a = packed.arrays
@@ -224,7 +223,7 @@ def _add_wrenches_of_body(packed, count, period):
             gross[3 + c] += abs((rows.point[i, b] - p_WH[b]) * f[j])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_push(rows, i, hand, force, p_WH, wrench):
     """Add to `wrench` at the hand what a force along the normal of contact i does to the hand's body."""
     sign = 0.0

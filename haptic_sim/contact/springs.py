@@ -26,10 +26,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.groups import find_place, find_root, group_of
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
 RETURN = 0.1  # [s]
@@ -59,7 +59,7 @@ class Springs(NamedTuple):
     returned: np.ndarray = array("energy that was spent on giving overlaps back", 1, unit="J")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_strains(count, rows, contacts, group, springs, old_id, old_count, before, after, period):
     """Fill strain and offset of the contacts with a stiffness.
 
@@ -99,7 +99,7 @@ def find_strains(count, rows, contacts, group, springs, old_id, old_count, befor
         _exchange(count, rows, contacts, group, springs, old_id, old_count, after, period)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _exchange(count, rows, contacts, group, springs, old_id, old_count, after, period):
     """Let springs that begin or become stiffer take over the energy of those that end or become softer."""
     strain, offset, stiffness = springs.strain, springs.offset, springs.stiffness
@@ -136,7 +136,7 @@ def _exchange(count, rows, contacts, group, springs, old_id, old_count, after, p
                 offset[i] = -rows.separation[i] - strain[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def replaces(i, rows, v_n, springs, old_count, period):
     """Whether new contact i, with normal velocity v_n, is another point of a manifold that overlapped there before.
 
@@ -150,7 +150,7 @@ def replaces(i, rows, v_n, springs, old_count, period):
     return overlapped
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def give_back(count, springs, period, dissipated):
     """Reduce the offsets, at the cost of at most a part of the energy that the world has dissipated [J]."""
     strain, offset, stiffness = springs.strain, springs.offset, springs.stiffness
@@ -172,7 +172,7 @@ def give_back(count, springs, period, dissipated):
             offset[i] -= x
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def remember(count, rows, contacts, springs, old_id):
     """Keep identities and springs of the contacts that overlap for the next step; returns how many there are."""
     n = 0

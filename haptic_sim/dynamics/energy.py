@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from haptic_sim.kernels import kernel
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
 SUPPLIED, LOWEST, INJECTED_BEFORE, BEFORE, CHANGED, PENALTIES, EXCEEDED, START, NET = range(9)
@@ -71,7 +72,7 @@ class EnergyBalance:
         open_balance(self.values, self.start, kinetic, potential, elastic)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def open_balance(values, start, kinetic, potential, elastic):
     """As `EnergyBalance.open`."""
     total = kinetic + potential + elastic
@@ -82,7 +83,7 @@ def open_balance(values, start, kinetic, potential, elastic):
     v[NUMERICAL] = total - start[0] - v[INJECTED] + v[DAMPING] + v[FRICTION] + v[IMPACT]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def watch_balance(values, watch):
     """Enter what was supplied up to the beginning of a step, after `open_balance`, and judge the numerical energy."""
     v, w = values, watch

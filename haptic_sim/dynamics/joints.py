@@ -31,11 +31,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact_rows import RowArrays
 from haptic_sim.dynamics.scaled import ScaledContacts, constrain_contacts
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve, to_scaled, to_velocity
 from haptic_sim.records import allocate, array, record, shared, value
 
@@ -199,7 +199,7 @@ class LimitArrays(NamedTuple):
     v: np.ndarray = shared("velocity of the bodies", "nv")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def append_limits(packed, count, period, rigid):
     """Append to `count` contacts the limits of position that the step can meet; returns how many rows there are.
 
@@ -236,7 +236,7 @@ def append_limits(packed, count, period, rigid):
     return n
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def add_springs(joints, v, bias):
     """Add damping and springs to `bias`, the forces that are on the other side of the equations of motion."""
     joints.stored[0] = 0.0
@@ -249,7 +249,7 @@ def add_springs(joints, v, bias):
             joints.stored[0] += 0.5 * joints.stiffness[k] * stretch * stretch
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def begin_joints(joints, v, period):
     """Note what damping and springs do as `add_springs` has them; no impulse of friction or limits is given yet."""
     for j in range(joints.force.shape[0]):
@@ -263,7 +263,7 @@ def begin_joints(joints, v, period):
         joints.guess[k] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def assemble_joints(joints, body):
     """Find the rows of the laws."""
     rows, L = joints.rows, body.L
@@ -288,7 +288,7 @@ def assemble_joints(joints, body):
         joints.mobility[k] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def after_impact(joints, body, u, period, external):
     """Let damping begin from the velocity that impacts leave, u, instead of the one that they met.
 
@@ -316,7 +316,7 @@ def after_impact(joints, body, u, period, external):
         external[j] += x[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def expect_friction(joints, body, period, external):
     """Take the friction of the step before as a guess, so that contacts are resolved among the forces that will act."""
     if not joints.nonsmooth:
@@ -328,7 +328,7 @@ def expect_friction(joints, body, period, external):
         push_joint(joints, k, joints.guess[k], external)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def correct_guess(joints, external):
     """Take the impulses that `settle_joints` found as the guess; whether they changed by what matters."""
     largest = change = 0.0
@@ -341,7 +341,7 @@ def correct_guess(joints, external):
     return change > 1e-9 * largest
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def push_joint(joints, k, p, u):
     """Change u by an impulse along coordinate k."""
     if p != 0.0:
@@ -352,7 +352,7 @@ def push_joint(joints, k, p, u):
             u[first + i] += rows.W[k, 0, 1, i] * p
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _speed(joints, k, u):
     rows = joints.rows
     tree = rows.tree[k, 1]
@@ -363,7 +363,7 @@ def _speed(joints, k, u):
     return s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_bounds(joints, before, v, period):
     """Fill the bounds for the velocities v without the laws; whether any law has something to do.
 
@@ -393,7 +393,7 @@ def _find_bounds(joints, before, v, period):
     return busy
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _law(joints, k, free, a):
     """Velocity of a coordinate of mobility a whose velocity is `free` without its own impulse."""
     friction = joints.friction_impulse[k] * a
@@ -401,7 +401,7 @@ def _law(joints, k, free, a):
     return min(max(v, joints.low[k]), joints.high[k])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sweep(joints, u, backwards):
     """Solve each law in turn; returns the largest change, as a scaled velocity."""
     worst = 0.0
@@ -420,7 +420,7 @@ def _sweep(joints, u, backwards):
     return worst
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _objective(joints, u):
     """What the impulses minimise: 1/2 |u|^2 and the conjugates of the laws."""
     total = 0.0
@@ -437,7 +437,7 @@ def _objective(joints, u):
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _step_for_all(joints, u):
     """Solve for the impulses of all coordinates whose velocity is given now, at rest or at a bound.
 
@@ -488,7 +488,7 @@ def _step_for_all(joints, u):
             push_joint(joints, k, -joints.change[a], u)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def settle_joints(joints, body, period, u):
     """Let friction and limits act on u, which is otherwise that after the step; fills p with all that they do."""
     if not joints.nonsmooth:
@@ -520,7 +520,7 @@ def settle_joints(joints, body, period, u):
         _step_for_all(joints, u)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def end_joints(joints, body, period, u, du):
     """Add what the laws do to `du`, and find the energy that they took; u: after the step."""
     if not (joints.damped or joints.nonsmooth):

@@ -19,15 +19,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact_rows import CAPACITY
 from haptic_sim.dynamics.gravity import BalancedWeights
 from haptic_sim.dynamics.joints import JointArrays, JointLaw, add_springs, build_joints
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.linalg import cholesky, to_velocity
-from haptic_sim.kernels import bind
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
 from haptic_sim.spatial import quat_from_matrix
@@ -512,7 +511,7 @@ class SurveyedMultibody(Multibody):
         refresh_bodies(self.packed)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def push_scaled(L, start, size, J_H, bias, wrench, period, du):
     """See `Multibody.push`."""
     for tree in range(start.shape[0]):
@@ -522,7 +521,7 @@ def push_scaled(L, start, size, J_H, bias, wrench, period, du):
             _push_tree(L, start[tree], start[tree] + size[tree], J_H, bias, wrench, period, du)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _push_tree(L, first, end, J_H, bias, wrench, period, du):
     """As `push_scaled`, of the coordinates of one tree."""
     f0, f1, f2, f3, f4, f5 = wrench[0], wrench[1], wrench[2], wrench[3], wrench[4], wrench[5]
@@ -534,7 +533,7 @@ def _push_tree(L, first, end, J_H, bias, wrench, period, du):
         du[j] = s / L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_velocity(L, start, size, free, free_inertia, u, period, v, step):
     """Fill v with L^-T u after the step, and `step` with the tangent vector by which q moves."""
     to_velocity(L, start, size, u, v)
@@ -545,7 +544,7 @@ def find_velocity(L, start, size, free, free_inertia, u, period, v, step):
         free_rotation(free_inertia[i], period, v[j : j + 3], step[j : j + 3])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def free_rotation(inertia, period, omega, turn):
     """Turn a free body over `period` [s]: angular velocity in body axes in and out, rotation vector out [rad].
 
@@ -610,7 +609,7 @@ def free_rotation(inertia, period, omega, turn):
     omega[2] = E * p0 + F * p1 + C * p2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_step(packed):
     """Move q by `step`, where each coordinate has one velocity."""
     a = packed.arrays
@@ -618,7 +617,7 @@ def _add_step(packed):
         a.q[j] += a.step[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def follow_single(packed):
     """As `Multibody.follow`, of a single body."""
     a = packed.arrays
@@ -645,7 +644,7 @@ def follow_single(packed):
     evaluate_single(packed)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def evaluate_single(packed):
     """As `Multibody.evaluate`, of a single body."""
     a = packed.arrays
@@ -688,7 +687,7 @@ def evaluate_single(packed):
     a.potential_energy[0] = potential
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_bodies(packed):
     """Bring everything up to date with q and v after `Multibody.evaluate`."""
     a = packed.arrays
@@ -703,7 +702,7 @@ def refresh_bodies(packed):
         _refresh_hand(a)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_at_hand(packed):
     """Bring what belongs to the hand up to date after its placement, see `Multibody.held_at`."""
     a = packed.arrays
@@ -720,7 +719,7 @@ def refresh_at_hand(packed):
     a.hand_energy[0] = energy
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _refresh_free(a):
     """As `_refresh_dynamics` and `_refresh_hand`, of the only body, which is free: D = [[m, 0], [0, I]].
 
@@ -767,7 +766,7 @@ def _refresh_free(a):
             inverse_inertia[6 * i + k] = inverse_inertia[6 * k + i] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _refresh_dynamics(a):
     """Inertia, its factor, scaled velocity, bias and kinetic energy."""
     M, nle, start, size, free, v, D, L, u, bias = a.M, a.nle, a.start, a.size, a.free, a.v, a.D, a.L, a.u, a.bias
@@ -807,7 +806,7 @@ def _refresh_dynamics(a):
         add_springs(a.joints, v, bias)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _refresh_hand(a):
     """Jacobian, twist and mobility of the hand."""
     first = a.start[a.hand_tree]
@@ -827,7 +826,7 @@ def _refresh_hand(a):
         _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_rows(J_H, L, v, first, end, twist, W_H, inverse_inertia):
     """Fill the twist J_H v, W_H = J_H L^-T, and W_H W_H^T."""
     for i in range(6):

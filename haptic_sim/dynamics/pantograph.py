@@ -38,9 +38,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.parameters import Parameters, quantity
 from haptic_sim.records import allocate, array, record, shared, value
 
@@ -201,7 +201,7 @@ def explain_problem(problem: int) -> str:
     return f"the {ARMS[problem - UNREACHABLE]} pantograph does not reach the handle, which is out of the workspace"
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def close_loops(linkage, x):
     """Find the links that hold the handle at x (3,), their rates B and the Jacobian J (inverse kinematics).
 
@@ -240,7 +240,7 @@ def close_loops(linkage, x):
     return problem
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_inertia(linkage, v):
     """Find M_d, C_d v, momentum, the gradient of the kinetic energy and the lever of gravity at a velocity v (3,).
 
@@ -323,7 +323,7 @@ def find_inertia(linkage, v):
         linkage.momentum[i] = M[i, 0] * v[0] + M[i, 1] * v[1] + M[i, 2] * v[2]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def factorise(M, L):
     """Fill the lower triangle of L (3, 3) so that L L^T = M, which is symmetric and positive definite."""
     for j in range(3):
@@ -334,7 +334,7 @@ def factorise(M, L):
             L[i, j] = math.sqrt(s) if i == j else s / L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def solve(L, b):
     """Solve L L^T y = b in place (3,)."""
     for i in range(3):
@@ -347,7 +347,7 @@ def solve(L, b):
         b[i] /= L[i, i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def motor_angles(linkage, angles):
     """Fill the angles theta (4,) of the motors [rad], each from where its arm would point at the middle of the device.
 
@@ -358,7 +358,7 @@ def motor_angles(linkage, angles):
         angles[a] = math.atan2(sign * linkage.u[a, 1], sign * linkage.u[a, 0])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_hand(linkage, angles, x):
     """Find the hand x (3,) from the angles of the motors (4,) (forward kinematics); whether the arms meet.
 
@@ -392,7 +392,7 @@ def find_hand(linkage, angles, x):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def distribute(linkage, least_torque, torques):
     """Fill the torques of the motors per wrench at the hand (4, 3): see the module.
 
@@ -427,7 +427,7 @@ def distribute(linkage, least_torque, torques):
             torques[b, j] = (first[0] * fy - first[1] * fx) / det
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def hand_of_pose(mount, pose, x):
     """Fill the hand x (3,) in the device's axes from a planar pose (7,) of the world.
 
@@ -439,7 +439,7 @@ def hand_of_pose(mount, pose, x):
     x[2] = 2.0 * math.atan2(pose[5], pose[6]) - mount[2]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def pose_of_hand(mount, x, pose):
     """Fill the planar pose (7,) of the world from the hand x (3,) in the device's axes; z stays."""
     c, s = math.cos(mount[2]), math.sin(mount[2])
@@ -449,14 +449,14 @@ def pose_of_hand(mount, x, pose):
     pose[5], pose[6] = math.sin(half), math.cos(half)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def into_device(mount, vector, out):
     """Fill `out` (3,) with the planar part of a wrench or twist (6,) of the world, in the device's axes."""
     c, s = math.cos(mount[2]), math.sin(mount[2])
     out[0], out[1], out[2] = c * vector[0] + s * vector[1], c * vector[1] - s * vector[0], vector[5]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def into_world(mount, vector, out):
     """Fill the planar part of `out` (6,) in world axes with a vector (3,) in the device's."""
     c, s = math.cos(mount[2]), math.sin(mount[2])

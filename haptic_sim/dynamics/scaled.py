@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record, shared
 
 _LOST = 1e-8  # of a row that exact constraints take: what is left of it is rounding
@@ -51,7 +51,7 @@ class ScaledContacts(NamedTuple):
         return {"contacts": capacity, "width": width, "trees": len(self.size), "nv": int(self.size.sum())}
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def contact_velocity(contacts, i, d, u):
     """Velocity of contact i in direction d [m/s]."""
     s = contacts.offset[i, d]
@@ -64,7 +64,7 @@ def contact_velocity(contacts, i, d, u):
     return s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def apply_impulse(contacts, i, d, p, u):
     """Change u by an impulse p [N s] at contact i in direction d."""
     for side in range(2):
@@ -75,7 +75,7 @@ def apply_impulse(contacts, i, d, p, u):
                 u[first + k] += contacts.W[i, d, side, k] * p
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def contact_velocities(count, contacts, u, velocity):
     """Fill velocity (C, 3) with those of the contacts in all directions [m/s].
 
@@ -96,7 +96,7 @@ def contact_velocities(count, contacts, u, velocity):
         velocity[i, 0], velocity[i, 1], velocity[i, 2] = v0, v1, v2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _times(W, i, side, n, first, u):
     """The three rows of one side of contact i times u."""
     v0 = v1 = v2 = 0.0
@@ -108,7 +108,7 @@ def _times(W, i, side, n, first, u):
     return v0, v1, v2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def apply_impulses(count, contacts, p, u):
     """Change u by the impulses p (C, 3) [N s] of the contacts."""
     W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
@@ -125,14 +125,14 @@ def apply_impulses(count, contacts, p, u):
                     _add_rows(W, i, side, size[t], start[t], p0, p1, p2, u)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_rows(W, i, side, n, first, p0, p1, p2, u):
     """Add the three rows of one side of contact i, times p, to u."""
     for k in range(n):
         u[first + k] += W[i, 0, side, k] * p0 + W[i, 1, side, k] * p1 + W[i, 2, side, k] * p2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def coupling(contacts, i, d, j, e):
     """Entry W_id . W_je of the Delassus matrix [1/kg]: velocity at (i, d) for a unit impulse at (j, e)."""
     s = 0.0
@@ -146,7 +146,7 @@ def coupling(contacts, i, d, j, e):
     return s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
     """Fill `contacts` and the first tangents (C, 3) from `rows` (`RowArrays`).
 
@@ -204,7 +204,7 @@ def assemble(count, rows, J_W, support, tree_of, L, u, contacts, tangent):
         offset[i, 1] = offset[i, 2] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_tangent(nx, ny, nz, cx, cy, cz):
     """The first tangent of a contact with this normal and velocity."""
     s = nx * cx + ny * cy + nz * cz
@@ -221,7 +221,7 @@ def _find_tangent(nx, ny, nz, cx, cy, cz):
     return cx * inverse, cy * inverse, cz * inverse
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _six(W, r):
     """A row as numbers, which no store changes: so the compiler computes several at once."""
     return W[r, 0], W[r, 1], W[r, 2], W[r, 3], W[r, 4], W[r, 5]
@@ -231,7 +231,7 @@ def _six(W, r):
 # inverse inertia and the wrench of the contacts there; W, which takes more than that, only solvers of impulses need.
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_frames(count, rows, W_H, p_WH, u, contacts, tangent):
     """As `assemble`, but for W, of contacts of one free body with what does not move.
 
@@ -259,7 +259,7 @@ def find_frames(count, rows, W_H, p_WH, u, contacts, tangent):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def twist_of(W_H, u):
     """The twist of the hand with the scaled velocity u (6,), six numbers [m/s, rad/s]."""
     ax = ay = az = bx = by = bz = 0.0
@@ -270,7 +270,7 @@ def twist_of(W_H, u):
     return ax, ay, az, bx, by, bz
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def velocities_of(twist, count, rows, p_WH, tangent, offset, velocity):
     """As `contact_velocities`, of contacts of one free body, whose hand has this twist (six numbers)."""
     ax, ay, az, bx, by, bz = twist
@@ -286,7 +286,7 @@ def velocities_of(twist, count, rows, p_WH, tangent, offset, velocity):
         velocity[i, 2] = cx * (ny * tz - nz * ty) + cy * (nz * tx - nx * tz) + cz * (nx * ty - ny * tx)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill_rows(count, rows, W_H, p_WH, contacts, tangent):
     """Fill the rows of W after `find_frames`: they follow from those of the hand."""
     if count == 0:  # a hand of less than six coordinates has none to fill
@@ -308,7 +308,7 @@ def fill_rows(count, rows, W_H, p_WH, contacts, tangent):
             W[i, 2, 1, k] = sx * gx + sy * gy + sz * gz
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def tangential_norms_of(count, rows, p_WH, tangent, inverse_inertia, norms):
     """Fill norms[:, 1] (C, 2) with the largest singular value of the tangential rows of each contact [kg^-1/2].
 
@@ -343,7 +343,7 @@ def tangential_norms_of(count, rows, p_WH, tangent, inverse_inertia, norms):
         norms[i, 1] = math.sqrt(max(0.5 * (a + c) + math.sqrt(0.25 * (a - c) * (a - c) + b * b), 0.0))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_spatial_rows(contacts, side, tree, plus, minus, J_W, support, L, u):
     """Fill the memory of a side with J L^-T for the velocity at the world's origin of joint plus less joint minus.
 
@@ -370,7 +370,7 @@ def _find_spatial_rows(contacts, side, tree, plus, minus, J_W, support, L, u):
             V[side, r] += g * s * u[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def append_planes(count, rows, trees, contacts):
     """Give the rows of planes that move as masses their side: tree number `trees` + plane, of one coordinate."""
     for i in range(count):
@@ -381,7 +381,7 @@ def append_planes(count, rows, trees, contacts):
             contacts.offset[i, 0] = 0.0  # their velocity is in u
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _assemble_limit(i, coordinate, direction, L, contacts, tangent):
     """Make row i that of a limit: direction times L^-1 e_j along the normal, and no tangents."""
     W, tree, start, size = contacts.W, contacts.tree, contacts.start, contacts.size
@@ -401,7 +401,7 @@ def _assemble_limit(i, coordinate, direction, L, contacts, tangent):
         contacts.offset[i, d] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def constrain_contacts(count, contacts, Q, part, ranks, reaction):
     """Take what is along the rows of Q out of W, and fill `reaction` (C, 3, rows) with how much it was.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 
@@ -18,6 +17,7 @@ from haptic_sim.hand.mobility import (
     weighted_inverse,
     wrench_at_hand,
 )
+from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
 
@@ -198,28 +198,28 @@ class Hand:
         return inverse
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_wrench(packed, du, period, wrench):
     """As `Hand.wrench`."""
     a = packed.arrays
     wrench_at_hand(a.rule, a.mobility, a.W_S, a.first, a.end, du, period, wrench)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _complete(packed):
     """See `complete_mobility`."""
     a = packed.arrays
     complete_mobility(a.rule, a.mobility)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _inverse(packed, inverse):
     a = packed.arrays
     complete_mobility(a.rule, a.mobility)
     weighted_inverse(a.mobility.H, a.body.W_H, a.body.L, a.first, a.end, inverse)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refresh_hand(packed):
     """As `Hand.refresh`."""
     a = packed.arrays
@@ -235,7 +235,7 @@ def refresh_hand(packed):
         _find_drift(body.nle, body.L, body.W_H, a.first, a.end, a.convective, a.forces, a.drift)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_drift(nle, L, W_H, first, end, convective, y, drift):
     """Fill `drift` with the convective acceleration less J D^-1 B = W L^-1 B; y: memory (nv,)."""
     for j in range(first, end):
@@ -250,7 +250,7 @@ def _find_drift(nle, L, W_H, first, end, convective, y, drift):
         drift[i] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _link_metric(a):
     """Fill M with the inertia of the held link at the hand, in world axes (as J_H is: errata 8)."""
     R, p_WH, inertia = a.R_WJ, a.body.p_WH, a.inertia
@@ -267,7 +267,7 @@ def _link_metric(a):
     link_inertia(a.mass, lever_W, inertia_W, a.M)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _convective(a):
     """Fill dJ_H/dt v from the spatial acceleration of the hand's joint with constant v, in the joint's axes.
 

@@ -51,9 +51,9 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve, symmetric_eigen
 from haptic_sim.records import array, part, record, shared, value
 
@@ -162,7 +162,7 @@ class Mobility(NamedTuple):
     memory: Workspace = part(Workspace, "memory of the kernels")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
     """Fill `mobility` from J and J D^-1 J^T; finite for finite input, in every configuration.
 
@@ -180,7 +180,7 @@ def find_mobility(rule, J, inverse_inertia, first, end, M, mobility):
         _decompose(rule, inverse_inertia, M, mobility)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_gram(rule, J, inverse_inertia, first, end, M, mobility):
     """Fill the Gram matrix whose eigenvalues are the squares of the singular values."""
     axes, length = rule.axes, rule.length
@@ -202,7 +202,7 @@ def _fill_gram(rule, J, inverse_inertia, first, end, M, mobility):
             A[i, k] = A[k, i] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
     """The same for `kinetic`: G^T (W W^T) G, and G."""
     A, G, product = mobility.memory.gram, mobility.memory.root, mobility.memory.product
@@ -228,7 +228,7 @@ def _fill_kinetic_gram(axes, inverse_inertia, M, mobility):
             A[i, k] = A[k, i] = 0.5 * (A[i, k] + A[k, i])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_free(rule, inverse_inertia, mobility):
     """Whether all singular values are surely above the threshold and where directions fade; says so if they are.
 
@@ -260,7 +260,7 @@ def _is_free(rule, inverse_inertia, mobility):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def complete_mobility(rule, mobility):
     """Find singular values and H as of the last `find_mobility`, if they are not there yet."""
     if mobility.counts[2] == 0:
@@ -278,7 +278,7 @@ def complete_mobility(rule, mobility):
             mobility.H[axes[i], axes[k]] = x[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_singular_values(n, A, mobility):
     """Fill them, and their vectors; overwrites A."""
     sigma = mobility.singular_values
@@ -287,7 +287,7 @@ def _find_singular_values(n, A, mobility):
         sigma[i] = math.sqrt(sigma[i]) if sigma[i] > 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _decompose(rule, inverse_inertia, M, mobility):
     """Fill `mobility` from the Gram matrix, with and without directions of topological constraint."""
     axes = rule.axes
@@ -315,7 +315,7 @@ def _decompose(rule, inverse_inertia, M, mobility):
     _find_directions(rule, deficient, listed, before, mobility)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _invert(rule, deficient, listed, mobility):
     """Fill H: with the directions 0 to k - 1 cut, blended over k while directions fade."""
     axes, length = rule.axes, rule.length
@@ -386,7 +386,7 @@ def _invert(rule, deficient, listed, mobility):
                 H[axes[b], axes[a]] += weight * s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_directions(rule, deficient, listed, before, mobility):
     """Fill directions and unit: the null space of J^T, which follows that of the last call."""
     axes, length = rule.axes, rule.length
@@ -432,7 +432,7 @@ def _find_directions(rule, deficient, listed, before, mobility):
             directions[i, axes[a]] = length * s if axes[a] > 2 else s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def follow(n, basis, before, space, count, memory):
     """Replace the rows basis[:before, :n] by an orthonormal basis of space[:count, :n] that follows them.
 
@@ -519,7 +519,7 @@ def follow(n, basis, before, space, count, memory):
             basis[i, b] = r[b]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _normalise_against(X, i, n):
     """Make row i of X (n columns) orthogonal to the rows before it, and of length 1."""
     for _ in range(2):
@@ -537,7 +537,7 @@ def _normalise_against(X, i, n):
             X[i, a] /= s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def wrench_at_hand(rule, mobility, W, first, end, du, period, wrench):
     """Fill `wrench` (6,) with what acts at the hand as `du` does to u = L^T v in `period` [s] (THESIS 5.12).
 
@@ -564,7 +564,7 @@ def wrench_at_hand(rule, mobility, W, first, end, du, period, wrench):
         wrench[axes[i]] = x[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def weighted_inverse(H, W, L, first, end, inverse):
     """Fill J^# (nv, 6), rows first to end - 1: the velocity of least energy with the twist nearest to a given one."""
     for c in range(6):
@@ -577,7 +577,7 @@ def weighted_inverse(H, W, L, first, end, inverse):
             inverse[j, c] = s / L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def link_inertia(mass, lever, inertia, M):
     """Fill M (6, 6): kinetic energy 1/2 t^T M t of a body for the twist t of a point.
 

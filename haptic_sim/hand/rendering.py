@@ -26,12 +26,11 @@ Orientations differ by the logarithm of the rotation between them, about world a
 
 from __future__ import annotations
 
-import numba
-
+from haptic_sim.kernels import kernel
 from haptic_sim.spatial import rotation_difference
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def pose_difference(pose_B, pose_A, difference):
     """Fill `difference` (6,) with B - A: positions, and the rotation vector from A to B in world axes."""
     for i in range(3):
@@ -39,7 +38,7 @@ def pose_difference(pose_B, pose_A, difference):
     rotation_difference(pose_B[3:], pose_A[3:], difference[3:])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def total_wrench(operator, environment, coordination, damping, stiffness, twist, pose, centre, wrench):
     """Fill `wrench` (6,) with F_h + F_env + F_pc - b_d v - k_d (x - centre) (THESIS 5.14).
 
@@ -54,7 +53,7 @@ def total_wrench(operator, environment, coordination, damping, stiffness, twist,
         wrench[i] = operator[i] + environment[i] + coordination[i] - damping[i] * twist[i] - stiffness[i] * wrench[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def hand_acceleration(inverse_inertia, wrench, drift, consistent, acceleration):
     """Fill `acceleration` (6,) [m/s^2, rad/s^2] with what a wrench does to the tool's hand (THESIS 5.15).
 
@@ -70,7 +69,7 @@ def hand_acceleration(inverse_inertia, wrench, drift, consistent, acceleration):
         acceleration[i] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def add_topology(
     directions,
     count,
@@ -103,7 +102,7 @@ def add_topology(
             acceleration[j] += s * directions[i, j] / (1.0 if j < 3 else length * length)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def shaping_wrench(inertia, coriolis, operator, acceleration, wrench):
     """Fill the control `wrench` (6,) with M_d a + C_d v - F_h (THESIS 5.20, 5.21, 5.23).
 

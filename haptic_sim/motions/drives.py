@@ -30,17 +30,16 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact_rows import RowArrays
 from haptic_sim.dynamics.energy import INJECTED
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, push_scaled
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.motions.motion import ANGLE, QUATERNION, Motion, Pull
 from haptic_sim.motions.trajectory import evaluate
-from haptic_sim.kernels import bind
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, array, record, shared, value
@@ -289,7 +288,7 @@ def _inertia(body: Multibody) -> np.ndarray:
     return M + np.triu(M, 1).T
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def open_step(packed):
     """Begin a step: no force acts yet."""
     a = packed.arrays
@@ -298,7 +297,7 @@ def open_step(packed):
         a.before[j] = a.body.v[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def drive(packed, time, period):
     """Let a motion act in the step at a time [s]."""
     a = packed.arrays
@@ -342,7 +341,7 @@ def drive(packed, time, period):
         body.bias[j] -= force[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _let_loose(a):
     """Fill the accelerations of coordinates without drives, the others having theirs: D_ll a_l = -B_l - D_ld a_d.
 
@@ -362,7 +361,7 @@ def _let_loose(a):
         a.acceleration[loose[i]] = x[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_gyroscopic(a):
     """Add the gyroscopic terms of free bodies, which `bias` leaves out."""
     body, force = a.driven.body, a.driven.force
@@ -372,7 +371,7 @@ def _add_gyroscopic(a):
                 force[a.columns[i]] += body.nle[a.columns[i]]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _know_state(a):
     """Go on to the next state by what was touched in the last step."""
     if not a.keeps:
@@ -387,7 +386,7 @@ def _know_state(a):
             a.kept[j] = a.last[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_touched(a):
     """Whether the tool touched or pulled the bodies of a motion in the last step."""
     touched = False
@@ -396,7 +395,7 @@ def _is_touched(a):
     return touched
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_errors(a):
     """Fill errors of position and velocity, and the acceleration of the trajectory, in the coordinates of v."""
     body, m = a.driven.body, 0
@@ -417,7 +416,7 @@ def _find_errors(a):
         m += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_turn(a, k, i, j, m):
     """The same of a quaternion, whose velocity is angular in the body's axes.
 
@@ -449,7 +448,7 @@ def _find_turn(a, k, i, j, m):
     a.wanted[m + 2] = e2 - (v0 * o1 - v1 * o0)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _times_inverse(d, k, x, y, z, w, n):
     """The quaternion d[k:] times the inverse of (x, y, z, w), where n = 1 / |.|^2."""
     a, b, c, e = d[k], d[k + 1], d[k + 2], d[k + 3]
@@ -461,7 +460,7 @@ def _times_inverse(d, k, x, y, z, w, n):
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _into(x, y, z, w, a, b, c):
     """A vector in the axes of a body with the orientation (x, y, z, w)."""
     # R^T u = u - 2 w p x u + 2 p x (p x u)
@@ -473,7 +472,7 @@ def _into(x, y, z, w, a, b, c):
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def hold(packed, time, period, wrench):
     """Let a pull act in the step at a time [s], beside a wrench on the tool at the hand."""
     a = packed.arrays
@@ -560,7 +559,7 @@ def hold(packed, time, period, wrench):
         bias[j] -= s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_stretch(a):
     """Fill x with the way from the grabbed point to the hand, and the rotation from the grabbed orientation to it."""
     body = a.driven.body
@@ -582,7 +581,7 @@ def _find_stretch(a):
     rotation_difference(a.quaternion, a.neutral, a.x[3:])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def close_step(packed, count, period):
     """Book the work of drives and pulls, at the mean velocity of the step, and note what the tool touched."""
     a = packed.arrays
@@ -604,7 +603,7 @@ def close_step(packed, count, period):
             touched[first] = True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def note(packed, period):
     """Note the acceleration of a step with a touch."""
     a = packed.arrays

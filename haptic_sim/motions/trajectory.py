@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, ValidationError
 
 from haptic_sim import inputs
+from haptic_sim.kernels import kernel
 from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
 
 ORDER = 6  # coefficients of a polynomial
@@ -65,7 +65,7 @@ class Trajectory:
         return np.concatenate([parts.ravel(), self.times[-1:]])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def evaluate(times, coefficients, time, derivative, out):
     """Fill `out` (n,) with a derivative (0: the coordinates themselves, 1, 2) of a `Trajectory` at a time [s]."""
     last = coefficients.shape[0] - 1
@@ -86,14 +86,14 @@ def evaluate(times, coefficients, time, derivative, out):
         out[k] = _value(coefficients[low], k, time - times[low], derivative)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _evaluate_all(times, coefficients, instants, derivative, out):
     """As `evaluate`, at several times."""
     for i in range(instants.shape[0]):
         evaluate(times, coefficients, instants[i], derivative, out[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _value(c, k, x, derivative):
     """Horner's rule."""
     s = 0.0

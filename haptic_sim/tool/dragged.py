@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import ToolCommand
 from haptic_sim.tool.further_hand import book_held, hold_hand
 
@@ -80,7 +80,7 @@ class DraggedBodies:
         self.tree = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_constrained_mobility(packed, along, out):
     """Fill the mobility (6, 6) at the hand of packed `BodyArrays`, less what exact constraints take of it.
 

@@ -7,12 +7,12 @@ other hands (`VirtualTool` sums up `felt`).
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from haptic_sim.dynamics.energy import INJECTED
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import ToolCommand, ToolState
 
 
@@ -55,7 +55,7 @@ class FurtherHand:
         self.hand.refresh()
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def push_hand(packed, wrench, period, du):
     """Fill du = T L^-1 J^T F of a wrench at the hand of packed `BodyArrays`; du stays 0 outside of the hand's tree."""
     a = packed.arrays
@@ -70,7 +70,7 @@ def push_hand(packed, wrench, period, du):
         du[j] = s / L[j, j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def hold_hand(packed, wrench):
     """Take J^T F from `bias`, which is on the other side of the equations of motion, until the next refresh."""
     a = packed.arrays
@@ -80,7 +80,7 @@ def hold_hand(packed, wrench):
             a.bias[j] -= a.J_H[i, j] * wrench[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def book_held(packed, wrench, before, after, values, period):
     """Work at the mean of the scaled velocities before and after a step, which is what changes the kinetic energy."""
     a = packed.arrays

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.dynamics.scaled import ScaledContacts, contact_velocity, coupling
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
 LOADED = 1e-4  # [m] contacts of a body within so much of its deepest one share the load
@@ -32,7 +32,7 @@ class Touched(NamedTuple):
     found: np.ndarray = array("memory: whether the load on a tree is done with", "trees", dtype=np.bool_)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def measure(count, separation, contacts: ScaledContacts, tool, u, touched: Touched):
     """Fill in of each contact how fast it closes, and velocity and mobility of what the tool touches there.
 
@@ -76,7 +76,7 @@ def measure(count, separation, contacts: ScaledContacts, tool, u, touched: Touch
         found[t] |= loaded
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _group(count, separation, contacts, tool, touched):
     """Put trees that touch each other into one group, with the contacts at which they do, without the tool's."""
     tree, group, first = contacts.tree, touched.group, touched.first
@@ -98,7 +98,7 @@ def _group(count, separation, contacts, tool, touched):
             touched.following[j], first[g] = first[g], j
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _head(group, t):
     """The tree that stands for the group of a tree."""
     while group[t] != t:
@@ -106,7 +106,7 @@ def _head(group, t):
     return t
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hold_back(first, contacts, touched):
     """Let the contacts of a group, from `first` on, push back what the response would move into each other."""
     response, push, square, following = touched.response, touched.push, touched.square, touched.following
@@ -141,7 +141,7 @@ def _hold_back(first, contacts, touched):
             break
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _side_velocity(contacts, i, side, u):
     """The part of the normal velocity of contact i that one of its sides has."""
     s, tree = 0.0, contacts.tree[i, side]
@@ -151,7 +151,7 @@ def _side_velocity(contacts, i, side, u):
     return s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _push_side(contacts, i, side, p, u):
     """Change u by a normal impulse of contact i on one of its sides."""
     tree = contacts.tree[i, side]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact_rows import CAPACITY, ContactRows
 from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky
 from haptic_sim.messages import ToolState
 from haptic_sim.packed import Packed
@@ -268,7 +268,7 @@ def _trees(model: Any, data: Any, tool: MujocoTree) -> Trees:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill_rows(count, found, trees, rows):
     """Make rows of the contacts of the tool, and of those that what it touches rests against; returns how many.
 
@@ -314,7 +314,7 @@ def fill_rows(count, found, trees, rows):
     return n
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_row(i, n, found, trees, rows, turned):
     """Make row n of contact i, with the first of its bodies as the second of the row if it is `turned`."""
     g, h = found.geom[i, 0], found.geom[i, 1]
@@ -341,7 +341,7 @@ def _fill_row(i, n, found, trees, rows, turned):
     rows.friction[n, 0] = rows.friction[n, 1] = friction
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_tree(t, trees):
     """Fill in J_W, L and u of a tree that is not known yet."""
     if trees.known[t]:
@@ -430,7 +430,7 @@ class Features:
         return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _number(pair, own, other, old_pair, old_own, old_other, old_id, found, count):
     """Fill `found` with the identity of the nearest old contact of the pair, the nearest first, or with a new one."""
     n, m = pair.shape[0], old_pair.shape[0]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.constraints.bodies import ConstrainedMultibody
@@ -19,9 +18,9 @@ from haptic_sim.dynamics.joints import LimitArrays, append_limits
 from haptic_sim.dynamics.multibody import SurveyedMultibody, follow_single, refresh_bodies
 from haptic_sim.hand import Hand
 from haptic_sim.hand.held import find_wrench, refresh_hand
+from haptic_sim.kernels import bind, kernel
 from haptic_sim.messages import FREE, HAND, LocalGeometry, ToolCommand, ToolState, stamp_next
 from haptic_sim.motions.drives import Drives
-from haptic_sim.kernels import bind
 from haptic_sim.packed import Packed
 from haptic_sim.parameters import ParameterError
 from haptic_sim.records import allocate, record, shared, value
@@ -334,7 +333,7 @@ class VirtualTool:
                 self._fill_rows = bind(self._find_rows, self.surroundings, 0)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def keep_rows(packed, count):
     """Let the rows be those that are there."""
     return count
@@ -354,7 +353,7 @@ def build_step(respond: Any, find_rows: Any, integrator: int = SEMI_IMPLICIT) ->
         of the geometry; it returns the number of rows.
     """
 
-    @numba.njit(cache=True, nogil=True)
+    @kernel
     def step(packed, command, state, surroundings, count, geometry_tick):
         a = packed.arrays
         tool = a.tool.arrays
@@ -368,7 +367,7 @@ def build_step(respond: Any, find_rows: Any, integrator: int = SEMI_IMPLICIT) ->
         return step
     part = {1: 0.0, 3: 0.5}[integrator]  # of the new velocity in the step
 
-    @numba.njit(cache=True, nogil=True)
+    @kernel
     def step_explicitly(packed, command, state, surroundings, count, geometry_tick):
         a = packed.arrays
         tool = a.tool.arrays
@@ -383,7 +382,7 @@ def build_step(respond: Any, find_rows: Any, integrator: int = SEMI_IMPLICIT) ->
     return step_explicitly
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _blend_steps(part, packed, last):
     """Move by a `part` of the step with the new velocity and the rest of that with the old one, which was `last`."""
     step = packed.arrays.step
@@ -393,7 +392,7 @@ def _blend_steps(part, packed, last):
         last[j] = new
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_mean_twist(packed, period, state):
     """Fill in the twist with which the tool has moved: a coupling's damper needs the difference of its positions."""
     a = packed.arrays
@@ -404,7 +403,7 @@ def _fill_mean_twist(packed, period, state):
         state.arrays.twist[i] = s / period
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _end_step(packed, command, state, geometry_tick):
     """Bring bodies and hand up to date after a step and fill the state; returns as `_fill`."""
     a = packed.arrays
@@ -415,14 +414,14 @@ def _end_step(packed, command, state, geometry_tick):
     return _fill(packed, state)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_stamp(packed, command, state, geometry_tick):
     """Fill in ticks and time."""
     stamp_next(command, state, packed.arrays.rate)
     state.arrays.geometry_tick[0] = geometry_tick
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_step(packed, to):
     """Fill in what contacts did in a step, with bodies and hand as they were in it."""
     a, state = packed.arrays, to.arrays
@@ -437,7 +436,7 @@ def _fill_step(packed, to):
         state.impulse[i] += a.period * state.wrench[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(packed, to):
     """Fill in the state after a step; returns how many directions the hand is constrained in."""
     a, state = packed.arrays, to.arrays
@@ -462,7 +461,7 @@ def _fill_constrained(body: ConstrainedMultibody, state: ToolState) -> None:
     state.residual[:] = body.residual
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy(source, target):
     for i in range(source.shape[0]):
         target[i] = source[i]

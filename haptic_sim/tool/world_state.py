@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-import numba
 import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact.response import ContactResponse
 from haptic_sim.contact_rows import ContactRows, RowArrays
 from haptic_sim.dynamics.multibody import BodyArrays, Multibody, coordinate_names
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import ToolState, WorldState, time_between
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, record, shared, value
@@ -185,7 +185,7 @@ class WorldObserver:
         state.resize(_fill_contacts(self._contacts, self._rows.count, self._period, identities, integers, numbers))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_bodies(packed, poses, twists):
     """Fill the poses (N, 7) and twists (N, 6) of the bodies at the origins of their axes."""
     a = packed.arrays
@@ -211,7 +211,7 @@ def _fill_bodies(packed, poses, twists):
                 twists[i, 5] += wz * body.v[j]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_contacts(packed, count, period, identities, integers, numbers):
     """Fill the elements of `WorldState.contacts`, seen as int64, uint32 and float64; returns how many."""
     a = packed.arrays

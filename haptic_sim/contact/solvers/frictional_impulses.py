@@ -44,11 +44,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import ENERGY_LIMITED, NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import apply_impulses
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, numbers, record
 
 STEPS = 16  # from approach to rebound; for random contacts errs by 0.1 % of the velocity, 3 % where slip turns sharply
@@ -108,7 +108,7 @@ class FrictionalMemory(NamedTuple):
 # Of a single free body the compiler knows the number of coordinates, and where they begin.
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(error_model="numpy", inline="always")
 def _velocity(W, offset, tree, start, size, i, u):
     """Velocity of contact i in its three directions [m/s]."""
     v0, v1, v2 = offset[i, 0], offset[i, 1], offset[i, 2]
@@ -131,7 +131,7 @@ def _velocity(W, offset, tree, start, size, i, u):
     return v0, v1, v2
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@kernel(error_model="numpy", inline="always")
 def _apply(W, tree, start, size, i, p0, p1, p2, u):
     """Change u by an impulse at contact i."""
     if u.shape[0] == 6 and size[0] == 6:
@@ -147,7 +147,7 @@ def _apply(W, tree, start, size, i, p0, p1, p2, u):
                     u[first + k] += W[i, side, k, 0] * p0 + W[i, side, k, 1] * p1 + W[i, side, k, 2] * p2
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _principal_axes(n, contacts, work):
     """Turn the tangents of each contact so that its tangential mobility with v_n held is diagonal."""
     W, tree_of, size, offset = contacts.W, contacts.tree, contacts.size, contacts.offset
@@ -201,7 +201,7 @@ def _principal_axes(n, contacts, work):
         turned_offset[i, 2] = cos * z - sin * y
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _alone(m, mu, g1, g2, push, guess, roughly):
     """Impulse (p_n, p_1, p_2) of a contact by itself, and lambda, 0 if it sticks.
 
@@ -249,7 +249,7 @@ def _alone(m, mu, g1, g2, push, guess, roughly):
     return p_n, shrink * p1, shrink * p2, x
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _slide(m, mu, g1, g2, push, x):
     """For lambda = x: p_n, p_1, p_2, |p_t|, and lambda after a Newton step on 1 / |p_t| - 1 / (mu p_n), or -1."""
     e1, e2 = 1.0 / (m.s_1 + x), 1.0 / (m.s_2 + x)
@@ -266,7 +266,7 @@ def _slide(m, mu, g1, g2, push, x):
     return p_n, p1, p2, length, newton
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _solve_step(n, contacts, work, friction, sweeps, roughly, tolerance, u):
     """Find the increments that take the contacts to their targets; u is changed by them.
 
@@ -305,7 +305,7 @@ def _solve_step(n, contacts, work, friction, sweeps, roughly, tolerance, u):
     return change, made
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _next_target(path, approach, e, now, before):
     """Normal velocity to reach at the part `now` of the way from approach to rebound, after the part `before`."""
     turn = 1.0 / (1.0 + e)  # where compression ends
@@ -320,7 +320,7 @@ def _next_target(path, approach, e, now, before):
     return reached + (rebound - reached) * (now - begin) / (1.0 - begin)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _account(path, e):
     """Add the step from what was reached to the target to compression and restitution."""
     begin, end, mass = path.reached, path.target, path.mass
@@ -334,7 +334,7 @@ def _account(path, e):
     path.reached = end
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _dissipate(n, contacts, work, friction, sweeps, tolerance, u, p):
     """Add to p increments within the cones that lower E, towards its least; u follows.
 
@@ -369,7 +369,7 @@ def _dissipate(n, contacts, work, friction, sweeps, tolerance, u, p):
             break
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _impact(n, contacts, work, restitution, friction, steps, sweeps, tolerance, u, p):
     """Fill p with the impulses of the whole impact and take u to the velocity after; returns the last change."""
     before, increment, mobility, paths = work.before, work.increment, work.mobility, work.path
@@ -408,7 +408,7 @@ def _impact(n, contacts, work, restitution, friction, steps, sweeps, tolerance, 
     return change
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _gain(n, contacts, work, p, before, change):
     """Work p . c of impulses at the velocities before, and |W^T p|^2: the energy changes by work + square / 2."""
     W, tree, start, size = work.W, contacts.tree, contacts.start, contacts.size
@@ -423,7 +423,7 @@ def _gain(n, contacts, work, p, before, change):
     return done, square
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _limit_energy(n, contacts, work, u_damped):
     """Move work.bouncing towards work.damped until no energy is added."""
     W, offset, tree, start, size = work.W, work.offset, contacts.tree, contacts.start, contacts.size
@@ -451,7 +451,7 @@ def _limit_energy(n, contacts, work, u_damped):
             p[i, d] = damped[i, d] + theta * p[i, d]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _slip_states(n, contacts, work, u, state):
     """Fill the states of the contacts after the impact."""
     W, offset, tree, start, size = work.W, work.offset, contacts.tree, contacts.start, contacts.size
@@ -471,13 +471,13 @@ def _slip_states(n, contacts, work, u, state):
             state[i] = SLIDING
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def choose_effort(n):
     """Steps and sweeps for an impact of n contacts; with these the cost is linear in the contacts."""
     return (STEPS if n <= _FEW else _STEPS_OF_MANY), max(_SWEEPS, _VISITS // max(n, 1))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def resolve_frictional_impacts(n, contacts, u, restitution, friction, steps, sweeps, work, p, state):
     """Resolve n collisions at once; allocates and raises nothing.
 

@@ -32,11 +32,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import NOT_CONVERGED, SOLVED
 from haptic_sim.dynamics.scaled import coupling
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, numbers, record
 
 TOLERANCE = 1e-9  # [m/s]
@@ -86,7 +86,7 @@ class GaussSeidelMemory(NamedTuple):
     e: np.ndarray = array("constant part of dp", "contacts", 3, unit="N s")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _prepare(n, contacts, friction, bias, p_in, memory):
     """Turn the tangents of each contact to its principal axes and fill V, block and p with what visits need.
 
@@ -143,7 +143,7 @@ def _prepare(n, contacts, friction, bias, p_in, memory):
             _into_cone(b.mu, p, i)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _into_cone(mu, p, i):
     """Shorten p_t to mu p_n where it is longer; without p_n >= 0, no impulse."""
     if not p[i, 0] > 0.0:
@@ -156,7 +156,7 @@ def _into_cone(mu, p, i):
         p[i, 2] *= part
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _slide(b, q_n, r_1, r_2):
     """Impulse (n, 1, 2) of a contact that slides: the root alpha of h = mu p_n / |p_t| - 1.
 
@@ -198,7 +198,7 @@ def _slide(b, q_n, r_1, r_2):
     return p_n, part * p_1, part * p_2
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _visit(i, tree, start, size, V, block, u, p, change):
     """Residual of contact i [m/s]; with `change`, solve its law as well and update p and u.
 
@@ -254,7 +254,7 @@ def _visit(i, tree, start, size, V, block, u, p, change):
     return residual
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _residual(n, contacts, memory, u):
     """Largest residual of the contacts [m/s]."""
     V, block, p = memory.V, memory.block, memory.p
@@ -267,7 +267,7 @@ def _residual(n, contacts, memory, u):
     return worst
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _merit(n, contacts, memory, u):
     """Sum of the squares of the residuals, each with the mass that the contact feels."""
     V, block, p = memory.V, memory.block, memory.p
@@ -279,7 +279,7 @@ def _merit(n, contacts, memory, u):
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sweep(n, contacts, memory, u, backwards):
     """Solve the law of each contact in turn; returns the largest residual, of each when it was visited [m/s]."""
     V, block, p = memory.V, memory.block, memory.p
@@ -293,7 +293,7 @@ def _sweep(n, contacts, memory, u, backwards):
     return worst
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _velocity(n, contacts, memory, u):
     """Fill u with u_free + W^T p."""
     V, p, u_free = memory.V, memory.p, memory.u_free
@@ -312,7 +312,7 @@ def _velocity(n, contacts, memory, u):
                         )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _order(n, contacts, memory):
     """Place the trees so that those in contact are near each other: Cuthill and McKee (1969), breadth first.
 
@@ -360,7 +360,7 @@ def _order(n, contacts, memory):
                         total += size[other]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _envelope_factor(L, U, envelope, n):
     """Factor the system, given by L and U, into L (1 + U), in place and without pivoting, inside its envelope.
 
@@ -384,7 +384,7 @@ def _envelope_factor(L, U, envelope, n):
     return True
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _envelope_solve(L, U, envelope, n, x):
     """Solve in place with the factors."""
     for i in range(n):
@@ -397,7 +397,7 @@ def _envelope_solve(L, U, envelope, n, x):
             x[k] -= U[i, k] * x[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _solve_together(n, contacts, memory, u, dimension, secant, softness):
     """Step p by a linearisation of the laws of all pushing contacts at once, with the sets that stick and slide now.
 
@@ -494,14 +494,14 @@ def _solve_together(n, contacts, memory, u, dimension, secant, softness):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy(n, source, target):
     for i in range(n):
         for d in range(3):
             target[i, d] = source[i, d]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _jump(n, contacts, memory, u, dimension, softness):
     """Step for all contacts at once, of the kind and length that bring the residual down most; returns systems solved.
 
@@ -539,7 +539,7 @@ def _jump(n, contacts, memory, u, dimension, softness):
     return solves
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _passive_part(n, memory, u):
     """Part of p, in [0, 1], with which the contacts add no energy: 1 unless p is not converged.
 
@@ -562,7 +562,7 @@ def _passive_part(n, memory, u):
     return min(-work / square, 1.0) if work < 0.0 and square > 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def gauss_seidel(n, contacts, friction, bias, u, p, memory, tolerance, max_sweeps):
     """Find the impulses p[:n] of n contacts and add what they do to u; returns (code, sweeps, solves, residual).
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import NON_PULLING, NOT_CONVERGED, SOLVED
+from haptic_sim.kernels import kernel
 from haptic_sim.linalg import cholesky, cholesky_solve
 from haptic_sim.records import array, record
 
@@ -48,7 +48,7 @@ class ImpulseMemory(NamedTuple):
     length: np.ndarray = array("norm of each row of W", "contacts", unit="kg^-1/2")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _pseudo_solve(W, m, memory, x):
     """Fill x[:m] with -(A_SS)^+ c_S for the first m rows S of memory.subset, of A = W W^T; returns the rank.
 
@@ -107,7 +107,7 @@ def _pseudo_solve(W, m, memory, x):
     return rank
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _orthonormalize(W, subset, m, Q, R):
     """Fill Q (m, nv) and R (m, m), upper, with W[subset]^T = Q^T R by Gram-Schmidt, each row done twice."""
     nv = W.shape[1]
@@ -132,7 +132,7 @@ def _orthonormalize(W, subset, m, Q, R):
             Q[a, k] /= R[a, a]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _non_negative(W, n, memory, p):
     """Minimise 1/2 p^T A p + c^T p over p >= 0, A = W W^T with unit rows; returns whether it ended.
 
@@ -243,7 +243,7 @@ def _non_negative(W, n, memory, p):
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def resolve_freely(n, W, v_n, restitution, memory, p):
     """Fill p[:n] with the impulses [N s] of THESIS (4.36); returns whether none of them pulls.
 
@@ -264,7 +264,7 @@ def resolve_freely(n, W, v_n, restitution, memory, p):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def resolve_non_pulling(n, W, v_n, memory, p):
     """Fill p[:n] with impulses that do not pull, by the active set, after `resolve_freely` found some that do.
 
@@ -291,7 +291,7 @@ def resolve_non_pulling(n, W, v_n, memory, p):
     return NOT_CONVERGED
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def resolve_collisions(n, W, v_n, restitution, memory, p):
     """Fill p[:n] with the impulses [N s] of n colliding contacts; returns how they were found.
 
@@ -311,7 +311,7 @@ def resolve_collisions(n, W, v_n, restitution, memory, p):
     return resolve_non_pulling(n, W, v_n, memory, p)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _energy(W, n, v_n, u, p):
     """p^T v_n and |W^T p|^2; fills u with W^T p."""
     work = 0.0
@@ -327,7 +327,7 @@ def _energy(W, n, v_n, u, p):
     return work, square
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _damp(W, n, v_n, u, p):
     """Scale p so that its energy p^T v_n + 1/2 |W^T p|^2 is least along the ray, hence not positive."""
     work, square = _energy(W, n, v_n, u, p)

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import INACCURATE, ITERATIONS, MEANING, RAY, SOLVED
+from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record
 
 PIVOTS_PER_ROW = 5  # cap on the pivots; contacts take 0.6 a row, at most 2.2 of 10,000 random problems
@@ -56,7 +56,7 @@ class LemkeMemory(NamedTuple):
     pivots: np.ndarray = array("number of pivots that were done", 1, dtype=np.int64)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _exchange(n, T, label, place, line, row, column):
     """Let the variable of `column` become basic in the place of that of `row`."""
     width = n + 2
@@ -80,7 +80,7 @@ def _exchange(n, T, label, place, line, row, column):
     place[leaving] = column
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _comes_first(n, T, place, column, i, k):
     """Whether row i comes before row k in the lexicographic order of rows of the inverse basis over T[:, column].
 
@@ -100,7 +100,7 @@ def _comes_first(n, T, place, column, i, k):
     return i < k
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _leaving_row(n, T, label, place, column):
     """Row whose variable first reaches zero when that of the column grows from zero; -1 if none does."""
     largest = 1.0
@@ -124,7 +124,7 @@ def _leaving_row(n, T, label, place, column):
     return row
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _path(n, T, label, place, line, most):
     """Follow Lemke's path from the initial tableau, with negative entries in its last column."""
     row = 0
@@ -147,7 +147,7 @@ def _path(n, T, label, place, line, most):
             return RAY, pivots
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _multiply(n, M, q, m, s, z, w):
     """Fill w with m M z + s q; returns whether w >= 0, and w = 0 where z > 0, within the accuracy.
 
@@ -168,7 +168,7 @@ def _multiply(n, M, q, m, s, z, w):
     return accurate
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def solve_lcp(n, M, q, memory, most, z):
     """Fill z[:n] with a solution of the problem given by M[:n, :n] and q[:n]; returns a code.
 

@@ -28,10 +28,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity, coupling
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
 _STEP = 0.1  # largest relative change of the slip in a step: errors below 1e-5 of the impulse, of fourth order
@@ -55,7 +55,7 @@ class MirtichMemory(NamedTuple):
     q: np.ndarray = array("impulse of that contact", 3, unit="N s")
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _rates(A, c, mu, p0, p1, p2):
     """dp_n, dp_1, dp_2 and dW by ds while sliding."""
     v0 = c[0] + A[0, 0] * p0 + A[0, 1] * p1 + A[0, 2] * p2
@@ -65,7 +65,7 @@ def _rates(A, c, mu, p0, p1, p2):
     return slip, -mu * v1, -mu * v2, v0 * slip
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _runge_kutta(A, c, mu, p, h):
     """Increments of p_n, p_1, p_2 and W over h of s: a mean, with positive weights, of points of the cone."""
     p0, p1, p2 = p[0], p[1], p[2]
@@ -83,7 +83,7 @@ def _runge_kutta(A, c, mu, p, h):
     )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _direction_after_stop(A, mu):
     """Tangential impulse per normal impulse once slip has stopped, and whether slip stays zero."""
     least = _LEAST_MOBILITY * (A[0, 0] + A[1, 1] + A[2, 2])
@@ -118,7 +118,7 @@ def _direction_after_stop(A, mu):
     return -mu * d1 / length, -mu * d2 / length, False
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _normal_length(v_n, slope, work, goal, phase):
     """Normal impulse to the end of the phase where c_n changes by `slope`, inf if it is not reached so."""
     if phase == _COMPRESSION:
@@ -132,7 +132,7 @@ def _normal_length(v_n, slope, work, goal, phase):
     return 2.0 * lack / (v_n + root) if v_n + root > 0.0 else math.inf
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _shrink(A, c, mu, p):
     """Take back what rounding and integration leave outside the cone and of energy."""
     length = math.sqrt(p[1] * p[1] + p[2] * p[2])
@@ -150,7 +150,7 @@ def _shrink(A, c, mu, p):
             p[i] = part * p[i] if math.isfinite(part * p[i]) else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def collide(A, c, e, mu, p):
     """Fill p with the impulses [N s] in (normal, tangent 1, tangent 2) of a collision at one contact.
 
@@ -263,7 +263,7 @@ def collide(A, c, e, mu, p):
     return code
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def resolve_one_at_a_time(n, contacts, u, restitution, friction, approach_tolerance, max_collisions, memory, p):
     """Treat the contact that approaches fastest until none does; allocates and raises nothing.
 

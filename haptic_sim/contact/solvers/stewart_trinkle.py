@@ -43,12 +43,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.contact.solvers.lemke import PIVOTS_PER_ROW, LemkeMemory, solve_lcp
 from haptic_sim.contact.solvers.outcomes import INACCURATE, SOLVED, TOO_MANY
 from haptic_sim.dynamics.scaled import apply_impulse, contact_velocity
+from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, part, record, shared, value
 
 COMPLIANCE = 1e-6  # of 1/effective mass: rounding does not reach it (1e-9 would be lost), and nothing is felt of it
@@ -95,7 +95,7 @@ class ContactProblem(NamedTuple):
         return allocate(cls, sizes, edge=edge, compliance=float(compliance))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _block(contacts, i, j, scale, A, k, m):
     """Fill the 3 x 3 block of contacts i and j at rows 3 k and columns 3 m of A, and its mirror image."""
     for d in range(3):
@@ -120,7 +120,7 @@ def _block(contacts, i, j, scale, A, k, m):
             A[3 * m + e, 3 * k + d] = A[3 * k + d, 3 * m + e]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _choose_rows(problem, contacts, n, mu):
     """Find which contacts get rows, and their scale; returns how many have a normal impulse and how many friction.
 
@@ -150,7 +150,7 @@ def _choose_rows(problem, contacts, n, mu):
     return normals, rubbing
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def build_problem(problem, contacts, n, u, b_n, mu):
     """Write the complementarity problem of a step into `problem`; returns its number of rows.
 
@@ -224,7 +224,7 @@ def build_problem(problem, contacts, n, u, b_n, mu):
     return rows
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def solve(problem, rows, mu, p):
     """Solve the problem that was built and fill the impulses `p` [N s] of its contacts, (C, 3); returns a code.
 
@@ -255,7 +255,7 @@ def solve(problem, rows, mu, p):
     return SOLVED
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def stewart_trinkle(problem, contacts, n, u, b_n, mu, p):
     """Resolve the contacts of one step: fill `p` [N s], (C, 3) in normal, tangent 1, tangent 2, and change `u` by it.
 

@@ -7,12 +7,11 @@ Python a microsecond each, or only answer whether anything collides.)
 
 from __future__ import annotations
 
-import numba
-
 from haptic_sim.geometry.collision.features import HALFSPACE
+from haptic_sim.kernels import kernel
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def find_near(scene, margin):
     """List the pairs that may be nearer than `margin` [m].
 
@@ -74,7 +73,7 @@ def find_near(scene, margin):
     return count, changes, measured
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _nearer_to_plane(placement, shapes, bounds, plane, g, margin):
     """Whether the bounding box of shape g, in its own axes, comes within `margin` of a half-space."""
     s = -bounds[plane, 3]

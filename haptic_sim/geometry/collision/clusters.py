@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import math
 
-import numba
-
 from haptic_sim.geometry.collision.sink import free_place
+from haptic_sim.kernels import kernel
 from haptic_sim.vectors import along, length, triple
 
 SAME_DIRECTION = math.cos(math.radians(30.0))  # between any two normals of a cluster
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def merge_clusters(scene):
     """Fill `sink` with the clusters of the contacts in `found`; `scene`: `DetectorArrays`."""
     found, sink, body, reach = scene.found, scene.sink, scene.pairs.body, scene.cluster
@@ -75,7 +74,7 @@ def merge_clusters(scene):
                 sink.normal[place, k] = n[k] / size
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _belong_together(found, body, i, j, reach):
     """Whether two contacts may be of one cluster: same bodies, near each other (6.8), in about one direction."""
     a, b = found.pair[i], found.pair[j]

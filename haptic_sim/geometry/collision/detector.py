@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 
@@ -18,6 +17,7 @@ from haptic_sim.geometry.collision.narrow_phase import NarrowPhase
 from haptic_sim.geometry.collision.planar import deepen
 from haptic_sim.geometry.collision.regions import ManifoldMemory
 from haptic_sim.geometry.collision.sink import Pairs, Sink, write_rows
+from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
 
@@ -196,7 +196,7 @@ class CollisionDetector:
         return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _search(packed, margin):
     """As `find_near`; if there is nothing to measure, also as `_write`, whose result comes last."""
     near, changes, measured = find_near(packed.arrays, margin)
@@ -204,7 +204,7 @@ def _search(packed, margin):
     return near, changes, measured, count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _write(packed, near, margin):
     """Write the contacts of the first `near` near pairs into rows; returns how many."""
     scene = packed.arrays

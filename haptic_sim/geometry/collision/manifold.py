@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import math
 
-import numba
-
 from haptic_sim.geometry.collision.features import (
     CAPSULE,
     CYLINDER,
@@ -54,6 +52,7 @@ from haptic_sim.geometry.collision.regions import (
     sides_of,
 )
 from haptic_sim.geometry.collision.sink import Query, put
+from haptic_sim.kernels import kernel
 from haptic_sim.vectors import act, along, column, cross, dot, length, minus, times, triple, turn, turn_back
 
 SNAP = math.cos(math.radians(2.0))  # between coal's normal and that of a face
@@ -65,7 +64,7 @@ SHALLOWER = 0.1  # part by which the contacts of a face may miss the separation 
 WITNESS = OTHER + FEATURES - 1  # nearest point of a shape
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def fill_contacts(scene, count, margin):
     """Fill `found` of a scene with the contacts of the first `count` pairs in `near`.
 
@@ -88,7 +87,7 @@ def fill_contacts(scene, count, margin):
             _solids(scene, pair, margin, a, b)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _on_halfspace(scene, query, plane, g):
     """Contacts of shape g on a half-space."""
     shapes, placement = scene.shapes, scene.placement
@@ -116,7 +115,7 @@ def _on_halfspace(scene, query, plane, g):
         put(scene, query, n, x, dot(n, x) - offset, FACE, RIM + 1 - end)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _farthest(placement, shapes, g, n):
     """The largest n . x over the points x of shape g."""
     s = dot(n, column(placement, g, 3))
@@ -134,13 +133,13 @@ def _farthest(placement, shapes, g, n):
     return s + shapes.size[g, 0]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _apart(placement, shapes, a, b, n):
     """Separation of shapes a and b along n, from a to b."""
     return -_farthest(placement, shapes, b, times(-1.0, n)) - _farthest(placement, shapes, a, n)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _nearest(scene, pair, a, b):
     """Normal from a to b and their nearest points, from coal; where it has none, along an axis of a."""
     shapes, placement, witness, at = scene.shapes, scene.placement, scene.witness, scene.column
@@ -168,7 +167,7 @@ def _nearest(scene, pair, a, b):
     return n, p, q
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _flat(placement, shapes, g, d):
     """The face or cap of shape g that faces direction d, and the cosine of the angle between; -2 if it has none."""
     kind = shapes.kind[g]
@@ -179,7 +178,7 @@ def _flat(placement, shapes, g, d):
     return -1, -2.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _flattest(placement, shapes, a, b, n, face, cosine):
     """The face or cap of shape a above which b is highest, of those that face n at all, and how high b is there."""
     best = -math.inf
@@ -199,7 +198,7 @@ def _flattest(placement, shapes, a, b, n, face, cosine):
     return face, best
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _solids(scene, pair, margin, a, b):
     """Contacts of two shapes that are no half-spaces."""
     shapes, placement, sink, edges = scene.shapes, scene.placement, scene.found, scene.manifold.edges
@@ -254,7 +253,7 @@ def _solids(scene, pair, margin, a, b):
     put(scene, query, n, q, s, code_a, code_b)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _above(scene, query, a, face, b):
     """Contacts of shape b above a face or cap of shape a; returns how many."""
     shapes, placement, work = scene.shapes, scene.placement, scene.manifold
@@ -289,12 +288,12 @@ def _above(scene, query, a, face, b):
     return segment_on(scene, query, Region(kind_a, n, offset, feature, sides, centre, radius), x0, x1, r)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _axis_end(placement, shapes, g, end):
     return act(placement, g, (0.0, 0.0, shapes.size[g, 1] if end == 0 else -shapes.size[g, 1]))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _edges_near(placement, shapes, g, p, tolerance, edges, which):
     """List the edges of a polytope nearest to p, within a tolerance; returns how many.
 
@@ -320,7 +319,7 @@ def _edges_near(placement, shapes, g, p, tolerance, edges, which):
     return count
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _line(placement, shapes, g, edge):
     """Ends and thickness of a line on shape g: an edge, or an axis."""
     if shapes.kind[g] == POLYTOPE:
@@ -329,7 +328,7 @@ def _line(placement, shapes, g, edge):
     return _axis_end(placement, shapes, g, 0), _axis_end(placement, shapes, g, 1), shapes.size[g, 0]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _side_by_side(scene, query, a, b, n, lines_a, lines_b):
     """Contacts at both ends of where two parallel lines square to n lie side by side; whether there are any."""
     shapes, placement, edges, tolerance = scene.shapes, scene.placement, scene.manifold.edges, query.tolerance

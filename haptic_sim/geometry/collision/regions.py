@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.geometry.collision.features import EDGE, FACE, OTHER, VERTEX
 from haptic_sim.geometry.collision.sink import put
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 from haptic_sim.vectors import (
     act,
@@ -74,7 +74,7 @@ class Region(NamedTuple):
     radius: float  # of a disc, infinite: the whole plane [m]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def facing(shapes, placement, g, d):
     """The face of a polytope that faces direction d (unit) best, and the cosine between its normal and d."""
     e = turn_back(placement, g, d)
@@ -88,7 +88,7 @@ def facing(shapes, placement, g, d):
     return face, best
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def corners_of(shapes, placement, g, face, work):
     """Put the corners of a face into the first polygon; returns how many."""
     begin = shapes.loop[face]
@@ -104,7 +104,7 @@ def corners_of(shapes, placement, g, face, work):
     return m
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sides_of(work, m, n):
     """Planes through the edges of the first polygon and along n; m corners, anticlockwise about n or clockwise."""
     turned = 0.0
@@ -125,7 +125,7 @@ def sides_of(work, m, n):
         work.sides[k, 3] = dot(side, u)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def above(work, m, x, tolerance):
     """Whether x is within the m sides."""
     outside = 0
@@ -135,7 +135,7 @@ def above(work, m, x, tolerance):
     return outside == 0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _clip(shapes, g, face, work, m, sides, tolerance):
     """Clip the first polygon (m corners) by the sides of a face of g; returns which polygon it is then, and m."""
     x, code, source = work.polygon, work.code, 0
@@ -191,7 +191,7 @@ def _clip(shapes, g, face, work, m, sides, tolerance):
     return source, m
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def face_on_face(scene, query, a, face, n, offset, b):
     """Contacts of the face of polytope b that faces -n best, above `face` of polytope a, whose normal is n."""
     shapes, placement, work = scene.shapes, scene.placement, scene.manifold
@@ -212,7 +212,7 @@ def face_on_face(scene, query, a, face, n, offset, b):
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def segment_on(scene, query, region, x0, x1, r):
     """Contacts of a segment of thickness r above a region."""
     work, n, tolerance = scene.manifold, region.n, query.tolerance
@@ -243,7 +243,7 @@ def segment_on(scene, query, region, x0, x1, r):
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def crossings(u, e, radius):
     """Range of t in which |u + t e| <= radius; empty (1, 0) if there is none."""
     a, b, c = dot(e, e), dot(u, e), dot(u, u) - radius * radius
@@ -256,7 +256,7 @@ def crossings(u, e, radius):
     return (-b - root) / a, (-b + root) / a
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def rim_point(shapes, placement, g, end, n, j=0):
     """A point of a cylinder's rim (end 0: that at +z), j quarter turns from the one that is farthest along -n.
 
@@ -275,20 +275,20 @@ def rim_point(shapes, placement, g, end, n, j=0):
     return along(along(column(placement, g, 3), half, axis), r, down)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def rim_code(end, j):
     """Feature of that point."""
     return RIM + end if j == 0 else SIDE + POINTS * end + j
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def cap_facing(placement, g, d):
     """End of a cylinder whose cap faces direction d best, and the cosine between its normal and d."""
     cosine = dot(column(placement, g, 2), d)
     return (0, cosine) if cosine >= 0.0 else (1, -cosine)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def rim_on(scene, query, region, g, end):
     """Contacts of the rim of a cap of cylinder g above a disc."""
     shapes, placement, n = scene.shapes, scene.placement, region.n
@@ -301,7 +301,7 @@ def rim_on(scene, query, region, g, end):
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def polygon_and_cap(scene, query, g, face, c, end, cap_is_reference, n):
     """Contacts where the face of polytope g and the cap of cylinder c lie above each other along n.
 
@@ -358,7 +358,7 @@ def polygon_and_cap(scene, query, g, face, c, end, cap_is_reference, n):
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def cap_on_cap(scene, query, a, end_a, b, end_b, n, offset):
     """Contacts of two caps that lie above each other along n, the normal of the cap of a.
 

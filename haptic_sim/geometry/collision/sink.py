@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from haptic_sim.geometry.collision.features import FEATURE_BITS
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record, shared
 from haptic_sim.vectors import dot, times
 
@@ -47,7 +47,7 @@ class Query(NamedTuple):
     tolerance: float  # [m] at borders
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def free_place(sink, separation):
     """A place for a contact of that separation: a new one, or that of the shallowest contact; -1 if this is it."""
     count = sink.used[0]
@@ -64,7 +64,7 @@ def free_place(sink, separation):
     return shallowest
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def put(scene, query, n, x, s, reference, incident):
     """Add a contact between a reference plane and a point of an incident shape, if nearer than the margin.
 
@@ -114,7 +114,7 @@ def put(scene, query, n, x, s, reference, incident):
     return 1
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def write_rows(scene):
     """Copy the contacts in `sink` into `rows`; returns how many."""
     sink, pairs, rows = scene.sink, scene.pairs, scene.rows

@@ -15,12 +15,12 @@ The tool moves freely otherwise: impulses, and contacts at the servo rate, it do
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pinocchio as pin
 
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
 from haptic_sim.dynamics.multibody import Multibody
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import FREE, RESTING, LocalGeometry, ToolCommand, ToolState
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.local_model.model import LocalModel
@@ -155,7 +155,7 @@ def _tangents(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, np.cross(normals, first)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def solve_again(A, violation, friction, force):
     """Projected Gauss-Seidel for A f + d >= 0, f >= 0 along the normals, |f_t| <= mu f_n along the tangents.
 

@@ -26,9 +26,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from haptic_sim.kernels import kernel
 from haptic_sim.records import array, record
 
 FADED = 1e-9  # weight at which a constraint has gone
@@ -91,7 +91,7 @@ def coherence(period: float, max_speed: float, max_rotation: float, max_facet_an
     return period * max_speed, max(math.cos(min(period * max_rotation, math.pi)), math.cos(max_facet_angle))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def locate(count, planes, R_WL, p_WL):
     """Fill in point and separation of each constraint at the present places of the tool's links, THESIS (6.3)."""
     links, way, p, point, n, c = planes.link, planes.way, planes.p, planes.point, planes.n, planes.c
@@ -108,7 +108,7 @@ def locate(count, planes, R_WL, p_WL):
         separation[m] = s
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def continue_planes(old, old_count, new, count, rules, tracks):
     """Let the constraints of an update continue those before; returns how many there are with those that fade.
 
@@ -160,7 +160,7 @@ def continue_planes(old, old_count, new, count, rules, tracks):
     return end
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_same(old, old_count, new, i, rules, follows, by_identity):
     """The old constraint that constraint i of an update continues, by identity or by geometry; -1: none."""
     found, best = -1, rules.near
@@ -180,7 +180,7 @@ def _find_same(old, old_count, new, i, rules, follows, by_identity):
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _deform(new, i, before, rules):
     """Choose the offset of constraint i, whose penetration was `before` (at most 0) [m]: (6.7) as above."""
     s = new.separation[i]
@@ -194,7 +194,7 @@ def _deform(new, i, before, rules):
     new.separation[i] = s + new.offset[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy(source, k, target, i):
     """Make constraint i of `target` constraint k of `source`."""
     target.id[i], target.track[i] = source.id[k], source.track[k]
@@ -211,7 +211,7 @@ def _copy(source, k, target, i):
     target.plane[i] = source.plane[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def recover(count, planes, period, update_period):
     """Let fade for a tick what does, and give back the offset of what does not touch; returns how many are left."""
     leaving, weight, separation, fade = planes.leaving, planes.weight, planes.separation, planes.fade

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pinocchio as pin
 from numpy.lib.stride_tricks import as_strided
 
 from haptic_sim.contact.response import ContactParameters, Method, Rendering
 from haptic_sim.contact_rows import CAPACITY, RowArrays
+from haptic_sim.kernels import kernel
 from haptic_sim.messages import LocalGeometry, ToolCommand, ToolState
 from haptic_sim.packed import Packed
 from haptic_sim.records import allocate, array, part, record, shared, value
@@ -172,7 +172,7 @@ def _stack(arrays: list[np.ndarray]) -> np.ndarray:
     return as_strided(first, (len(arrays), *first.shape), (stride, *first.strides))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def update_planes(packed, count, packed_next, count_next, rules, tracks):
     """Replace the constraints by those of an update, see `continue_planes`; returns how many there are."""
     old, new = packed.arrays, packed_next.arrays
@@ -181,7 +181,7 @@ def update_planes(packed, count, packed_next, count_next, rules, tracks):
     return continue_planes(old.planes, count, new.planes, count_next, rules, tracks)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def accelerate(packed, count):
     """Give the constraints that move as masses the velocity that they have after a tick."""
     a = packed.arrays
@@ -194,7 +194,7 @@ def accelerate(packed, count):
             planes.way[m] += gain * a.period
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def fill_rows(packed, count):
     """Fill the contact rows with the constraints where they are in a tick; returns how many are left.
 
@@ -229,7 +229,7 @@ def fill_rows(packed, count):
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy_rows(count, planes, rows):
     """Fill in what does not depend on how planes move."""
     track, body, link, point, n = planes.track, planes.body, planes.link, planes.point, planes.n
