@@ -238,14 +238,16 @@ def _again(problem: Any, name: str) -> InitErrorDetails:
     return {"type": kind, "loc": (name, *problem["loc"]), "input": problem["input"], "ctx": problem.get("ctx", {})}
 
 
-@functools.cache
 def _registered(group: str) -> tuple[Entry, ...]:
-    return tuple(entry for one, entry in _all_registered() if one == group)
+    return tuple(entry for one, entry in _all_registered(os.environ.get(USERS_PATH, "")) if one == group)
 
 
 @functools.cache
-def _all_registered() -> tuple[tuple[str, Entry], ...]:
-    """Groups and entries of all packages, those of this one first; a package that is found twice counts once."""
+def _all_registered(users_path: str) -> tuple[tuple[str, Entry], ...]:
+    """Groups and entries of all packages, those of this one first; a package that is found twice counts once.
+
+    `users_path` is the value of USERS_PATH, with which they change.
+    """
     found = [*_of_checkout()]
     seen = {OWN} if found else set()
     add_users_folders()

@@ -52,8 +52,8 @@ def problem(name: str = "corner_peg", *settings: str, duration: object = None) -
         (
             "contact.stifness=1",
             "contact.stifness: unknown key; did you mean stiffness? (known: stiffness, damping, per, penalty, "
-            "restitution, self_collision, friction, margin, bounce, facets, solver, lemke_contacts, tolerance, "
-            "cluster)",
+            "restitution, multiple_impacts, self_collision, friction, margin, bounce, facets, solver, lemke_contacts, "
+            "tolerance, cluster)",
         ),
         (
             "environment.rate=60",

@@ -267,7 +267,7 @@ def test_resolve_shares_a_force_and_keeps_to_the_cone_of_friction() -> None:
 
 def test_resolve_is_refused_for_a_linkage() -> None:
     arm = build_world(ThreeLinksParameters(), EmptyParameters(), ContactParameters())
-    with pytest.raises(ParameterError, match="resolve: is made for a tool of one body"):
+    with pytest.raises(ParameterError, match="resolve: supports only tools of one body"):
         ResolvedContacts(arm, MATERIAL, RATE, LocalModelParameters(type="resolve"), PERIOD * T)
 
 

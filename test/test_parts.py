@@ -43,7 +43,6 @@ def install(folder: Path, name: str = "lab_parts", version: str = "0.1.0", more:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a new process: what is registered is read again."""
-    parts._registered.cache_clear()
     parts._all_registered.cache_clear()
     for group in parts.groups().values():
         monkeypatch.setattr(group, "_loaded", {})
@@ -59,7 +58,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(sys, "path", [*sys.path])
     forget(monkeypatch)
     yield folder
-    parts._registered.cache_clear()
     parts._all_registered.cache_clear()
 
 

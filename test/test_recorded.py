@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,6 +122,13 @@ def test_an_installation_needs_no_ros(tmp_path: Path) -> None:
         shutil.copytree(PACKAGES / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("config", "msg"):
         shutil.copytree(ROOT / name, tmp_path / "share" / "haptics" / name)
+    registered = ConfigParser()
+    registered.read(ROOT / "setup.cfg")
+    info = packages / "haptics-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: haptics\nVersion: 0.1.0\n")
+    groups = registered["options.entry_points"].items()
+    (info / "entry_points.txt").write_text("\n".join(f"[{group}]{lines}" for group, lines in groups))
     program = (
         "import sys\n"
         "sys.modules.update(dict.fromkeys(('rclpy', 'ament_index_python', 'haptics', 'launch')))\n"
