@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from haptic_sim.errors import HapticsError
+
 _HEADLINE = re.compile(r"(title|source):[ \t]+(?:\"(.*)\"|'(.*)'|(.*?))[ \t]*")
 
 
-class NotThere(ValueError):
+class NotThere(HapticsError, ValueError):
     """An argument names something that does not exist; the text is a line for the user."""
 
 

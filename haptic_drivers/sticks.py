@@ -18,12 +18,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from haptic_sim.errors import HapticsError
+
 STEP, TURN = 0.004, 0.05  # [m], [rad] of a key
 SPEED, RATE = 0.15, 1.5  # [m/s], [rad/s] of a stick that is at its end
 DEAD = 0.12  # part of a stick's way in which it is at rest
 
 
-class SourceError(RuntimeError):
+class SourceError(HapticsError, RuntimeError):
     """There is nothing to read from; the text says why, and what to do."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.messages import OF_HAND, TOPICS, split_topic, topic_of
 from haptic_sim.parameters import Parameters, quantity
 
@@ -164,5 +165,5 @@ class TrialParameters(Parameters):
         return names if one is None else (one,)
 
 
-class ServoError(RuntimeError):
+class ServoError(HapticsError, RuntimeError):
     """The trial cannot go on; the text is the reason."""

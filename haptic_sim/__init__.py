@@ -1,7 +1,7 @@
 """Simulated worlds: scenes, articulated dynamics, contact, the local model; pure cores that know nothing of ROS.
 
-For programs: `World` is a world that is advanced step by step; an `Environment` advances the tool of one at the servo
-rate, with messages. They are imported at their first use.
+For programs: `load` reads a `Model` from a file, a `World` of it is advanced step by step; an `Environment` advances
+the tool of one at the servo rate, with messages. All errors are `HapticsError`. They are imported at their first use.
 """
 
 from __future__ import annotations
@@ -9,15 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from haptic_sim.errors import HapticsError as HapticsError
     from haptic_sim.simulation import Body as Body
     from haptic_sim.simulation import Contact as Contact
     from haptic_sim.simulation import Environment as Environment
+    from haptic_sim.simulation import Model as Model
     from haptic_sim.simulation import World as World
+    from haptic_sim.simulation import load as load
 
-__all__ = ["Body", "Contact", "Environment", "World"]
+    __version__: str
+
+__all__ = ["Body", "Contact", "Environment", "HapticsError", "Model", "World", "load"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from haptic_sim import parts  # imported when it is first used
+
+        return parts.own_version()
+    if name == "HapticsError":
+        from haptic_sim import errors  # imported when it is first used
+
+        return errors.HapticsError
     if name in __all__:
         from haptic_sim import simulation  # imported when it is first used
 

@@ -21,10 +21,12 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from haptic_sim.errors import HapticsError
+
 MOST_LINKS = 40  # symbolic links on a path, as Linux has it
 
 
-class UntrustedError(PermissionError):
+class UntrustedError(HapticsError, PermissionError):
     """Another user can have written what would be executed; `strerror` is the reason."""
 
     def __init__(self, path: Path, reason: str):

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from haptic_sim.errors import HapticsError
+
 DOCUMENT = 1 << 20  # [bytes] of an experiment, a summary, a setting
 MODEL = 1 << 24  # [bytes] of a URDF or MJCF file
 DATA = 1 << 28  # [bytes] of a table or a mesh
@@ -34,11 +36,11 @@ _DIGITS = 400  # characters of a number: more than any has that was written by a
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-class InputError(ValueError):
+class InputError(HapticsError, ValueError):
     """Why something is not taken: a text that goes after its name, as in "cannot be read: is a directory"."""
 
 
-class ParameterError(ValueError):
+class ParameterError(HapticsError, ValueError):
     """One or more parameters are not acceptable; `problems` holds one line for each."""
 
     def __init__(self, problems: Iterable[str]):

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 from haptic_sim.packed import Packed
 from haptic_sim.records import record, shared
@@ -110,7 +111,7 @@ CONTACT = np.dtype(
 TEXT = "text"  # Field.dtype of a string
 
 
-class MessageError(ValueError):
+class MessageError(HapticsError, ValueError):
     """Received bytes are not the message that was expected; the text says what differs."""
 
 
@@ -166,6 +167,7 @@ class Message:
 
     TYPE: ClassVar[str]
     FIELDS: ClassVar[tuple[Field, ...]]
+    DERIVED: ClassVar[tuple[str, ...]] = ("packed",)
 
     tick: int
 

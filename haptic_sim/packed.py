@@ -54,7 +54,7 @@ class Packed(int):
 
     _numba_type_: _PackedType
     _memory: bytes
-    _lent: Any
+    lent: Any
 
     def __new__(cls, arrays: Any) -> Packed:
         shape = _shape(arrays)
@@ -65,7 +65,7 @@ class Packed(int):
         memory = layout.pack(*_content(arrays))
         self = super().__new__(cls, np.frombuffer(memory, np.uint8).ctypes.data)
         self._numba_type_, self._memory = kind, memory
-        self._lent = arrays  # lives as long as this does
+        self.lent = arrays  # lives as long as this does
         return self
 
     @property
@@ -86,7 +86,7 @@ class _Reference(int):
         return self
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._packed._lent, name)
+        return getattr(self._packed.lent, name)
 
 
 def _shape(value: Any) -> Any:

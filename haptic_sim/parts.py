@@ -264,6 +264,11 @@ def _all_registered(users_path: str) -> tuple[tuple[str, Entry], ...]:
     return tuple(sorted(found, key=lambda one: one[1].package != OWN))
 
 
+def own_version() -> str:
+    """Version of this package."""
+    return next(entry.version for _, entry in _all_registered("") if entry.package == OWN)
+
+
 def _of_checkout() -> Iterator[tuple[str, Entry]]:
     """Groups and entries that the setup.cfg of a checkout declares; none where the package is installed."""
     if not _CHECKOUT.is_file():

@@ -1,29 +1,37 @@
-"""A simulated world for programs: made from a file or from data, and advanced step by step."""
+"""Simulated worlds for programs: a `Model` is what a file or data say, a `World` of it is advanced in steps."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from haptic_sim import inputs
+from haptic_sim.constraints.errors import ConstraintError
 from haptic_sim.constraints.scenes import ConstraintParameters
 from haptic_sim.contact.response import UNLIMITED, ContactParameters
-from haptic_sim.parameters import ParameterError, Parameters, explain, quantity
+from haptic_sim.dynamics.multibody import coordinate_names
+from haptic_sim.errors import HapticsError
+from haptic_sim.parameters import ParameterError, Parameters, did_you_mean, explain, quantity
+from haptic_sim.rotations import matrices
 from haptic_sim.scenes import AnySceneParameters
+from haptic_sim.snapshots import Snapshot
 from haptic_sim.tool.environment import Environment as Environment
 from haptic_sim.tool.environment import EnvironmentParameters
 from haptic_sim.tool.tool_side import build_environment, world_of
 from haptic_sim.tool.world_state import Contact as Contact
 from haptic_sim.worlds import building
 from haptic_sim.worlds.building import with_absolute_paths
-from haptic_sim.worlds.parameters import HoldParameters, MujocoParameters, WorldParameters
+from haptic_sim.worlds.model_files import last_link
+from haptic_sim.worlds.parameters import NAME, WORLD, HoldParameters, MujocoParameters, WorldParameters
 from haptic_sim.worlds.scenes import AnyToolParameters, NoToolParameters, tools_of
 
 ELSEWHERE = (
@@ -81,15 +89,11 @@ class Body:
     angular_velocity: np.ndarray
 
 
-class World:
-    """A world of rigid bodies that is advanced step by step under a wrench on its tool.
+class Model:
+    """What a file or data say of a world: bodies, joints, shapes, material, method and rate. It does not change.
 
-    What its properties return are copies: they stay as they are when the world moves on.
-
-        world = World.from_yaml("my_peg.yaml")
-        for _ in range(1000):
-            world.step([0.0, 0.0, -2.0, 0.0, 0.0, 0.0])
-        print(world.time, world.bodies["peg"].position, [contact.force for contact in world.contacts])
+        model = haptic_sim.load("arm.urdf", tool="hand")
+        world, other = World(model), World(model)
 
     Args:
         scene: content of the section `scene` of an experiment; `type: world` is taken for granted where it is left out.
@@ -118,16 +122,16 @@ class World:
         self._build({"rate": rate, "seed": seed, "scene": {"type": "world", **scene}, **given}, Path(folder))
 
     @classmethod
-    def from_yaml(cls, path: str | os.PathLike[str]) -> World:
+    def from_yaml(cls, path: str | os.PathLike[str]) -> Model:
         """The world of an experiment's file; its operator, device and controller are left out.
 
         Raises:
             ParameterError: as above, or it cannot be read.
         """
         document = inputs.read_mapping(path)
-        world = cls.__new__(cls)
-        world._build({key: value for key, value in document.items() if key not in ELSEWHERE}, Path(path).parent)
-        return world
+        model = cls.__new__(cls)
+        model._build({key: value for key, value in document.items() if key not in ELSEWHERE}, Path(path).parent)
+        return model
 
     def _build(self, document: dict[str, Any], folder: Path) -> None:
         try:
@@ -143,29 +147,317 @@ class World:
         if isinstance(sections.scene, WorldParameters):
             scene = with_absolute_paths(sections.scene, folder)
             sections = sections.model_copy(update={"scene": scene})
-        self.rate = sections.rate
+        self._sections = sections
         self._start = world_of(sections)
-        self._core = build_environment(self._start, sections.contact, sections.environment, UNLIMITED, sections.rate)
-        self._tool = self._core.state
-        self._state = self._core.observer.world_state()
-        self._observed = -1
+        self._q_names, self._v_names = coordinate_names(self._start.model)
 
-    def step(self, wrench: ArrayLike | None = None) -> None:
-        """Advance by 1/rate.
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{str(self._start)[len('World') :]}"
 
-        Args:
-            wrench: force and torque on the tool at the point where it is held, in the axes of the world [N, N m], (6,);
-                none if left out.
-
-        Raises:
-            ParameterError: it is not six finite numbers.
-        """
-        self._core.advance(wrench)
+    @property
+    def rate(self) -> float:
+        """Steps a second [Hz]."""
+        return self._sections.rate
 
     @property
     def start(self) -> building.World:
         """Its bodies and shapes at the start, to make an `Environment` of."""
         return self._start
+
+    @property
+    def pinocchio(self) -> pin.Model:
+        """A copy of the model of its joints and inertias for Pinocchio, with the hand as the frame `hand`."""
+        return self._start.model.copy()
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """Names of all bodies, also of those that do not move."""
+        return tuple(self._start.moving)
+
+    @property
+    def coordinates(self) -> dict[str, float]:
+        """Configuration at the start by the names of its coordinates, in Pinocchio's order [m, rad]."""
+        return dict(zip(self._q_names, self._start.q.tolist(), strict=True))
+
+    @property
+    def velocities(self) -> dict[str, float]:
+        """Velocities at the start by their names, in Pinocchio's order [m/s, rad/s]."""
+        return dict(zip(self._v_names, self._start.v.tolist(), strict=True))
+
+    def starting(
+        self, coordinates: Mapping[str, float] | None = None, velocities: Mapping[str, float] | None = None
+    ) -> building.World:
+        """Its bodies and shapes with some other coordinates and velocities at the start.
+
+        Raises:
+            ParameterError: a name is unknown, or a value is no finite number.
+        """
+        start = self._start
+        q = _replaced("coordinates", self._q_names, start.q, coordinates)
+        v = _replaced("velocities", self._v_names, start.v, velocities)
+        return replace(start, q=pin.normalize(start.model, q), v=v)
+
+    def environment(self, start: building.World | None = None) -> Environment:
+        """An environment of its own state.
+
+        Raises:
+            ParameterError: the start does not meet the constraints.
+        """
+        sections = self._sections
+        begin = self._start if start is None else start
+        try:
+            return build_environment(begin, sections.contact, sections.environment, UNLIMITED, sections.rate)
+        except ConstraintError as error:
+            raise ParameterError([f"coordinates, velocities: {error}"]) from error
+
+
+def _replaced(key: str, names: tuple[str, ...], values: np.ndarray, given: Mapping[str, float] | None) -> np.ndarray:
+    """The values with those given by name.
+
+    Raises:
+        ParameterError: a name is unknown, or a value is no finite number.
+    """
+    result = values.copy()
+    for name, value in (given or {}).items():
+        if name not in names:
+            raise ParameterError([f"{key}.{name}: unknown{did_you_mean(name, names)}"])
+        result[names.index(name)] = _finite(f"{key}.{name}", value, ())
+    return result
+
+
+def _finite(name: str, value: ArrayLike, shape: tuple[int, ...], what: str = "a finite number") -> np.ndarray:
+    """Finite numbers as an array of a shape.
+
+    Raises:
+        ParameterError: they are none, or have another shape.
+    """
+    try:
+        array = np.array(value, float)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    if array.shape != shape or not np.isfinite(array).all():
+        raise ParameterError([f"{name} = {value!s}: must be {what}"])
+    return array
+
+
+def load(path: str | os.PathLike[str], *, tool: str | None = None, **sections: Any) -> Model:
+    """The model of a file: an experiment (.yaml), or a robot or a scene as URDF (.urdf) or MJCF (.xml).
+
+        arm = haptic_sim.load("arm.urdf", tool="hand", rate=2000.0, contact={"restitution": 0.5})
+
+    Args:
+        path: of the file. An experiment's operator, device and controller are left out.
+        tool: the link that is held, of URDF and MJCF; left out: the last one of the file that moves.
+        sections: further arguments of `Model`, for URDF and MJCF.
+
+    Raises:
+        ParameterError: it cannot be read, or cannot be simulated; one line for each problem.
+    """
+    file = Path(path)
+    if file.suffix in (".yaml", ".yml"):
+        if tool is not None or sections:
+            names = ", ".join((["tool"] if tool is not None else []) + list(sections))
+            raise ParameterError([f"{names}: not for an experiment, whose file says them"])
+        return Model.from_yaml(file)
+    if file.suffix not in (".urdf", ".xml"):
+        raise ParameterError([f"path = {file}: must end in .yaml (experiment), .urdf (URDF) or .xml (MJCF)"])
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", file.stem)
+    name = name if NAME.fullmatch(name) and name != WORLD else f"model_{name}"
+    held = f"{name}/{_last_link(file) if tool is None else tool}"
+    return Model({"files": {name: {"path": str(file.absolute())}}, "tool": held}, **sections)
+
+
+def _last_link(file: Path) -> str:
+    try:
+        return last_link(file)
+    except (HapticsError, OSError):
+        return ""  # `Model` says what is wrong with the file
+
+
+class World:
+    """A world of rigid bodies that is advanced step by step under a wrench on its tool, and forces on what else moves.
+
+    What its properties return are copies: they stay as they are when the world moves on.
+
+        world = World.from_yaml("my_peg.yaml")
+        for _ in range(1000):
+            world.step([0.0, 0.0, -2.0, 0.0, 0.0, 0.0])
+        print(world.time, world.bodies["peg"].position, [contact.force for contact in world.contacts])
+
+    Args:
+        scene: a `Model`, or the first argument of one; the others are its further arguments.
+
+    Raises:
+        ParameterError: one line for each problem, with key, value and what is allowed.
+    """
+
+    def __init__(
+        self,
+        scene: Mapping[str, Any] | Model,
+        *,
+        contact: Mapping[str, Any] | None = None,
+        environment: Mapping[str, Any] | None = None,
+        tool: Mapping[str, Any] | None = None,
+        rate: float = 1000.0,
+        folder: str | os.PathLike[str] = ".",
+        seed: int = 0,
+    ):
+        self.model = (
+            scene
+            if isinstance(scene, Model)
+            else Model(scene, contact=contact, environment=environment, tool=tool, rate=rate, folder=folder, seed=seed)
+        )
+        self._begin(self.model.environment())
+        self._initial = self._core.snapshot()
+
+    @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> World:
+        """The world of an experiment's file; its operator, device and controller are left out.
+
+        Raises:
+            ParameterError: as above, or it cannot be read.
+        """
+        return cls(Model.from_yaml(path))
+
+    def _begin(self, core: Environment) -> None:
+        self._core = core
+        self._tool = core.state
+        self._state = core.observer.world_state()
+        self._observed = -2
+
+    def step(
+        self,
+        wrench: ArrayLike | None = None,
+        *,
+        wrenches: Mapping[str, ArrayLike] | None = None,
+        forces: Mapping[str, float] | None = None,
+    ) -> None:
+        """Advance by 1/rate.
+
+        Args:
+            wrench: force and torque on the tool at the point where it is held, in the axes of the world [N, N m], (6,);
+                none if left out.
+            wrenches: the same on bodies by their names, at the origins of their axes.
+            forces: generalised forces by the names of the velocities: forces and torques of joints [N, N m].
+
+        Raises:
+            ParameterError: a name is unknown, or does not move; a value is not (six) finite numbers.
+            UnstableError: discrete time has added more energy than was supplied.
+        """
+        pulled = self._core.dragged
+        named = {name: self._number(name) for name in wrenches or {}}
+        acting = [
+            (number, _finite(f"wrenches.{name}", wrenches[name], (6,), "six finite numbers: force [N], torque [N m]"))
+            for name, number in named.items()
+            if wrenches
+        ]
+        generalised = _replaced("forces", self.model._v_names, np.zeros(len(self.model._v_names)), forces)
+        if wrench is not None:
+            wrench = _finite("wrench", wrench, (6,), "six finite numbers: force [N], torque [N m]")
+        for number, one in acting:
+            pulled.pull(number, one)
+        if forces:
+            pulled.load(generalised)
+        self._core.advance(wrench)
+
+    def _number(self, name: str) -> int:
+        """Number of a body that moves.
+
+        Raises:
+            ParameterError: it is unknown, or does not move.
+        """
+        moving = self.model.start.moving
+        if name not in moving:
+            raise ParameterError([f"body {name!r}: unknown{did_you_mean(name, moving)}"])
+        if not moving[name]:
+            raise ParameterError([f"body {name!r}: does not move"])
+        return list(moving).index(name)
+
+    @property
+    def state(self) -> Snapshot:
+        """All that decides how it goes on: bodies, contacts, energies and time. Set it to go back, bit by bit.
+
+            state = world.state
+            ...
+            world.state = state
+
+        Raises:
+            ParameterError: it is set to the state of a world of another model.
+        """
+        return self._core.snapshot()
+
+    @state.setter
+    def state(self, state: Snapshot) -> None:
+        try:
+            self._core.restore(state)
+        except ValueError as error:
+            raise ParameterError([f"state: {error}; it must be of a world of the same model"]) from error
+        self._observed = -2
+
+    def copy(self) -> World:
+        """Another world of the same model in the same state, which goes on by itself."""
+        other = World(self.model)
+        other.state = self.state
+        return other
+
+    def reset(
+        self, coordinates: Mapping[str, float] | None = None, velocities: Mapping[str, float] | None = None
+    ) -> None:
+        """Go back to the start, at time 0; with some other coordinates [m, rad] and velocities [m/s, rad/s] by name.
+
+        Raises:
+            ParameterError: a name is unknown, a value is no finite number, or they do not meet the constraints.
+        """
+        if coordinates or velocities:
+            self._begin(self.model.environment(self.model.starting(coordinates, velocities)))
+        else:
+            self.state = self._initial
+
+    def jacobian(self, body: str, point: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
+        """Of the twist of a body at a point of it, by the velocities, (6, nv): linear, then angular, in world axes.
+
+        Args:
+            body: that moves.
+            point: in the axes of the body [m], (3,).
+
+        Raises:
+            ParameterError: the body is unknown or does not move, or the point is not three finite numbers.
+        """
+        jacobian = self._core.dragged.jacobian(self._number(body))
+        moved: np.ndarray = self._moved(body, point) @ jacobian
+        return moved
+
+    def mobility(self, body: str, point: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
+        """Inverse inertia of a body at a point of it, under exact constraints, too, (6, 6) [1/kg, 1/(kg m), ...].
+
+        What a wrench there, in world axes, does to the acceleration of the twist there. Arguments as of `jacobian`.
+
+        Raises:
+            ParameterError: as of `jacobian`.
+        """
+        seen = self._core.look(self._number(body))
+        X = self._moved(body, point)
+        mobility: np.ndarray = X @ seen.mobility @ X.T
+        return mobility
+
+    def _moved(self, body: str, point: ArrayLike) -> np.ndarray:
+        """What takes a twist at the origin of a body's axes to one at a point of the body, (6, 6)."""
+        p_B = _finite("point", point, (3,), "three finite numbers [m]")
+        R = matrices(self.bodies[body].quaternion[None])[0]
+        x, y, z = R @ p_B
+        X = np.eye(6)
+        X[:3, 3:] = [[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]]
+        return X
+
+    @property
+    def rate(self) -> float:
+        """Steps a second [Hz]."""
+        return self.model.rate
+
+    @property
+    def start(self) -> building.World:
+        """Its bodies and shapes at the start, to make an `Environment` of."""
+        return self.model.start
 
     @property
     def time(self) -> float:
@@ -223,7 +515,7 @@ class World:
 
     def _observe(self) -> Any:
         """The state with the bodies as they are."""
-        if self._observed != self._tool.tick or self._tool.tick < 0:
+        if self._observed != self._tool.tick:
             self._core.observer.observe_bodies(self._state)
             self._observed = self._tool.tick
         return self._state

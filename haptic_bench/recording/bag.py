@@ -43,6 +43,7 @@ from mcap.writer import CompressionType, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.libyaml import DUMPER, LOADER
 
 STORAGE_NAME = "bag_0.mcap"
@@ -65,7 +66,7 @@ _NO_END = "has no end: its writer did not finish; bag.repair recovers what is th
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class BagError(Exception):
+class BagError(HapticsError):
     """A bag that cannot be written, read or repaired: the file or folder, and what is wrong with it."""
 
     def __init__(self, path: Path | str, problem: str):

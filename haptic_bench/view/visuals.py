@@ -9,6 +9,8 @@ import coal
 import numpy as np
 import pinocchio as pin
 
+from haptic_sim.errors import HapticsError
+
 MOST_TRIANGLES = 300_000  # of a file; more would make a browser stutter
 
 
@@ -20,7 +22,7 @@ class Visual(NamedTuple):
     geometry: coal.CollisionGeometry
 
 
-class VisualError(ValueError):
+class VisualError(HapticsError, ValueError):
     """Why the visual meshes of a file cannot be shown."""
 
 

@@ -34,6 +34,7 @@ from haptic_drivers.devices.exchange import Exchange, Exchanging
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.devices.parameters import HardwareParameters
 from haptic_drivers.readings import LAG
+from haptic_sim.errors import HapticsError
 from haptic_sim.parameters import Parameters, quantity
 
 AXES = np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]])  # R_BV: the vendor's x is right, y forward, z up
@@ -313,7 +314,7 @@ def _number(value: Any) -> float:
     return float(value) if type(value) is int and abs(value) < 10**300 else math.nan
 
 
-class ChannelError(RuntimeError):
+class ChannelError(HapticsError, RuntimeError):
     """A WebSocket that cannot be used any more."""
 
 

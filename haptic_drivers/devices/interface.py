@@ -14,10 +14,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.messages import MOST_BUTTONS
 
 
-class DeviceError(RuntimeError):
+class DeviceError(HapticsError, RuntimeError):
     """A device cannot be used, or not any more; the text says what is missing or was found, and what to do."""
 
 

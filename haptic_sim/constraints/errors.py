@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from haptic_sim.errors import HapticsError
 
-class ConstraintError(ValueError):
+
+class ConstraintError(HapticsError, ValueError):
     """A constraint or a state that cannot be used; the message names it and gives the residual or the shape."""
 
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from haptic_sim.errors import HapticsError
+
 Tree = tuple[Any, ...]
 
 LONGEST = 20_000  # characters of a formula
@@ -63,7 +65,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class FormulaError(ValueError):
+class FormulaError(HapticsError, ValueError):
     """What is wrong with a formula, with the place in it; the text goes after the formula's name."""
 
 

@@ -308,6 +308,8 @@ class ContactResponse:
     _method: Any
     """Memory of the method, a record."""
 
+    DERIVED = ("_packed", "_packed_of")
+
     def __init__(self, body: Multibody, parameters: ContactParameters, capacity: int):
         self.parameters = parameters
         self.capacity = capacity

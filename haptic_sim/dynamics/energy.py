@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 
 KINETIC, POTENTIAL, ELASTIC, INJECTED, DAMPING, FRICTION, IMPACT, NUMERICAL = range(8)
@@ -29,7 +30,7 @@ SHARE = 0.5  # of the supplied energy
 TERMS = ("kinetic", "potential", "elastic", "injected", "damping", "friction", "impact", "numerical")
 
 
-class UnstableError(RuntimeError):
+class UnstableError(HapticsError, RuntimeError):
     """A trial that cannot go on, as its numerical energy exceeds what was supplied or nothing says how it moves.
 
     The text says why, and what would do.

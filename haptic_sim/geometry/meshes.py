@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import coal
 import numpy as np
 
+from haptic_sim.errors import HapticsError
 from haptic_sim.inputs import DATA
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Taken = Literal["convex", "pieces", "hull"]
 """A mesh as a whole, which must be convex; as connected pieces that must be; or its hull, whatever it is like."""
 
 
-class MeshError(ValueError):
+class MeshError(HapticsError, ValueError):
     """A mesh that cannot be used; the text gives the reason and goes after the name of the mesh."""
 
 

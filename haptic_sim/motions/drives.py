@@ -27,7 +27,7 @@ with the mobility A of the two points against each other, their velocity v, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -192,13 +192,13 @@ class Drives:
         for act, pull in self._hold:
             act(pull, time, self.period, wrench)
 
-    def end(self, count: int, felt: np.ndarray, dragged: int = -1) -> None:
+    def end(self, count: int, felt: np.ndarray, dragged: Iterable[int] = ()) -> None:
         """After the step.
 
         Args:
             count: contacts in it.
             felt: filled with the wrench of the pulls on the tool at its hand, (6,).
-            dragged: tree that a pointer dragged in it, which is a touch; -1: none.
+            dragged: trees that a pointer dragged in it, which is a touch.
         """
         self._close(self._driven, count, self.period)
         felt[:] = 0.0
@@ -206,8 +206,8 @@ class Drives:
             felt += pull.wrench
             if pull.held[0]:
                 self._shared.touched[pull.tree] = True
-        if dragged >= 0:
-            self._shared.touched[dragged] = True
+        for tree in dragged:
+            self._shared.touched[tree] = True
         for _, after, motion in self._drive:
             after(motion, self.period)
 

@@ -1,7 +1,8 @@
-"""Any body of a world, seen and pulled at the origin of its axes: what a pointer drags where there is no device.
+"""Any body of a world, seen and pulled at the origin of its axes: by a pointer without a device, or by a program.
 
 A body is seen as if a hand held it there (`Multibody.held_at`). A wrench on it acts during a step as one of the bodies'
-own forces, and its work is entered into the energy balance at the mean velocity of the step, as that of the hand.
+own forces, and its work is entered into the energy balance at the mean velocity of the step, as that of the hand. So
+does a generalised force on a coordinate.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from haptic_sim.dynamics.energy import INJECTED
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.kernels import kernel
 from haptic_sim.messages import ToolCommand
@@ -29,29 +31,39 @@ class Seen(NamedTuple):
 
 
 class DraggedBodies:
-    """The bodies of a world, one of which is pulled in a step.
+    """The bodies of a world, which can be pulled in a step.
 
     Args:
         body: the bodies, as they move.
         frames: of their axes, in the order of world states.
 
     Attributes:
-        tree: of the body that is pulled in the step, -1: none is.
+        pulls: the bodies that are pulled in the step, with the wrenches.
+        trees: that they belong to, or that generalised forces act on.
     """
+
+    DERIVED = ("_known", "pulls", "trees")
 
     def __init__(self, body: Multibody, frames: Sequence[int]):
         self._body, self._frames = body, frames
         self._known: dict[int, tuple[Multibody, Seen]] = {}
         self._command = ToolCommand()  # what is left for the hand
-        self._wrench, self._before, self._along = np.zeros(6), np.zeros(body.nu), np.zeros(6)
-        self._pulled = body
-        self.tree = -1
+        self._before, self._along = np.zeros(body.nu), np.zeros(6)
+        self._forces, self._v = np.zeros(body.nv), np.zeros(body.nv)
+        self.pulls: list[tuple[Multibody, np.ndarray]] = []
+        self.trees: set[int] = set()
 
     def look(self, number: int) -> Seen:
         """A body that moves, by its number in world states."""
         body, seen = self._refreshed(number)
         find_constrained_mobility(body.packed, self._along, seen.mobility)
         return seen
+
+    def jacobian(self, number: int) -> np.ndarray:
+        """Of the twist of that body at the origin of its axes, in world axes, by the velocities; (6, nv)."""
+        body, _ = self._refreshed(number)
+        jacobian: np.ndarray = body.arrays.J_H.copy()
+        return jacobian
 
     def _refreshed(self, number: int) -> tuple[Multibody, Seen]:
         if number not in self._known:
@@ -61,23 +73,45 @@ class DraggedBodies:
         body.refresh_at_hand()
         return body, seen
 
+    def pull(self, number: int, wrench: np.ndarray) -> None:
+        """Let a wrench act on a body that moves in the next step; in world axes [N, N m], (6,), kept until its end."""
+        body, _ = self._refreshed(number)
+        self.pulls.append((body, wrench))
+        self.trees.add(body.arrays.hand_tree)
+
+    def load(self, forces: np.ndarray) -> None:
+        """Let generalised forces act on the coordinates in the next step [N, N m], (nv,)."""
+        self._forces[:] = forces
+        trees = self._body.trees
+        self.trees.update((np.searchsorted(trees.start, np.flatnonzero(forces), side="right") - 1).tolist())
+
     def begin(self, command: ToolCommand) -> ToolCommand:
         """A step begins in which the command's wrench is on one of these; returns the command without it."""
-        self._pulled, _ = self._refreshed(command.body)
-        self.tree = self._pulled.arrays.hand_tree
-        self._wrench[:], self._before[:] = command.wrench, self._body.u
+        self.pull(command.body, command.wrench.copy())
         self._command.stamp(command.tick, command.nanoseconds)
         self._command.tool_tick = command.tool_tick
         return self._command
 
     def push(self) -> None:
-        """Let the wrench act, after all that compensates the bodies' own forces."""
-        hold_hand(self._pulled.packed, self._wrench)
+        """Let the wrenches act, after all that compensates the bodies' own forces."""
+        body = self._body
+        self._before[:], self._v[:] = body.u, body.v
+        for pulled, wrench in self.pulls:
+            hold_hand(pulled.packed, wrench)
+        body.arrays.bias[:] -= self._forces
 
     def end(self, u: np.ndarray, values: np.ndarray, period: float) -> None:
-        """After the step: enter the wrench's work into the energy balance; `u` is the scaled velocity now."""
-        book_held(self._pulled.packed, self._wrench, self._before, u, values, period)
-        self.tree = -1
+        """After the step: enter their work into the energy balance; `u` is the scaled velocity now."""
+        for pulled, wrench in self.pulls:
+            book_held(pulled.packed, wrench, self._before, u, values, period)
+        values[INJECTED] += period * float(self._forces @ (self._v + self._body.v)) * 0.5
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing acts on them in the next step."""
+        self._forces[:] = 0.0
+        self.pulls.clear()
+        self.trees.clear()
 
 
 @kernel

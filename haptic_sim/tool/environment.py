@@ -20,6 +20,7 @@ from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.geometry.collision import CollisionDetector
 from haptic_sim.messages import ToolCommand, ToolState, WorldState, tick_time
 from haptic_sim.parameters import ParameterError, Parameters, quantity
+from haptic_sim.snapshots import Memory, Snapshot
 from haptic_sim.tool.virtual_tool import SEMI_IMPLICIT, VirtualTool
 from haptic_sim.tool.world_state import Contact, contacts_of
 from haptic_sim.worlds.building import World
@@ -136,6 +137,8 @@ class Environment:
         ParameterError: the method cannot do what the parameters ask for.
     """
 
+    DERIVED = ("_detector", "_world_state", "_memory")
+
     def __init__(
         self,
         world: World,
@@ -154,7 +157,8 @@ class Environment:
         self._detected = False
         self._command = ToolCommand()
         self.tool_state, self.observer, self.hands = self._tool.tool_state, self._tool.observer, self._tool.others
-        self.look = self._tool.dragged.look
+        self.dragged = self._tool.dragged
+        self.look = self.dragged.look
 
     def advance(self, wrench: ArrayLike | None = None) -> ToolState:
         """Advance by 1/rate; not together with `step`.
@@ -217,6 +221,26 @@ class Environment:
         """Call every kernel once, so that none is loaded during a trial; the state is of no use afterwards."""
         self._detector.detect(self._tool.body.data, 1e3, self._tool.rows)
         self._tool.rehearse()
+
+    @cached_property
+    def _memory(self) -> Memory:
+        assert self.state.tick >= -1  # the message is part of the state
+        return Memory(self)
+
+    def snapshot(self) -> Snapshot:
+        """All that decides how it goes on, bit by bit."""
+        return self._memory.take()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a state of this environment, or of another one of the same world and parameters.
+
+        Raises:
+            ValueError: it is of something else.
+        """
+        self._memory.give(snapshot)
+        self._tool.refresh(self._command, self.state)
+        self.configure(self._tool.contact.parameters)
+        self._memory.give(snapshot)  # what has been found again is that of the state bit by bit
 
     def prepare(self) -> None:
         """Find the contacts of the next step, which does so itself otherwise: they do not depend on its command."""

@@ -68,6 +68,8 @@ class VirtualTool:
             others of the same type) and their number, and returns how many there are; without it, they are there.
     """
 
+    DERIVED = ("_material", "_response", "_both", "_step", "_begin", "_end", "_fill_rows")  # see `_bind`
+
     def __init__(
         self,
         world: World,
@@ -193,6 +195,13 @@ class VirtualTool:
         state.resize(6 * listed)
         return state
 
+    def refresh(self, command: ToolCommand, state: ToolState) -> None:
+        """Bring what is in memory of others up to date with the configuration; messages as of `step`."""
+        self.body.evaluate()
+        self.dragged.clear()
+        if self._material is not self.contact.parameters:
+            self._bind(command, state)
+
     def rehearse(self) -> None:
         """Step with contacts that overlap and approach, and again with the same ones: whatever a trial calls, it calls.
 
@@ -220,11 +229,11 @@ class VirtualTool:
             raise UnstableError(self._excess)
         if self._material is not self.contact.parameters:
             self._bind(command, state)
-        drags = command.body != HAND
-        if drags:
+        if command.body != HAND:
             command = self.dragged.begin(command)
+        pulled = bool(self.dragged.trees)
         if self._single:
-            if drags:
+            if pulled:
                 self.dragged.push()
             self.rows.count = self._step(
                 self._both, command.packed, state.packed, self.surroundings, self.rows.count, geometry_tick
@@ -233,7 +242,7 @@ class VirtualTool:
                 self._list(self.hand.listed, state)
         else:
             self._list(self._step_several(command, state, geometry_tick), state)
-        if drags:
+        if pulled:
             self.dragged.end(self.contact.u, self.energy.values, self.period)
         if self._watch[EXCEEDED] and not self.pushed:
             self._excess = self.contact.explain_excess(self.rows, self.period)
@@ -255,7 +264,7 @@ class VirtualTool:
         rows.count = count
         if self.drives is not None:
             self.drives.begin(command.tick, command.wrench)
-        if self.dragged.tree >= 0:
+        if self.dragged.trees:
             self.dragged.push()
         if self.others:
             listed = self._step_together(command, state, count, geometry_tick)
@@ -273,7 +282,7 @@ class VirtualTool:
 
     def _end_drives(self, drives: Drives, count: int, state: ToolState) -> None:
         """Book what motions and pulls did in the step, and let the hand feel the pulls."""
-        drives.end(count, self._pull, self.dragged.tree)
+        drives.end(count, self._pull, self.dragged.trees)
         state.wrench[:] += self._pull
         state.impulse[:] += self.period * self._pull
 

@@ -135,6 +135,8 @@ class WorldObserver:
         period: of the servo [s].
     """
 
+    DERIVED = ("_placements", "_R", "_p", "_bodies", "_contacts")
+
     def __init__(self, world: World, body: Multibody, rows: ContactRows, response: ContactResponse, period: float):
         model = body.model
         frames, names = world.body_frames, list(world.moving)

@@ -12,9 +12,10 @@ import numpy as np
 import pinocchio as pin
 
 from haptic_sim.dynamics.joints import JointLaw
+from haptic_sim.errors import HapticsError
 
 
-class ModelFileError(ValueError):
+class ModelFileError(HapticsError, ValueError):
     """A file that cannot be used; `problems` holds one reason a line, each to go after the name of the file."""
 
     def __init__(self, *problems: str):

@@ -87,6 +87,20 @@ def load_trees(path: Path, meshes: Meshes, *, free: bool = False) -> tuple[list[
     return trees, unread
 
 
+def last_link(path: Path) -> str:
+    """The link of a file that moves and comes last, such as the hand of an arm; empty if there is none.
+
+    Raises:
+        ModelFileError: as of `load_trees`.
+    """
+    trees, _ = load_trees(path, "either")
+    for tree in reversed(trees):
+        moving = [f.name for f in tree.model.frames if f.type == pin.FrameType.BODY and (f.parentJoint or tree.free)]
+        if moving:
+            return str(moving[-1])
+    return ""
+
+
 class _Element(ElementTree.Element):
     """An element that knows its line."""
 

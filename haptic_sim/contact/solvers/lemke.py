@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from haptic_sim.contact.solvers.outcomes import INACCURATE, ITERATIONS, MEANING, RAY, SOLVED
+from haptic_sim.errors import HapticsError
 from haptic_sim.kernels import kernel
 from haptic_sim.records import allocate, array, record
 
@@ -34,7 +35,7 @@ _ROUNDING = 1e-16  # of the terms of a row
 _LEAST = 1e-140  # numbers whose largest is below this, or above its inverse, are not scaled: products could overflow
 
 
-class LcpError(ArithmeticError):
+class LcpError(HapticsError, ArithmeticError):
     """No solution was found; `code` is RAY, ITERATIONS or INACCURATE."""
 
     def __init__(self, code: int, n: int):
