@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import configparser
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,3 +228,27 @@ def test_the_version_is_that_of_the_package() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     assert haptic_sim.__version__ == config["metadata"]["version"]
+
+
+def test_a_world_is_shown_in_the_browser() -> None:
+    """As it is at each update, on a page with a token, and it follows a world that goes back."""
+    pytest.importorskip("viser")
+    from haptic_bench import Viewer
+
+    with pytest.raises(ParameterError, match="speed = 0: must be > 0, or None"):
+        Viewer(World(SCENE), speed=0)
+    world = World(SCENE, environment={"method": "constraint"}, rate=50.0)
+    with Viewer(world, "A box", speed=None) as viewer:
+        assert viewer.address.startswith("http://127.0.0.1:")
+        for step in range(3):
+            world.step([1.0, 0, 0, 0, 0, 0]) if step < 2 else world.reset()
+            time.sleep(0.05)
+            viewer.update()
+            shown = viewer._page.bodies["box"].position
+            np.testing.assert_allclose(shown, world.bodies["box"].position, atol=1e-6)
+    with Viewer(world, speed=2.0) as viewer:
+        begun = time.monotonic()
+        for _ in range(10):
+            world.step()
+            viewer.update()
+        assert time.monotonic() - begun >= 0.09  # 0.2 s at twice the speed

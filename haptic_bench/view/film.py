@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,21 @@ from haptic_sim.messages import CONTACT
 from haptic_sim.simulation import World
 
 RATE = 60.0  # [Hz] of the pictures
+
+
+def frame_of(world: World, names: Sequence[str], number: int) -> Frame:
+    """A world as it is, the bodies in the order of some names; `number` counts the frames."""
+    bodies = world.bodies
+    poses = np.array([[*bodies[name].position, *bodies[name].quaternion] for name in names])
+    twists = np.array([[*bodies[name].velocity, *bodies[name].angular_velocity] for name in names])
+    touching = world.contacts
+    contacts = np.zeros(len(touching), CONTACT)
+    for row, contact in zip(contacts, touching, strict=True):
+        row["body_a"], row["body_b"] = (names.index(name) for name in contact.bodies)
+        row["point"], row["normal"], row["force"] = contact.point, contact.normal, contact.force
+        row["depth"] = contact.depth
+    hand = Hand(world.pose, world.wrench)
+    return Frame(number, world.time, poses, (hand,), contacts, slides(contacts, poses, twists))
 
 
 class Film:
@@ -40,18 +56,7 @@ class Film:
         world, time = self._world, self._world.time
         if self._frames and time < self._frames[-1].time + 1.0 / RATE - 1e-9:
             return
-        bodies = [world.bodies[name] for name in self._names]
-        poses = np.array([[*body.position, *body.quaternion] for body in bodies])
-        twists = np.array([[*body.velocity, *body.angular_velocity] for body in bodies])
-        touching = world.contacts
-        contacts = np.zeros(len(touching), CONTACT)
-        for row, contact in zip(contacts, touching, strict=True):
-            row["body_a"], row["body_b"] = (self._names.index(name) for name in contact.bodies)
-            row["point"], row["normal"], row["force"] = contact.point, contact.normal, contact.force
-            row["depth"] = contact.depth
-        hand = Hand(world.pose, world.wrench)
-        sliding = slides(contacts, poses, twists)
-        self._frames.append(Frame(len(self._frames), time, poses, (hand,), contacts, sliding))
+        self._frames.append(frame_of(world, self._names, len(self._frames)))
 
     @property
     def times(self) -> np.ndarray:

@@ -296,6 +296,8 @@ class Page:
         self._charts: dict[str, Any] = {}
         self._numbers: dict[str, Any] = {}
         self._spans: dict[str, tuple[str, tuple[float, float]]] = {}
+        if not self.scene.charts:
+            return
         panel = gui.add_panel()
         with panel.add_tab("Charts"):
             colours = [_css(colour) for colour in (BLUE, PURPLE, VERMILION, GREEN)]
