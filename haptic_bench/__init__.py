@@ -1,8 +1,8 @@
 """Experiments: their catalogue, runs, recordings, replay, reports and the command line.
 
-For programs: `run` runs a trial, `load_trial` loads a recorded one, `save_figure` draws curves in the style of the
-reports, `Film` takes pictures of a world that moves, `Viewer` shows one in the browser. Each is imported at its first
-use.
+For programs: `run` runs a trial, a `Loop` is advanced tick by tick, `load_trial` loads a recorded trial, `save_figure`
+draws curves in the style of the reports, `Film` takes pictures of a world that moves, `Viewer` shows one in the
+browser. Each is imported at its first use.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from haptic_bench.analysis.figures import save_figure as save_figure
+    from haptic_bench.trials.loop import Loop as Loop
     from haptic_bench.trials.recorded import RecordedTrial as RecordedTrial
     from haptic_bench.trials.recorded import load_trial as load_trial
     from haptic_bench.trials.recorded import run as run
     from haptic_bench.view.film import Film as Film
     from haptic_bench.view.window import Viewer as Viewer
 
-__all__ = ["Film", "RecordedTrial", "Viewer", "load_trial", "run", "save_figure"]
+__all__ = ["Film", "Loop", "RecordedTrial", "Viewer", "load_trial", "run", "save_figure"]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from haptic_bench.view import film  # imported when it is first used
 
         return film.Film
+    if name == "Loop":
+        from haptic_bench.trials import loop  # imported when it is first used
+
+        return loop.Loop
     if name == "Viewer":
         from haptic_bench.view import window  # imported when it is first used
 

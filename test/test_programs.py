@@ -252,3 +252,34 @@ def test_a_world_is_shown_in_the_browser() -> None:
             world.step()
             viewer.update()
         assert time.monotonic() - begun >= 0.09  # 0.2 s at twice the speed
+
+
+@pytest.mark.parametrize(("name", "settings"), [("corner_peg", {"contact.stiffness": 3000.0}), ("static_wall", {})])
+def test_a_loop_has_the_bits_of_a_run(name: str, settings: dict[str, Any]) -> None:
+    """Tick by tick, also with a local model."""
+    from haptic_bench import Loop, run
+
+    trial, loop = run(name, settings, duration=0.1), Loop(name, settings)
+    poses, forces, hands = [], [], []
+    for _ in range(len(trial.samples["tick"])):
+        loop.step()
+        poses.append(loop.tool.pose.copy())
+        forces.append(loop.command.wrench.copy())
+        hands.append(loop.device.pose.copy())
+    assert loop.ticks == len(poses) and loop.time == pytest.approx(len(poses) / loop.trial.experiment.rate)
+    samples = trial.samples
+    np.testing.assert_array_equal(np.array(poses)[:-1, :2], np.transpose([samples["tool_px"], samples["tool_py"]])[1:])
+    np.testing.assert_array_equal(np.array(hands)[:, :2], np.transpose([samples["hand_px"], samples["hand_py"]]))
+    np.testing.assert_array_equal(forces, samples.wrench("command"))
+    assert np.ptp(poses, axis=0).max() > 0.0 and np.abs(forces).max() > 0.0
+
+
+def test_a_loop_without_a_device_says_so() -> None:
+    """Its operator acts on the tool."""
+    from haptic_bench import Loop
+
+    loop = Loop("incline")
+    loop.step()
+    assert loop.ticks == 1 and loop.tool.tick == 0
+    with pytest.raises(ParameterError, match="there is no device"):
+        _ = loop.device

@@ -6,6 +6,7 @@ The cores exchange the same messages as the nodes, so the results are those of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from haptic_bench.experiment import Experiment, Trial
 from haptic_control.relay.ends import DeviceEnd, WorldEnd
@@ -31,6 +32,33 @@ from haptic_sim.tool.world_state import WorldStates
 Sink = Callable[[str, int, bytes], object]
 
 
+class Loop(Protocol):
+    """The closed loop of a trial, tick by tick, with the same bits as in every mode.
+
+    Attributes:
+        ticks: done so far.
+        tool_state: of the tool that the first hand holds, after the last tick.
+    """
+
+    ticks: int
+    tool_state: ToolState
+
+    def step(self) -> None:
+        """Advance by a tick.
+
+        Raises:
+            UnstableError, DeviceError: the trial cannot go on.
+        """
+
+    def conclude(self) -> None:
+        """Give the sink what comes after the last tick."""
+
+
+def build_loop(trial: Trial, sink: Sink) -> Loop:
+    """The loop of a trial; `sink` takes (topic, tick, bytes) of every message."""
+    return _LoopAlone(trial, sink) if trial.experiment.alone else LoopOfHands(trial, sink)
+
+
 def simulate(
     trial: Trial,
     sink: Sink,
@@ -48,56 +76,76 @@ def simulate(
     Raises:
         UnstableError, DeviceError: the trial cannot go on.
     """
-    experiment = trial.experiment
-    if experiment.alone:
-        return _simulate_alone(trial, sink, progress, stop)
-    tool_side = trial.tool_side()
-    surveys = None
-    if isinstance(tool_side, LocalModel):
-        surveys = _Surveys(build_surroundings(trial.world, experiment, experiment.rate), tool_side, experiment, sink)
-    first, *others = hands = [_Hand(name, each, sink) for name, each in trial.hands.items()]
-    first.tool_command, first.tool_state = ToolCommand(), tool_side.tool_state()
-    if isinstance(tool_side, Environment):
-        for hand, held in zip(others, tool_side.hands, strict=True):
-            hand.tool_command, hand.tool_state = held.command, held.state
-    worlds = _world_states(tool_side, experiment, sink)
-    for hand in hands:
-        hand.put("tool_state", -1, hand.tool_state)
-
-    last = experiment.last_tick
-    done = 0
-    for k in range(last + 1):
-        for hand in hands:
-            hand.ask(k)
-        if surveys is not None:
-            surveys.before(k, first.tool_state)
-        tool_side.step(first.tool_command, first.tool_state)
-        for hand in hands:
-            hand.follow(k)
-        worlds.conclude(first.tool_state)
-        done = k + 1
+    loop = build_loop(trial, sink)
+    for done in range(1, trial.experiment.last_tick + 2):
+        loop.step()
         if not done & 63:
             if progress is not None:
                 progress(done)
             if stop is not None and stop():
                 break
-    for hand in hands:
-        hand.sense(done)
-    return done
+    loop.conclude()
+    return loop.ticks
 
 
-class _Hand:
-    """Driver and controller of a hand; its messages, on topics of its name."""
+class LoopOfHands:
+    """The loop of devices, controllers and the tool's side; see `Loop`.
+
+    Attributes:
+        hands: the messages of each hand, the first one first.
+    """
+
+    def __init__(self, trial: Trial, sink: Sink):
+        experiment = trial.experiment
+        self.ticks = 0
+        self._tool_side = tool_side = trial.tool_side()
+        self._surveys = None
+        if isinstance(tool_side, LocalModel):
+            surroundings = build_surroundings(trial.world, experiment, experiment.rate)
+            self._surveys = _Surveys(surroundings, tool_side, experiment, sink)
+        first, *others = self.hands = [HandLoop(name, each, sink) for name, each in trial.hands.items()]
+        first.tool_command, first.tool_state = ToolCommand(), tool_side.tool_state()
+        if isinstance(tool_side, Environment):
+            for hand, held in zip(others, tool_side.hands, strict=True):
+                hand.tool_command, hand.tool_state = held.command, held.state
+        self._worlds = _world_states(tool_side, experiment, sink)
+        self.tool_state = first.tool_state
+        for hand in self.hands:
+            hand.put("tool_state", -1, hand.tool_state)
+
+    def step(self) -> None:
+        """See Loop."""
+        tick, first = self.ticks, self.hands[0]
+        for hand in self.hands:
+            hand.ask(tick)
+        if self._surveys is not None:
+            self._surveys.before(tick, first.tool_state)
+        self._tool_side.step(first.tool_command, first.tool_state)
+        for hand in self.hands:
+            hand.follow(tick)
+        self._worlds.conclude(first.tool_state)
+        self.ticks = tick + 1
+
+    def conclude(self) -> None:
+        """See Loop."""
+        for hand in self.hands:
+            hand.sense(self.ticks)
+
+
+class HandLoop:
+    """Driver and controller of a hand; its messages, on topics of its name, with the values of the last tick."""
 
     tool_command: ToolCommand
     tool_state: ToolState
+    device_state: DeviceState
+    device_command: DeviceCommand
 
     def __init__(self, name: str, trial: Trial, sink: Sink):
         experiment = trial.experiment
         self._name, self._sink = name, sink
         self._driver = trial.driver()
         self._controller = experiment.controller.build(experiment.rate)
-        self._device_state, self._device_command = DeviceState(), DeviceCommand()
+        self.device_state, self.device_command = DeviceState(), DeviceCommand()
         self._relay = _Relay(trial, sink) if experiment.relayed else None
 
     def put(self, topic: str, tick: int, message: Message) -> None:
@@ -106,53 +154,56 @@ class _Hand:
 
     def sense(self, tick: int) -> None:
         """The device at the beginning of a tick."""
-        self._driver.sense(tick, self._device_state)
+        self._driver.sense(tick, self.device_state)
         if (event := self._driver.event(tick)) is not None:
-            event.stamp(tick, self._device_state.nanoseconds)
+            event.stamp(tick, self.device_state.nanoseconds)
             self.put("operator_events", tick, event)
-        self.put("device_state", tick, self._device_state)
+        self.put("device_state", tick, self.device_state)
 
     def ask(self, tick: int) -> None:
         """Begin a tick: find the command to the tool."""
         self.sense(tick)
         if self._driver.fault:
             raise DeviceError(self._driver.fault)
-        arrived = self._device_state if self._relay is None else self._relay.forward(self._device_state)
+        arrived = self.device_state if self._relay is None else self._relay.forward(self.device_state)
         self._controller.coordinate(arrived, self.tool_state, self.tool_command)
         self.put("tool_command", tick, self.tool_command)
 
     def follow(self, tick: int) -> None:
         """End a tick with the tool's answer."""
         self.put("tool_state", tick, self.tool_state)
-        self._controller.command(self.tool_state, self._device_command)
-        self.put("device_command", tick, self._device_command)
-        self._driver.actuate(self._device_command if self._relay is None else self._relay.back(self._device_command))
+        self._controller.command(self.tool_state, self.device_command)
+        self.put("device_command", tick, self.device_command)
+        self._driver.actuate(self.device_command if self._relay is None else self._relay.back(self.device_command))
 
 
-def _simulate_alone(
-    trial: Trial, sink: Sink, progress: Callable[[int], object] | None, stop: Callable[[], bool] | None
-) -> int:
-    """Without a device: the operator's wrench acts on the tool."""
-    experiment = trial.experiment
-    rate = experiment.rate
-    environment = trial.tool_side()
-    operator = ToolOperator(experiment.operator, trial.table, experiment.seed, rate, trial.start, environment)
-    command, state = operator.command, operator.state
-    worlds = _world_states(environment, experiment, sink)
-    sink("tool_state", -1, state.to_bytes())
-    for k in range(experiment.last_tick + 1):
-        if (event := operator.begin(k, tick_time(k, rate))) is not None:
-            sink("operator_events", k, event.to_bytes())
-        sink("tool_command", k, command.to_bytes())
-        environment.step(command, state)
-        sink("tool_state", k, state.to_bytes())
-        worlds.conclude(state)
-        if not (k + 1) & 63:
-            if progress is not None:
-                progress(k + 1)
-            if stop is not None and stop():
-                return k + 1
-    return experiment.last_tick + 1
+class _LoopAlone:
+    """The loop without a device: the operator's wrench acts on the tool; see `Loop`."""
+
+    def __init__(self, trial: Trial, sink: Sink):
+        experiment = trial.experiment
+        self.ticks, self._rate, self._sink = 0, experiment.rate, sink
+        self._environment = environment = trial.tool_side()
+        self._operator = ToolOperator(
+            experiment.operator, trial.table, experiment.seed, experiment.rate, trial.start, environment
+        )
+        self.tool_state = self._operator.state
+        self._worlds = _world_states(environment, experiment, sink)
+        sink("tool_state", -1, self.tool_state.to_bytes())
+
+    def step(self) -> None:
+        """See Loop."""
+        tick, sink, command, state = self.ticks, self._sink, self._operator.command, self.tool_state
+        if (event := self._operator.begin(tick, tick_time(tick, self._rate))) is not None:
+            sink("operator_events", tick, event.to_bytes())
+        sink("tool_command", tick, command.to_bytes())
+        self._environment.step(command, state)
+        sink("tool_state", tick, state.to_bytes())
+        self._worlds.conclude(state)
+        self.ticks = tick + 1
+
+    def conclude(self) -> None:
+        """See Loop."""
 
 
 class _Relay:

@@ -94,14 +94,22 @@ def run(
     """
     if mode not in trials.MODES:
         raise ParameterError([f"mode = {mode}: must be one of {', '.join(trials.MODES)}"])
-    loaded, *others = _load(experiment, settings or {}, duration)
-    if others:
-        raise ParameterError(["settings: a list of values sweeps, one trial a value: that is for `haptics run`"])
+    loaded = load_one(experiment, settings or {}, duration)
     if mode == "offline" and out is None:
         return _run_in_memory(loaded)
     directory = trials.new_directory(None if out is None else os.fspath(out), loaded.experiment.namespace)
     trials.run_trial(loaded, mode, directory, Interruption())  # not entered: signals are the program's own affair
     return load_trial(directory)
+
+
+def load_one(
+    experiment: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any], duration: float | None = None
+) -> experiments.Trial:
+    """The trial of an experiment; arguments and errors as of `run`."""
+    loaded, *others = _load(experiment, settings, duration)
+    if others:
+        raise ParameterError(["settings: a list of values sweeps, one trial a value: that is for `haptics run`"])
+    return loaded
 
 
 def _load(
