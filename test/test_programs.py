@@ -283,3 +283,24 @@ def test_a_loop_without_a_device_says_so() -> None:
     assert loop.ticks == 1 and loop.tool.tick == 0
     with pytest.raises(ParameterError, match="there is no device"):
         _ = loop.device
+
+
+def test_settings_of_programs_are_data() -> None:
+    """Not texts: arrays, paths and strings are taken as they are; a wrong key or value is named."""
+    from haptic_bench import Loop
+
+    text, operator = "k: 2500 # not a comment", {"type": "constant", "wrench": np.arange(6.0)}
+    given = {"contact.stiffness": np.float64(2500.0), "description": text, "operator": operator}
+    experiment = Loop("corner_peg", given).trial.experiment
+    assert experiment.contact.stiffness == 2500.0 and experiment.description == text
+    assert tuple(experiment.operator.wrench) == (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
+    for settings, text in (
+        ({"contact..stiffness": 1.0}, r"settings\['contact..stiffness'\]: must be KEY=VALUE"),
+        ({3: 1.0}, r"settings\[3\]: must be KEY=VALUE"),
+        ({"contact.stiffness": "hard"}, "contact.stiffness = .*hard"),
+        ({"contact.stiffness": np.nan}, "contact.stiffness = nan"),
+        ({"contact.stiffness": object()}, "contact.stiffness = "),
+        ({"contact.stiffness": np.array([1.0, 2.0])}, "a list of values sweeps"),
+    ):
+        with pytest.raises(ParameterError, match=text):
+            Loop("corner_peg", settings)

@@ -19,7 +19,7 @@ from haptic_bench.experiment.devices import with_device_data
 from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import Trial, resolve
 from haptic_bench.experiment.rules import broken_rules
-from haptic_bench.experiment.settings import variants
+from haptic_bench.experiment.settings import Settings, variants
 from haptic_drivers.tool_operator import draggable
 from haptic_sim import inputs, parts
 from haptic_sim.libyaml import DUMPER
@@ -59,7 +59,7 @@ def name_of(path: Path) -> str:
 
 def load(
     name: str,
-    settings: Sequence[str] = (),
+    settings: Settings = (),
     duration: float | str | None = None,
     zipped: Sequence[str] = (),
 ) -> list[Trial]:
@@ -67,7 +67,7 @@ def load(
 
     Args:
         name: of an experiment, or its file.
-        settings: KEY=VALUE; of a key that is given twice, the last counts.
+        settings: KEY=VALUE, of a key that is given twice, the last counts; or values by key.
         duration: [s]; as the experiment says if None.
         zipped: KEY,KEY: lists that go together, first with first, instead of each value with each.
 
@@ -86,7 +86,7 @@ def load(
 def load_document(
     document: dict[str, Any],
     path: Path,
-    settings: Sequence[str] = (),
+    settings: Settings = (),
     duration: float | str | None = None,
     zipped: Sequence[str] = (),
 ) -> list[Trial]:

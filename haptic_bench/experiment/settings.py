@@ -6,11 +6,13 @@ import contextlib
 import itertools
 import json
 import math
+import os
 import re
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 
 from haptic_bench.experiment.model import Experiment
@@ -18,9 +20,12 @@ from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, variant_of
 from haptic_sim.worlds.parameters import NAME
 
+Settings = Sequence[str] | Mapping[str, Any]
+"""KEY=VALUE as on the command line, with VALUE in YAML; or values by dotted key."""
+
 
 def variants(
-    document: dict[str, Any], settings: Sequence[str], duration: float | str | None, zipped: Sequence[str]
+    document: dict[str, Any], settings: Settings, duration: float | str | None, zipped: Sequence[str]
 ) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, str], ...]]]:
     """An experiment's document with settings, for each combination of what is swept; and what is swept, as texts.
 
@@ -29,7 +34,10 @@ def variants(
     Raises:
         ParameterError: what is wrong with a setting.
     """
-    pairs = [_parse_setting(setting) for setting in settings]
+    if isinstance(settings, Mapping):
+        pairs = [(_checked_key(key, f"settings[{key!r}]"), plain(value)) for key, value in settings.items()]
+    else:
+        pairs = [_parse_setting(setting) for setting in settings]
     if duration is not None:
         with contextlib.suppress(inputs.InputError):  # a text that is no number is named when it is checked
             duration = inputs.number(duration) if isinstance(duration, str) else duration
@@ -89,18 +97,38 @@ def _steps(key: str) -> list[str]:
     return _INDEX.sub(r".\1", key).split(".")
 
 
+def _checked_key(key: Any, shown: str) -> str:
+    """A dotted key.
+
+    Raises:
+        ParameterError: it is none.
+    """
+    parts = [_INDEX.sub("", part) for part in key.split(".")] if isinstance(key, str) else [""]
+    if not all(part.isidentifier() or NAME.fullmatch(part) for part in parts):
+        example = "contact.stiffness=2000, or scene.bodies.box.shapes[0].size=[0.1,0.1,0.2]"
+        raise ParameterError([f"{shown}: must be KEY=VALUE, as in --set {example}"])
+    return str(key)
+
+
 def _parse_setting(setting: str) -> tuple[str, Any]:
     key, equals, text = setting.partition("=")
     shown = f"--set {inputs.shown(setting)}"
-    if not equals or not all(
-        _INDEX.sub("", part).isidentifier() or NAME.fullmatch(_INDEX.sub("", part)) for part in key.split(".")
-    ):
-        example = "contact.stiffness=2000, or scene.bodies.box.shapes[0].size=[0.1,0.1,0.2]"
-        raise ParameterError([f"{shown}: must be KEY=VALUE, as in --set {example}"])
+    _checked_key(key if equals else "", shown)
     try:
         return key, inputs.read_yaml(text)
     except inputs.InputError as error:
         raise ParameterError([f"{shown}: invalid YAML: {str(error).rpartition('not YAML: ')[2]}"]) from error
+
+
+def plain(value: Any) -> Any:
+    """A value of a program as one of a file: arrays and tuples are lists, paths are texts."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _label(value: Any) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from haptic_bench import experiment as experiments
+from haptic_bench.experiment.settings import plain
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench.running.runner import Interruption
@@ -116,17 +116,10 @@ def _load(
     experiment: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any], duration: float | None
 ) -> list[experiments.Trial]:
     pairs = dict(settings) if duration is None else {**settings, "duration": duration}
-    texts = [f"{key}={_as_yaml(value)}" for key, value in pairs.items()]
     if isinstance(experiment, Mapping):
-        return experiments.load_document({"name": "experiment", **experiment}, Path("experiment.yaml"), texts)
-    return experiments.load(os.fspath(experiment), texts)
-
-
-def _as_yaml(value: Any) -> str:
-    """A value in one line of YAML."""
-    plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-    plain = list(plain) if isinstance(plain, tuple) else plain
-    return yaml.safe_dump(plain, default_flow_style=True, width=2**31).removesuffix("\n...\n").strip()
+        document = plain({"name": "experiment", **experiment})
+        return experiments.load_document(document, Path("experiment.yaml"), pairs)
+    return experiments.load(os.fspath(experiment), pairs)
 
 
 def _run_in_memory(loaded: experiments.Trial) -> RecordedTrial:
