@@ -28,9 +28,7 @@ ANSWERS = {
     "environment": {"tool_command": "tool_state"},
     "recorder": {"device_state": "", "tool_command": "", "tool_state": "", "device_command": ""},
 }
-SIZES = {
-    topic: len(kind(**({"q": 3, "v": 3} if topic == "tool_state" else {})).to_bytes()) for topic, kind in TOPICS.items()
-}
+SIZES = {topic: len((kind(q=3, v=3) if topic == "tool_state" else kind()).to_bytes()) for topic, kind in TOPICS.items()}
 TICK = slice(4, 12)  # where a message holds its tick in realtime: after the encapsulation header
 GATHER = 0.005  # [s] as in the recorder of a trial
 SILENCE = 60.0  # [s] after which a role ends: the benchmark that would end it is gone

@@ -25,7 +25,7 @@ from haptic_sim import inputs
 from haptic_sim.parameters import ParameterError, Parameters
 
 OWN = "haptics"
-_OWN = {OWN, "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench"}
+_OWN = {OWN, "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"}
 """The distributions of this package: of pip one, of ament one for each of its folders."""
 
 USERS_PATH = "HAPTICS_PYTHONPATH"

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.analysis.claims import Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import study_of
-from haptic_bench.studies.common.local_models import LocalModelStudy
+from haptic_experiments.common.local_models import LocalModelStudy
 
 POSE = ("px", "py", "pz", "qx", "qy", "qz", "qw")
 TWIST = ("vx", "vy", "vz", "wx", "wy", "wz")

@@ -11,6 +11,7 @@ import os
 import random
 import re
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -42,7 +43,8 @@ PROCESS_GRAPHS = {
     "test_realtime.py",
 }
 LONG = re.compile(
-    r"^\s*(from|import) (subprocess|haptic_bench\.(studies|report)|haptic_bench import .*report)\b"
+    r"^\s*(from|import) (subprocess|haptic_experiments|haptic_bench\.(analysis\.base|report))\b"
+    r"|^\s*from haptic_bench import .*report\b"
     r"|^from conftest import .*\bpython\b",
     re.M,
 )
@@ -63,6 +65,7 @@ def _ros_domain() -> int:
 
 gc.set_threshold(100_000, 20, 20)  # as the command line: see haptic_bench/__main__.py
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles all our sources
+sys.path.append(str(ROOT))  # of the benchmarks, which are not installed
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(_ros_domain())
 

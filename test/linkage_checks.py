@@ -1,8 +1,8 @@
 """Runs of studies of linkages, for their tests."""
 
 from haptic_bench import experiment
-from haptic_bench.studies import study_of
-from haptic_bench.studies.common.linkage_motion import Held
+from haptic_bench.analysis.base import study_of
+from haptic_experiments.common.linkage_motion import Held
 
 ALONE = ("device.type=none", "controller.type=none")
 # names of metrics and claims, as summaries of all linkages have them

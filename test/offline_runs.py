@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from haptic_bench.analysis.base import Study, study_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import study_of
-from haptic_bench.studies.study import Study
 
 
 def run_unrecorded(trial: Trial) -> Samples:

@@ -17,7 +17,7 @@ from unittest import mock
 MODULES = (
     "haptic_bench.commands.cli",
     "haptic_bench.nodes.composed",
-    "haptic_bench.studies",
+    "haptic_bench.analysis.base",
     "haptic_sim.nodes.local_model",
     "matplotlib.backends.backend_svg",
     "scipy.spatial",

@@ -12,11 +12,11 @@ from offline_runs import run_unrecorded
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
+from haptic_bench.analysis import tracking
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, Samples, of_trial
 from haptic_bench.replay.resimulation import resimulate
 from haptic_bench.running.offline import simulate
-from haptic_bench.studies.common import tracking
 from haptic_control.admittance import AdmittanceParameters
 from haptic_sim.parameters import ParameterError
 
@@ -179,7 +179,7 @@ def test_reports_show_how_the_device_follows() -> None:
     store = MessageStore()
     simulate(trial, store)
     samples = of_trial(trial, store.messages)
-    from haptic_bench.studies import study_of
+    from haptic_bench.analysis.base import study_of
 
     study = study_of(trial.experiment)
     figure = study.figures(trial, samples, study.analyse(trial, samples))[-1]

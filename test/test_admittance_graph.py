@@ -16,11 +16,11 @@ pytest.importorskip("haptics.msg", reason="needs the built messages")
 import graph_checks as graph
 
 from haptic_bench import experiment
+from haptic_bench.analysis import tracking
 from haptic_bench.recording.samples import MessageStore, of_trial
 from haptic_bench.recording.trial_bag import read_messages
 from haptic_bench.replay.resimulation import Verdict, resimulate
 from haptic_bench.running.offline import simulate
-from haptic_bench.studies.common import tracking
 
 DISPLAY = ("--set", "device.type=admittance")
 

@@ -6,10 +6,10 @@ import pytest
 from linkage_checks import CLAIMS, METRICS, check_figures, load, run, run_alone
 from scipy.integrate import solve_ivp
 
-from haptic_bench.studies import arm_singularity
-from haptic_bench.studies.arm_singularity import ABRUPT
-from haptic_bench.studies.common.linkage_motion import HORIZON
 from haptic_drivers.operators import Arm
+from haptic_experiments import arm_singularity
+from haptic_experiments.arm_singularity import ABRUPT
+from haptic_experiments.common.linkage_motion import HORIZON
 
 THROUGH = "operator.path=[[[0.2,0,0,0],[2.5,0.1,0,-0.62],[4.8,0,0,0]]]"  # the elbow, over where it is straight
 

@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from haptic_bench.benchmarks import contact as benchmark_contact
-from haptic_bench.benchmarks.contact import (
+from benchmarks import contact as benchmark_contact
+from benchmarks.contact import (
     METHODS,
     MUJOCO,
     MuJoCo,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from haptic_bench.benchmarks import control
+from benchmarks import control
 from haptic_control.parameters import CONTROLLERS
 
 

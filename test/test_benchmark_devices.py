@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from haptic_bench.benchmarks import devices
+from benchmarks import devices
 
 
 @pytest.mark.long

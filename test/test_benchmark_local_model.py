@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from haptic_bench.benchmarks import local_model
-from haptic_bench.benchmarks.local_model import FEW, TARGETS, PlainProxy, Runner, arm_world, bottom, free_world
+from benchmarks import local_model
+from benchmarks.local_model import FEW, TARGETS, PlainProxy, Runner, arm_world, bottom, free_world
 from haptic_sim.messages import COLLIDING, RESTING
 
 

@@ -13,8 +13,8 @@ import pytest
 from claim_checks import changed
 from conftest import Haptics, wait_until
 
-from haptic_bench.benchmarks import rates
-from haptic_bench.benchmarks.rates import Cell
+from benchmarks import rates
+from benchmarks.rates import Cell
 
 pytestmark = pytest.mark.long  # trials of studies, and processes that measure them
 

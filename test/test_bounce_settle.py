@@ -7,8 +7,8 @@ import pytest
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.studies import bounce_settle
-from haptic_bench.studies.bounce_settle import Bounces, Motion
+from haptic_experiments import bounce_settle
+from haptic_experiments.bounce_settle import Bounces, Motion
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import GRAVITY
 

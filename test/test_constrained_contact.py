@@ -15,7 +15,7 @@ from haptic_bench import experiment
 from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import constrained_contact as study
+from haptic_experiments import constrained_contact as study
 from haptic_sim.contact.response import ContactParameters, Rendering
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment

@@ -8,8 +8,9 @@ import pytest
 from offline_runs import run_unrecorded, simulated_once
 
 from haptic_bench import experiment
+from haptic_bench.analysis.claims import Analysis
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import Analysis, corner_peg
+from haptic_experiments import corner_peg
 from haptic_sim.parameters import ParameterError
 
 STUDY = corner_peg.STUDY

@@ -13,7 +13,8 @@ from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.replay.resimulation import resimulate
-from haptic_bench.studies.coupling_wall import (
+from haptic_control.passivity.coupling import wall_damping
+from haptic_experiments.coupling_wall import (
     FORCE,
     LONGEST,
     SIDES,
@@ -24,7 +25,6 @@ from haptic_bench.studies.coupling_wall import (
     variant,
     worst_hand,
 )
-from haptic_control.passivity.coupling import wall_damping
 from haptic_sim.parameters import ParameterError
 
 

@@ -7,7 +7,7 @@ import pytest
 from linkage_checks import CLAIMS, METRICS, check_figures, run, run_alone
 from scipy.integrate import solve_ivp
 
-from haptic_bench.studies import crank
+from haptic_experiments import crank
 
 NAMES = [*CLAIMS, "dead_points", "work_is_speed", "knob_stays_upright"]
 

@@ -10,7 +10,7 @@ from claim_checks import changed, load, names, scaled
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.delayed_wall import (
+from haptic_experiments.delayed_wall import (
     DELAYS,
     GUARDS,
     STUDY,

@@ -7,7 +7,7 @@ import pytest
 from linkage_checks import CLAIMS, METRICS, check_figures, load, run, run_alone
 from scipy.integrate import solve_ivp
 
-from haptic_bench.studies import door
+from haptic_experiments import door
 from haptic_sim.parameters import ParameterError
 
 FREE = ("operator.release=null", "duration=0.8")

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from haptic_bench import Film, experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.recording.samples import MessageStore
 from haptic_bench.recording.world_record import read_tables
-from haptic_bench.studies import study_of
 from haptic_bench.view import drawing, viewpoint
 from haptic_bench.view.recorded import SampledFrames
 from haptic_bench.view.scene import at, build_scene, scene_of_world

@@ -8,8 +8,8 @@ from claim_checks import Compared, changed, load, names, scaled
 
 from haptic_bench.recording.samples import Samples
 from haptic_bench.running import offline
-from haptic_bench.studies.common.local_models import contact_losses, force_step
-from haptic_bench.studies.dynamic_contact import STUDY, apart
+from haptic_experiments.common.local_models import contact_losses, force_step
+from haptic_experiments.dynamic_contact import STUDY, apart
 from haptic_sim.dynamics.arms import INERTIAS, LENGTHS, MASSES
 from haptic_sim.messages import ToolState
 from haptic_sim.parameters import ParameterError

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from claim_checks import Run, load, names
 
+from haptic_bench.analysis import motions
 from haptic_bench.commands.command_line import BAD_INPUT, main
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import pull_arm, push_arm
-from haptic_bench.studies.common import motions
-from haptic_bench.studies.common.edited_arm import EditedArmStudy
+from haptic_experiments import pull_arm, push_arm
+from haptic_experiments.common.edited_arm import EditedArmStudy
 from haptic_sim.motions import trajectory as trajectories
 
 FORCES = ("rendered_fx", "rendered_fy", "rendered_fz")

@@ -10,10 +10,11 @@ import pytest
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.claims import Analysis
 from haptic_bench.analysis.figures import Curve, Style
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import Analysis, study_of
-from haptic_bench.studies.common import exact_tools
+from haptic_experiments.common import exact_tools
 from haptic_sim.parameters import ParameterError
 
 TOOLS = ("rolling_disk", "disk_on_sphere", "two_link_circle")

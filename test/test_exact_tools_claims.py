@@ -12,7 +12,7 @@ from claim_checks import Run, changed, frozen, lagging, names, scaled
 from scipy.spatial.transform import Rotation
 
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.common.held_ticks import ticks_held
+from haptic_experiments.common.held_ticks import ticks_held
 from haptic_sim.constraints import reduced
 
 TOOLS = ("rolling_disk", "disk_on_sphere", "two_link_circle")

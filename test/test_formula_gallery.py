@@ -14,10 +14,10 @@ import pytest
 from claim_checks import Run, load
 from scipy.integrate import solve_ivp
 
-from haptic_bench.benchmarks.closed_linkage import ClosedLinkage
-from haptic_bench.studies import bicycle, study_of
-from haptic_bench.studies.common.formula_systems import Motion
-from haptic_bench.studies.study import scene_as
+from benchmarks.closed_linkage import ClosedLinkage
+from haptic_bench.analysis.base import scene_as, study_of
+from haptic_experiments import bicycle
+from haptic_experiments.common.formula_systems import Motion
 from haptic_sim.constraints.scenes import ConstraintParameters, FormulasParameters, build_setup
 from haptic_sim.constraints.system import System
 

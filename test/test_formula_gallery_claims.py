@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from claim_checks import Run, changed, names, scaled
 
+from haptic_bench.analysis.base import study_of
 from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import load
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import bicycle, study_of
-from haptic_bench.studies.common.formula_systems import FormulaStudy
+from haptic_experiments import bicycle
+from haptic_experiments.common.formula_systems import FormulaStudy
 from haptic_sim.constraints.scenes import FormulasParameters
 
 COMMON = ["constraints_hold", "energy_kept"]

@@ -11,8 +11,8 @@ from claim_checks import lagging, names
 from haptic_bench import experiment
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import four_channel_stiffness as study
-from haptic_bench.studies.four_channel_stiffness import BASE, CONNECTIONS, FOUR, HARMONICS, SETTLING, STUDY, WORLD
+from haptic_experiments import four_channel_stiffness as study
+from haptic_experiments.four_channel_stiffness import BASE, CONNECTIONS, FOUR, HARMONICS, SETTLING, STUDY, WORLD
 from haptic_sim.parameters import ParameterError
 
 STIFF = dict.fromkeys(CONNECTIONS, 1e4) | {FOUR: 4e4}

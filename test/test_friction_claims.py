@@ -14,10 +14,11 @@ import pytest
 from claim_checks import changed, names, scaled
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.analysis.claims import Claim
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import bounce_settle, incline, peg_friction, stack, study_of
+from haptic_experiments import bounce_settle, incline, peg_friction, stack
 
 Runs = dict[str, Samples]
 Mutation = Callable[[Runs], Runs]

@@ -8,8 +8,8 @@ import pytest
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import frictional_impact
-from haptic_bench.studies.frictional_impact import REVERSED, SLIDES, STICKS, routh
+from haptic_experiments import frictional_impact
+from haptic_experiments.frictional_impact import REVERSED, SLIDES, STICKS, routh
 from haptic_sim.contact.solvers import mirtich
 from haptic_sim.parameters import ParameterError
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import study_of
 from haptic_bench.trials.trial import _guarded as guarded
 from haptic_control.guard import GuardParameters
 from haptic_drivers.admittance import AdmittanceDeviceParameters

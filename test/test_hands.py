@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.experiment import Trial
-from haptic_bench.studies import study_of
 from haptic_sim.contact.response import ContactParameters, Method
 from haptic_sim.parameters import ParameterError
 from haptic_sim.tool.environment import Environment

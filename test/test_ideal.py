@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from haptic_bench.references import ideal
-from haptic_bench.references.ideal import IdealMotion, PlanarBody, Wall, Wrench, simulate
+from haptic_experiments.references import ideal
+from haptic_experiments.references.ideal import IdealMotion, PlanarBody, Wall, Wrench, simulate
 
 MASS, INERTIA = 2.0, 0.005  # [kg], [kg m^2]
 HALF = np.array([0.021, 0.0105])  # [m]
@@ -441,7 +441,8 @@ def test_endless_bouncing_ends_with_a_message(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_it_is_independent_of_the_servo_code() -> None:
-    code = "import sys, haptic_bench.references.ideal; print([m for m in sys.modules if m.startswith('haptic_sim.')])"
+    code = "import sys, haptic_experiments.references.ideal"
+    code += "; print([m for m in sys.modules if m.startswith('haptic_sim.')])"
     code += "; assert not {'pinocchio', 'coal', 'pydantic', 'rclpy'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -10,8 +10,8 @@ import pytest
 from haptic_bench import experiment, run
 from haptic_bench.analysis import ideal_device
 from haptic_bench.analysis.claims import Analysis, DeviceComparison, Quantity, Statement
+from haptic_bench.analysis.trial import STUDY
 from haptic_bench.recording.summary import read_summary
-from haptic_bench.studies.trial import STUDY
 from haptic_drivers.pantograph import PantographParameters, motor_torques
 
 PANTOGRAPH = {"device.type": "pantograph", "analysis": "trial"}

@@ -15,11 +15,11 @@ from claim_checks import changed, names, scaled
 from offline_runs import simulated_once
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import Study, study_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import corner_peg, frictional_impact, linkage_impact, study_of
-from haptic_bench.studies.linkage_topology import Variant
-from haptic_bench.studies.study import Study
+from haptic_experiments import corner_peg, frictional_impact, linkage_impact
+from haptic_experiments.linkage_topology import Variant
 
 Mutation = Callable[[Trial, Samples], Samples]
 

@@ -9,7 +9,7 @@ from offline_runs import run_unrecorded
 from haptic_bench import experiment
 from haptic_bench.analysis.figures import Curve, style_of
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import incline
+from haptic_experiments import incline
 from haptic_sim.contact.response import RIGID
 
 STUDY = incline.STUDY

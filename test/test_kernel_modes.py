@@ -17,8 +17,8 @@ MODES = {"kernels": {}, "Numba": {"HAPTICS_PLAIN_NUMBA": "1"}, "Python": {"NUMBA
 PROGRAM = """
 import hashlib, json, sys
 from haptic_bench import experiment
-from haptic_bench.studies import study_of
-from haptic_bench.studies.study import MessageStore
+from haptic_bench.analysis.base import study_of
+from haptic_bench.analysis.base import MessageStore
 for name, ticks in json.loads(sys.argv[1]).items():
     rate = experiment.load(name)[0].experiment.rate
     (trial,) = experiment.load(name, ["analysis=trial"], duration=ticks / rate)

@@ -402,7 +402,7 @@ def test_versions_of_a_source_do_not_pile_up(tmp_path: Path) -> None:
 
 
 def test_of_every_kernel_it_is_known_what_it_was_compiled_from() -> None:
-    for name in ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench"):
+    for name in ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"):
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
@@ -508,7 +508,7 @@ before = content()
 from haptic_sim.kernels import kernel
 assert not differences(before)
 from haptic_bench import experiment
-from haptic_bench.studies import study_of
+from haptic_bench.analysis.base import study_of
 (trial,) = experiment.load("door", ["analysis=trial"], duration=0.01)
 assert len(study_of(trial.experiment).run_unrecorded(trial)["tick"])
 assert not differences(before), differences(before)

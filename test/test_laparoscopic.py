@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from linkage_checks import CLAIMS, METRICS, check_figures, run, run_alone
 
-from haptic_bench.studies import laparoscopic
-from haptic_bench.studies.laparoscopic import entry_error, outside, shaft, tip
+from haptic_experiments import laparoscopic
+from haptic_experiments.laparoscopic import entry_error, outside, shaft, tip
 
 NAMES = [*CLAIMS, "entry_point", "fulcrum", "feels_tissue"]
 

@@ -11,14 +11,24 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-PACKAGES = ("haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench")
+PACKAGES = (
+    "haptic_sim",
+    "haptic_ros",
+    "haptic_control",
+    "haptic_drivers",
+    "haptic_bench",
+    "haptic_experiments",
+    "benchmarks",
+)
 CORES = ("haptic_sim", "haptic_control", "haptic_drivers")
 MAY_IMPORT = {
     "haptic_sim": {"haptic_sim"},
     "haptic_ros": {"haptic_ros", "haptic_sim"},
     "haptic_control": {"haptic_control", "haptic_sim"},
     "haptic_drivers": {"haptic_drivers", "haptic_control", "haptic_sim"},
-    "haptic_bench": set(PACKAGES),
+    "haptic_bench": {*CORES, "haptic_ros", "haptic_bench"},
+    "haptic_experiments": {*CORES, "haptic_bench", "haptic_experiments"},
+    "benchmarks": set(PACKAGES),
 }
 FOLDERS = {
     "haptic_sim": (
@@ -41,12 +51,9 @@ FOLDERS = {
         "nodes",
         "running",
         "analysis",
-        "references",
-        "studies",
         "report",
         "trials",
         "replay",
-        "benchmarks",
         "commands",
         "__main__",
     ),

@@ -10,7 +10,7 @@ from claim_checks import Run, changed, frozen, names, scaled
 from scipy.spatial.transform import Rotation
 
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import constrained_contact
+from haptic_experiments import constrained_contact
 
 LINKAGES = ("crank", "door", "laparoscopic", "arm_singularity")
 

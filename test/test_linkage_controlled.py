@@ -15,7 +15,7 @@ from haptic_bench.analysis.claims import Analysis
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import simulate
-from haptic_bench.studies.linkage_controlled import NOT_THE_SOURCES, STUDY
+from haptic_experiments.linkage_controlled import NOT_THE_SOURCES, STUDY
 
 
 def trial(*settings: str) -> Trial:

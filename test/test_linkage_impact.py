@@ -10,8 +10,8 @@ from haptic_bench import experiment
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.report import pages
 from haptic_bench.running.runner import Interruption
-from haptic_bench.studies import linkage_impact
 from haptic_bench.trials.trial import run_trial
+from haptic_experiments import linkage_impact
 from haptic_sim.parameters import ParameterError
 
 STUDY = linkage_impact.STUDY

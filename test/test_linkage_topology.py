@@ -18,7 +18,7 @@ from haptic_bench.analysis.claims import Analysis
 from haptic_bench.analysis.figures import Curve, Style
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.linkage_topology import STUDY, SUBSTANTIAL, Variant, drift_at
+from haptic_experiments.linkage_topology import STUDY, SUBSTANTIAL, Variant, drift_at
 from haptic_sim.dynamics.arms import three_links
 from haptic_sim.dynamics.multibody import Multibody
 from haptic_sim.hand import Hand

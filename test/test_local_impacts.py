@@ -7,7 +7,7 @@ import pytest
 from claim_checks import Compared, changed, load, names, scaled
 
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.local_impacts import STUDY, collisions, energy_changes
+from haptic_experiments.local_impacts import STUDY, collisions, energy_changes
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 from claim_checks import Run
 
 from haptic_bench import experiment
-from haptic_bench.studies.common import mujoco_worlds
-from haptic_bench.studies.mujoco_drawer import law
-from haptic_bench.studies.mujoco_peg import Hole
+from haptic_experiments.common import mujoco_worlds
+from haptic_experiments.mujoco_drawer import law
+from haptic_experiments.mujoco_peg import Hole
 from haptic_sim.parameters import ParameterError
 
 pytest.importorskip("mujoco")

@@ -13,10 +13,10 @@ from offline_runs import run_unrecorded
 from scipy.optimize import nnls
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import MessageStore, of_trial
 from haptic_bench.running.offline import simulate
-from haptic_bench.studies import study_of
 from haptic_sim.messages import COLLIDING, DeviceCommand, DeviceState, ToolCommand, ToolState, WorldState
 from haptic_sim.spatial import planar_angle
 from haptic_sim.tool import tool_side

@@ -18,7 +18,7 @@ from conftest import ROOT
 from haptic_bench.commands import command_line
 from haptic_bench.set_up import requirements
 
-OURS = {"haptics", "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench"}
+OURS = {"haptics", "haptic_sim", "haptic_ros", "haptic_control", "haptic_drivers", "haptic_bench", "haptic_experiments"}
 KEYS = {  # of rosdep, by the module that is imported, where they are not the same
     "llvmlite": "python3-numba",
     "mcap": "mcap-ros2-support",
@@ -72,7 +72,7 @@ def _imported(folder: str) -> Iterator[tuple[str, Path]]:
                 names = [node.module or ""]
             for name in names:
                 first = name.partition(".")[0]
-                if first not in OURS | local | set(sys.stdlib_module_names):
+                if first not in OURS | {"benchmarks"} | local | set(sys.stdlib_module_names):
                     yield PART_OF.get(first, first), path
 
 
@@ -149,7 +149,7 @@ def test_setup_py_declares_what_runs_without_ros() -> None:
 
 def test_every_package_says_that_it_is_typed() -> None:
     packages = [path.parent.name for path in ROOT.glob("haptic_*/__init__.py")]
-    assert len(packages) == 5
+    assert len(packages) == 6
     assert all((ROOT / name / "py.typed").is_file() for name in packages)
     assert '"py.typed"' in (ROOT / "setup.py").read_text()
 

@@ -11,7 +11,7 @@ from haptic_bench import experiment
 from haptic_bench.analysis.claims import Analysis
 from haptic_bench.analysis.figures import Curve, style_of
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import peg_friction
+from haptic_experiments import peg_friction
 
 STUDY = peg_friction.STUDY
 RATE = 512.0  # [Hz]

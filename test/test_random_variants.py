@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from haptic_bench.analysis.base import study_of
 from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment import Trial, load
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import study_of
 from haptic_drivers.devices.interface import DeviceError
 from haptic_sim.dynamics.energy import UnstableError
 from haptic_sim.parameters import ParameterError

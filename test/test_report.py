@@ -17,10 +17,10 @@ from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.analysis import figures
+from haptic_bench.analysis.base import study_of
 from haptic_bench.analysis.figures import Curve, Figure, Style, port_figure
 from haptic_bench.recording.samples import Samples
 from haptic_bench.report import pages
-from haptic_bench.studies import study_of
 from haptic_sim.dynamics.energy import TERMS
 from haptic_sim.parameters import ParameterError
 

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import rolling_spheres as spheres
+from haptic_experiments import rolling_spheres as spheres
 from haptic_sim.constraints.scenes import build_setup
 from haptic_sim.parameters import ParameterError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from claim_checks import Run, load, names
 
-from haptic_bench.studies import rolling_touch
+from haptic_experiments import rolling_touch
 
 
 @pytest.fixture(scope="module")

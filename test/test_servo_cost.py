@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from claim_checks import Run, load, names
 
-from haptic_bench.studies import servo_cost
-from haptic_bench.studies.servo_cost import DEGREES, Cost
+from haptic_experiments import servo_cost
+from haptic_experiments.servo_cost import DEGREES, Cost
 
 CHEAP = dict.fromkeys(DEGREES, Cost(3e-5, 5e-5, 6e-5, 1e-4, 1.2e-4))
 

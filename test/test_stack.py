@@ -8,7 +8,7 @@ from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import stack
+from haptic_experiments import stack
 from haptic_sim.parameters import ParameterError
 from haptic_sim.worlds.scenes import GRAVITY
 

@@ -7,8 +7,8 @@ import pytest
 from claim_checks import Compared, changed, load, scaled
 
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.common.local_models import COMPARED, inside, perceived_wall, rebounds
-from haptic_bench.studies.static_wall import STUDY, wall_position
+from haptic_experiments.common.local_models import COMPARED, inside, perceived_wall, rebounds
+from haptic_experiments.static_wall import STUDY, wall_position
 from haptic_sim.parameters import ParameterError
 
 WALL = 0.116  # [m] of the source

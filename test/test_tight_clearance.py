@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from claim_checks import Compared, changed, load, names, scaled
 
+from haptic_bench.analysis.base import study_of
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running.offline import simulate
-from haptic_bench.studies import study_of
-from haptic_bench.studies.common.local_models import felt_clearance
+from haptic_experiments.common.local_models import felt_clearance
 
 EXPERIMENTS = ("tight_clearance", "clearance_stiff")
 FOUND = {

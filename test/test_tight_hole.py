@@ -7,8 +7,8 @@ import pytest
 from claim_checks import Compared, load, names, scaled
 
 from haptic_bench import experiment
-from haptic_bench.studies.common.local_models import felt_clearance
-from haptic_bench.studies.tight_hole import STUDY
+from haptic_experiments.common.local_models import felt_clearance
+from haptic_experiments.tight_hole import STUDY
 from haptic_sim.parameters import ParameterError
 
 FORCE, STIFFNESS, FREQUENCY = 5.0, 2 * 10000.0, 10.0  # of two points at each wall [N, N/m, Hz]

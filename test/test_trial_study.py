@@ -11,8 +11,8 @@ import yaml
 from offline_runs import run_unrecorded
 
 from haptic_bench import experiment
-from haptic_bench.experiment.studies import names
-from haptic_bench.studies import study_of
+from haptic_bench.analysis.base import study_of
+from haptic_bench.experiment.analyses import names
 
 BALL = {"joint": "free", "position": [0, 0, 0.05], "mass": 2.0, "shapes": [{"type": "sphere", "radius": 0.05}]}
 FLOOR = {"joint": "fixed", "shapes": [{"type": "plane", "normal": [0, 0, 1]}]}

@@ -9,7 +9,7 @@ import pytest
 from claim_checks import Run, changed, names, scaled
 
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.two_hands import STUDY, carried
+from haptic_experiments.two_hands import STUDY, carried
 from haptic_sim.parameters import ParameterError
 
 

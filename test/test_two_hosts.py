@@ -14,7 +14,7 @@ from conftest import Haptics, wait_until
 
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.two_hosts import DELAYS, KINDS, STUDY, SYNCHRONOUS, label
+from haptic_experiments.two_hosts import DELAYS, KINDS, STUDY, SYNCHRONOUS, label
 from haptic_sim.contact.response import ContactParameters
 from haptic_sim.messages import LocalGeometry, ToolCommand
 from haptic_sim.parameters import ParameterError

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from haptic_bench import experiment
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies import two_link_closed_loop as loop
+from haptic_experiments import two_link_closed_loop as loop
 from haptic_sim.parameters import ParameterError
 
 STUDY = loop.STUDY

@@ -11,12 +11,12 @@ import pytest
 from conftest import answer
 from offline_runs import run_unrecorded
 
+from haptic_bench.analysis.base import analyse
 from haptic_bench.analysis.claims import Quantity, Statement
 from haptic_bench.analysis.verdict import WINDOW, measure, verdict_of
 from haptic_bench.experiment import HealthParameters, Trial, load
 from haptic_bench.experiment.loading import load_document
 from haptic_bench.recording.samples import WRENCH, Samples
-from haptic_bench.studies import analyse
 
 RATE = 1000.0
 ENERGIES = ("kinetic", "potential", "elastic", "injected", "damping", "friction", "impact", "numerical")

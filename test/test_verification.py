@@ -14,6 +14,7 @@ import pytest
 import starting
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import Study
 from haptic_bench.commands import command_line
 from haptic_bench.recording.bag import BagWriter, Definition, Topic
 from haptic_bench.recording.samples import Samples
@@ -21,7 +22,6 @@ from haptic_bench.recording.summary import read_summary, write_summary
 from haptic_bench.replay import verification
 from haptic_bench.report import pages
 from haptic_bench.running.runner import Interruption
-from haptic_bench.studies.study import Study
 from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
 

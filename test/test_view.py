@@ -27,12 +27,12 @@ from pages import client, load, page_of
 from starting import die_with_parent
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.catalogue import catalogue
 from haptic_bench.commands import command_line
 from haptic_bench.commands.view import chosen, same_world
 from haptic_bench.recording.samples import MessageStore, Samples
 from haptic_bench.running import namespaces, viewing
-from haptic_bench.studies import study_of
 from haptic_bench.view.frame import SLIDING, Chart, Frame, slides
 from haptic_bench.view.gains import gains_of
 from haptic_bench.view.live import LiveFrames

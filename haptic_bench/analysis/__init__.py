@@ -1,1 +1,1 @@
-"""What studies and reports share: metrics and claims, figures, readable units, the health of a realtime trial."""
+"""The analysis of a trial: its interface, metrics and claims, figures, readable units, health and verdict."""

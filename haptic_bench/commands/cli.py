@@ -6,6 +6,7 @@ command_line.py declares the commands and calls these functions.
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 import os
 import sys
@@ -16,7 +17,6 @@ from typing import Any
 
 from haptic_bench import experiment
 from haptic_bench.analysis import vector
-from haptic_bench.benchmarks import suite
 from haptic_bench.commands import view
 from haptic_bench.commands.command_line import DONE, FAILED, KINDS
 from haptic_bench.commands.options import number, whole
@@ -362,7 +362,14 @@ def repair(options: argparse.Namespace) -> int:
 
 def benchmark(options: argparse.Namespace) -> int:
     """`haptics benchmark [NAME]`."""
-    return suite.run(options.name, options.json, None if options.out is None else Path(options.out))
+    try:
+        suite = importlib.import_module("benchmarks.suite")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "benchmarks":
+            raise
+        raise ParameterError(["benchmark: not installed; run ./haptics benchmark in a checkout"]) from error
+    status: int = suite.run(options.name, options.json, None if options.out is None else Path(options.out))
+    return status
 
 
 def test(arguments: Sequence[str]) -> int:

@@ -6,11 +6,11 @@ import argparse
 import sys
 from dataclasses import replace
 
+from haptic_bench.analysis.base import study_of
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.experiment.system import load_system
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
-from haptic_bench.studies import study_of
 from haptic_bench.trials import trial
 from haptic_sim.parameters import ParameterError
 

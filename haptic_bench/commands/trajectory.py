@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from haptic_bench import experiment
+from haptic_bench.analysis import motions
 from haptic_bench.commands.command_line import DONE
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.common import motions
 from haptic_bench.trials.recorded import load_trial
 from haptic_sim import inputs
 from haptic_sim.motions import trajectory as trajectories

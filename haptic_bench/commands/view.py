@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.commands.command_line import DONE, FAILED
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.running import namespaces
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewer, Viewing
-from haptic_bench.studies import study_of
 from haptic_bench.trials.viewed import run_viewed
 from haptic_bench.view.controls import Player
 from haptic_bench.view.page import HOST, Page, free_port

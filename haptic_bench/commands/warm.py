@@ -19,9 +19,9 @@ from functools import partial
 from multiprocessing import get_context
 
 from haptic_bench import experiment
+from haptic_bench.analysis.base import study_of
 from haptic_bench.commands import command_line
 from haptic_bench.experiment import Trial
-from haptic_bench.studies import study_of
 from haptic_sim.contact.response import Method
 from haptic_sim.contact_rows import ContactRows
 from haptic_sim.kernels import progress

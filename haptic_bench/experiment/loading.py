@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from haptic_bench.catalogue import NotThere, catalogue, config_folder, did_you_mean
 from haptic_bench.catalogue import find as _find
-from haptic_bench.experiment import studies
+from haptic_bench.experiment import analyses
 from haptic_bench.experiment.devices import with_device_data
 from haptic_bench.experiment.model import Experiment
 from haptic_bench.experiment.resolution import Trial, resolve
@@ -157,12 +157,12 @@ def _validate(
         experiment = Experiment.model_validate(document)
     except ValidationError as error:
         raise ParameterError(explain(error, Experiment)) from error
-    studies.find(experiment.analysis)
+    analyses.find(experiment.analysis)
     experiment = experiment.model_copy(
-        update={"packages": parts.packages_of(experiment) | studies.package_of(experiment.analysis)}
+        update={"packages": parts.packages_of(experiment) | analyses.package_of(experiment.analysis)}
     )
     by_person = experiment.operator.EVENTS or experiment.hardware
-    if by_person and not studies.find(experiment.analysis).TAKES_POINTER:
+    if by_person and not analyses.find(experiment.analysis).TAKES_POINTER:
         experiment = experiment.model_copy(update={"analysis": "trial"})  # a person does not do what the study expects
     problems = broken_rules(experiment)
     if problems:
@@ -174,7 +174,7 @@ def _validate(
         scene = with_absolute_paths(scene, path.parent)
         experiment = experiment.model_copy(update={"scene": scene})
     experiment, start = resolve(experiment, again=resolved)
-    problems = studies.find(experiment.analysis).check(experiment)
+    problems = analyses.find(experiment.analysis).check(experiment)
     if problems:
         raise ParameterError(problems)
     table, key = None, experiment.operator.file_key

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from haptic_bench.catalogue import catalogue, config_folder, did_you_mean
-from haptic_bench.experiment import studies
+from haptic_bench.experiment import analyses
 from haptic_bench.experiment.devices import known_devices
 from haptic_bench.experiment.loading import find, load_document, name_of, read_document
 from haptic_bench.experiment.resolution import Trial
@@ -143,7 +143,7 @@ def _with_device(document: dict[str, Any], device: str) -> dict[str, Any]:
     kind, control = (one.get("type") if isinstance(one, dict) else None for one in (own, controller))
     if device in ("", kind):
         return document
-    if not studies.find(document.get("analysis", "trial")).OFFLINE_ONLY:
+    if not analyses.find(document.get("analysis", "trial")).OFFLINE_ONLY:
         document = document | {"analysis": "trial"}
     moved = any(one in ("admittance", "none") for one in (kind, device, control))
     replaced = ("device", "controller") if moved or control == "impedance_shaping" else ("device",)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import yaml
 
+from haptic_bench.analysis.base import study_of
 from haptic_bench.experiment import Trial, read_resolved
 from haptic_bench.recording import bag, trial_bag
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench.replay.resimulation import resimulate
 from haptic_bench.running.runner import Outcome
-from haptic_bench.studies import study_of
 from haptic_bench.trials.trial import MODES, conclude
 from haptic_drivers.events import recorded_events
 from haptic_sim.libyaml import LOADER

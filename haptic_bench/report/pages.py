@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from haptic_bench.analysis import health, ideal_device, units, vector
+from haptic_bench.analysis.base import analyse, study_of
+from haptic_bench.analysis.claims import Analysis, Quantity
 from haptic_bench.analysis.figures import Curve, Figure, Panel, Style, port_figure, style_of
 from haptic_bench.analysis.health import Health
 from haptic_bench.experiment import Experiment, Trial, read_resolved
@@ -17,7 +19,6 @@ from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import read_summary, runs_of
 from haptic_bench.recording.world_record import read_tables
 from haptic_bench.report import facts, html, parameters, variants
-from haptic_bench.studies import Analysis, Quantity, analyse, study_of
 from haptic_bench.view import drawing
 from haptic_bench.view.recorded import SampledFrames
 from haptic_sim.parameters import ParameterError

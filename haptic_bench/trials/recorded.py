@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from haptic_bench import experiment as experiments
+from haptic_bench.analysis.base import analyse, study_of
 from haptic_bench.experiment.settings import plain
 from haptic_bench.recording.samples import Samples
 from haptic_bench.recording.summary import is_complete, read_summary
 from haptic_bench.running.runner import Interruption
-from haptic_bench.studies import analyse, study_of
 from haptic_bench.trials import trial as trials
 from haptic_sim.parameters import ParameterError
 

@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from haptic_bench.analysis.base import study_of
 from haptic_bench.experiment import Trial, resolved
 from haptic_bench.recording import trial_bag
 from haptic_bench.recording.summary import is_complete, read_summary, runs_of, write_summary
 from haptic_bench.report import pages
 from haptic_bench.running.runner import Interruption
 from haptic_bench.running.viewing import Viewing
-from haptic_bench.studies import study_of
 from haptic_bench.trials import workers
 from haptic_bench.trials.trial import progress_bar, run_trial
 from haptic_sim.parameters import ParameterError

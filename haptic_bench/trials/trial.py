@@ -19,6 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from haptic_bench.analysis.base import analyse, study_of
+from haptic_bench.analysis.claims import Analysis
 from haptic_bench.analysis.health import Missed
 from haptic_bench.analysis.verdict import verdict_of
 from haptic_bench.experiment import Trial, write_resolved
@@ -32,7 +34,6 @@ from haptic_bench.running.graph import node_specs
 from haptic_bench.running.runner import Interruption, Outcome
 from haptic_bench.running.viewing import Viewer, Viewing
 from haptic_bench.running.views import write_views
-from haptic_bench.studies import Analysis, analyse, study_of
 from haptic_drivers.bound import BoundParameters, count_bounded
 from haptic_drivers.devices.interface import DeviceError
 from haptic_drivers.driver import NoDeviceParameters

@@ -81,8 +81,8 @@ def code() -> dict[str, str]:
     """Everything that the bits of a trial depend on: versions, and a digest of this program."""
     root = Path(__file__).resolve().parents[2]
     found = hashlib.sha256()
-    for package in ("haptic_bench", "haptic_control", "haptic_drivers", "haptic_ros", "haptic_sim"):
-        for path in sorted((root / package).rglob("*.py")):
+    for package in ("bench", "control", "drivers", "experiments", "ros", "sim"):
+        for path in sorted((root / f"haptic_{package}").rglob("*.py")):
             found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return {**versions(), "haptics": found.hexdigest()[:12]}
 

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from haptic_bench.analysis.base import Study
 from haptic_bench.analysis.claims import Analysis, Quantity, Statement
 from haptic_bench.experiment import Trial
 from haptic_bench.recording.samples import Samples
-from haptic_bench.studies.study import Study
 from lab_parts.controller import SaturatingSpringParameters
 from lab_parts.scene import BallBeforeWallParameters
 

@@ -1,0 +1,223 @@
+"""The benchmarks by name, and the time of a tick, as a table and JSON; ratios compare figures of one run."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks import constrained as benchmark_constrained
+from benchmarks import contact as benchmark_contact
+from benchmarks import control as benchmark_control
+from benchmarks import devices as benchmark_devices
+from benchmarks import graph as benchmark_graph
+from benchmarks import local_model as benchmark_local_model
+from benchmarks import rates as benchmark_rates
+from benchmarks import view as benchmark_view
+from haptic_bench import experiment
+from haptic_bench.running.runner import Interruption
+from haptic_bench.trials import trial
+from haptic_experiments import servo_cost
+from haptic_sim.parameters import ParameterError
+
+EMPTY_CHAIN = Path(__file__).with_name("empty_chain.py")
+RATES_FOLDER = Path("benchmarks", "rates")
+Result = dict[str, Any]
+
+
+def _row(name: str, value: float, unit: str, target: str, met: bool | None) -> Result:
+    """A result; without a target `met` is None."""
+    return {"name": name, "value": value, "unit": unit, "target": target, "met": met}
+
+
+def offline() -> list[Result]:
+    """Offline corner_peg at 512 Hz with its bag: times faster than real time."""
+    one = experiment.load("corner_peg")[0]
+    factors = []
+    with Interruption() as interruption:
+        for _ in range(6):
+            with tempfile.TemporaryDirectory() as folder:
+                directory = Path(folder)
+                experiment.write_resolved(one, directory)
+                outcome = trial.run_offline(one, directory, interruption, None)
+                factors.append(one.experiment.duration / outcome.wall_time)
+    factor = statistics.median(factors[1:])  # the first loads the kernels
+    return [_row("offline corner_peg, times real time", factor, "", ">= 20", factor >= 20.0)]
+
+
+def lockstep() -> list[Result]:
+    """Lockstep corner_peg: ticks a second, and time of a tick over that of an empty chain; alternating."""
+    rates, ratios = [], []
+    one = experiment.load("corner_peg", duration=4.0)[0]
+    with Interruption() as interruption:
+        for _ in range(5):
+            with tempfile.TemporaryDirectory() as folder:
+                outcome = trial.run_graph(one, "lockstep", Path(folder), interruption, None)
+            if outcome.status != "done":
+                raise RuntimeError(f"lockstep benchmark: {outcome.status} {outcome.reason}")
+            tick = outcome.wall_time / (one.experiment.last_tick + 1)
+            rates.append(1.0 / tick)
+            empty = _empty_chain(one.experiment.last_tick + 1)
+            print(f"    a tick {tick * 1e6:.0f} us, in an empty chain {empty * 1e6:.0f} us", flush=True)
+            ratios.append(tick / empty)
+    rate, ratio = statistics.median(rates), statistics.median(ratios)
+    return [
+        _row("lockstep corner_peg", rate, "ticks/s", ">= 700", rate >= 700.0),
+        _row("lockstep tick over an empty chain's", ratio, "", "<= 1.5", ratio <= 1.5),
+    ]
+
+
+def _empty_chain(ticks: int) -> float:
+    """Seconds a tick of the empty chain."""
+    namespace = f"/empty_{uuid.uuid4().hex[:8]}"
+    roles = ("recorder", "environment", "controller", "driver")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(EMPTY_CHAIN), role, namespace, str(ticks)],
+            stdout=subprocess.PIPE if role == "driver" else subprocess.DEVNULL,
+            text=True,
+        )
+        for role in roles
+    ]
+    try:
+        output, _ = processes[-1].communicate(timeout=120.0)
+        return float(output)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def start() -> list[Result]:
+    """Import of the cores; time from the command to the first tick."""
+    imports = [_timed([sys.executable, "-c", "import haptic_sim.tool.environment"]) for _ in range(5)]
+    firsts = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out"
+            command = ["run", "corner_peg", "--duration", "0.1", "--mode", "lockstep", "--out", str(out)]
+            begun = time.time()
+            subprocess.run([sys.executable, "-m", "haptic_bench", *command], check=True, stdout=subprocess.DEVNULL)
+            # The driver's log is opened when the nodes start; start_up counts from there.
+            opened = (out / "parameters.yaml").stat().st_mtime
+            summary = json.loads((out / "summary.json").read_text())
+            firsts.append(opened - begun + summary["timing"]["start_up"])
+    imported, first = statistics.median(imports), statistics.median(firsts)
+    return [
+        _row("import of the cores", imported, "s", "<= 1", imported <= 1.0),
+        _row("from command to first tick", first, "s", "<= 5", first <= 5.0),
+    ]
+
+
+def _timed(command: list[str]) -> float:
+    begun = time.perf_counter()
+    subprocess.run(command, check=True)
+    return time.perf_counter() - begun
+
+
+def graph() -> list[Result]:
+    """The graph on the wall clock: round trips over an empty chain's, answers in time, CPU, lost messages."""
+    return benchmark_graph.measure(_row)
+
+
+def contact() -> list[Result]:
+    """Steps of the environment against the number of contacts, for every method, beside MuJoCo's."""
+    return benchmark_contact.measure(_row)
+
+
+def local_model() -> list[Result]:
+    """A step of the proxy of a local model, called from Python, beside the same in NumPy."""
+    return benchmark_local_model.measure(_row)
+
+
+def constrained() -> list[Result]:
+    """How exactly constraints and energy are kept, and what steps of constrained tools and hand quantities cost."""
+    return benchmark_constrained.measure(_row)
+
+
+def control() -> list[Result]:
+    """A step of each controller and of the guard, and the maps of the passivity analysis."""
+    return benchmark_control.measure(_row)
+
+
+def motions() -> list[Result]:
+    """Bodies that follow a trajectory, pushed and pulled, with 3, 6 and 34 degrees of freedom (`servo_cost`)."""
+    (one,) = experiment.load("servo_cost")
+    results = []
+    for degrees in servo_cost.DEGREES:
+        cost = servo_cost.measure(servo_cost.variant(one, degrees))
+        target = f"<= {1e6 * servo_cost.LARGEST_STEP:g}"
+        name = f"step with {degrees} degrees, 99 of 100"
+        results.append(_row(name, 1e6 * cost.step_99, "us", target, cost.step_99 <= servo_cost.LARGEST_STEP))
+        results.append(_row(f"inverse dynamics, {degrees} degrees", 1e6 * cost.inverse_dynamics, "us", "", None))
+    return results
+
+
+def rates(out: Path = RATES_FOLDER) -> list[Result]:
+    """What a hand feels of a wall by what answers between updates, against the environment's rate; a page in `out`."""
+    return [
+        {"name": "rates", "unit": "", "figures": cell} for cell in benchmark_rates.rows(benchmark_rates.tabulate(out))
+    ]
+
+
+def devices() -> list[Result]:
+    """What the drivers of hardware add to the latency of their stand-ins, late readings, and a device that is lost."""
+    return benchmark_devices.measure(_row)
+
+
+def view() -> list[Result]:
+    """Frames a second and CPU of a view, opening of a recorded trial, and missed ticks with a view and without."""
+    return benchmark_view.measure(_row)
+
+
+BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
+    "offline": offline,
+    "lockstep": lockstep,
+    "graph": graph,
+    "contact": contact,
+    "constrained": constrained,
+    "rates": rates,
+    "local_model": local_model,
+    "control": control,
+    "motions": motions,
+    "start": start,
+    "view": view,
+    "devices": devices,
+}
+
+
+def run(name: str | None, file: str | None, out: Path | None = None) -> int:
+    """Run one benchmark or all; prints a table, writes JSON to `file`; returns 0 (a missed target is said).
+
+    Args:
+        name: of the benchmark; None: all.
+        file: for the results; None: they are printed.
+        out: directory of the page of `rates`; None: RATES_FOLDER.
+    """
+    if name is not None and name not in BENCHMARKS:
+        raise ParameterError([f"benchmark {name!r}: unknown; known are: {', '.join(BENCHMARKS)}"])
+    results = []
+    benchmarks = BENCHMARKS | ({} if out is None else {"rates": partial(rates, out)})
+    for each in [name] if name is not None else BENCHMARKS:
+        for result in benchmarks[each]():
+            results.append(result)
+            if "figures" in result:  # of many, said as they were measured
+                continue
+            verdict = "met" if result["met"] else "MISSED"
+            aim = f"target {result['target']:8} {verdict}" if result["target"] else ""
+            print(f"{result['name']:54} {result['value']:10.4g} {result['unit']:8} {aim}".rstrip(), flush=True)
+    document = {"machine": trial.machine(), "versions": trial.versions(), "results": results}
+    text = json.dumps(document, indent=2)
+    if file is None:
+        print(text)
+    else:
+        Path(file).write_text(text + "\n", encoding="utf-8")
+    return 0

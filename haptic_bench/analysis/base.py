@@ -1,0 +1,164 @@
+"""The interface of all studies, with defaults for experiments that have nothing of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from haptic_bench.analysis import ideal_device, tracking
+from haptic_bench.analysis.claims import Analysis, Quantity, Statement
+from haptic_bench.analysis.figures import Curve, Figure, Style, trial_figures
+from haptic_bench.experiment import Experiment, Trial, analyses
+from haptic_bench.recording.samples import MessageStore, Samples, of_trial
+from haptic_bench.running.offline import Sink, simulate
+from haptic_drivers.devices.interface import DeviceError
+from haptic_sim.contact.response import Method
+from haptic_sim.dynamics.energy import UnstableError
+from haptic_sim.messages import MessageError
+from haptic_sim.parameters import ParameterError, Parameters
+
+Scene = TypeVar("Scene", bound=Parameters)
+
+
+def scene_as(experiment: Experiment, kind: type[Scene]) -> Scene:
+    """The scene of an experiment that `Study.check` has accepted, with its type.
+
+    Raises:
+        ParameterError: it is another.
+    """
+    scene = experiment.scene
+    if not isinstance(scene, kind):
+        raise ParameterError([f"scene.type = {scene.type}: is not a scene of analysis = {experiment.analysis}"])
+    return scene
+
+
+class Study:
+    """Defaults of all studies: no metrics, no claims, the figures of any trial."""
+
+    METRICS: ClassVar[Mapping[str, Quantity]] = {}
+    CLAIMS: ClassVar[Sequence[Statement]] = ()
+    OFFLINE_ONLY: ClassVar[bool] = False
+    TAKES_POINTER: ClassVar[bool] = False
+    """Whether its claims are about what a pointer does; else a trial with one is analysed as any trial."""
+    SCENES: ClassVar[tuple[str, ...]] = ()
+    """Types of the scenes that it is about; empty: any."""
+    METHODS: ClassVar[tuple[Method, ...]] = ()
+    """Contact methods of what a trial is compared with."""
+
+    def check(self, experiment: Experiment) -> list[str]:
+        """Reasons why the study does not fit an experiment, one line each; empty if it does."""
+        kind = experiment.scene.type
+        if not self.SCENES or kind in self.SCENES:
+            return []
+        return [
+            f"analysis = {experiment.analysis}: needs the scene {' or '.join(self.SCENES)}, not scene.type = "
+            f"{kind}; set analysis=trial"
+        ]
+
+    def last_tick(self, experiment: Experiment) -> int:
+        """N: ticks 0 to N are executed."""
+        return experiment.last_tick
+
+    def world_every(self, experiment: Experiment) -> int:
+        """Number of ticks from one world state to the next; 0: there are none, as in a study without time."""
+        return 0 if self.OFFLINE_ONLY else experiment.environment.publish_every(experiment.rate)
+
+    def simulate(
+        self,
+        trial: Trial,
+        sink: Sink,
+        progress: Callable[[int], object] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> int:
+        """Run a trial offline, as `haptic_bench.running.offline.simulate`."""
+        return simulate(trial, sink, progress, stop)
+
+    def run_unrecorded(self, trial: Trial) -> Samples:
+        """The samples of an offline run in memory; an unstable run ends where it is detected (see `attempt`)."""
+        return self.attempt(trial)[0]
+
+    def attempt(self, trial: Trial) -> tuple[Samples, str]:
+        """The samples as of `run_unrecorded`, and why the run is unstable, empty if it is stable.
+
+        So a variant that is unstable ends its comparison early, as a trial that is cut short would, and no other. A
+        local model that gets what is not finite says so by `MessageError`.
+        """
+        store, reason = MessageStore(), ""
+        try:
+            self.simulate(trial, store)
+        except (UnstableError, DeviceError, MessageError) as error:
+            reason = str(error)
+        return self.samples(trial, store.messages), reason
+
+    def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
+        """The samples of a trial from its messages by topic, with the columns of this study."""
+        samples = of_trial(trial, messages)
+        return samples.with_columns(self.columns(trial, samples))
+
+    def columns(self, trial: Trial, samples: Samples) -> Mapping[str, np.ndarray]:
+        """Columns that the study adds to the samples, by name."""
+        return {}
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """Metrics and claims of a trial.
+
+        Args:
+            trial: what was run.
+            samples: what came out, with the columns of this study; at least one row, may be shorter than planned.
+            compare: simulate the references that claims need; without, claims are undecided.
+        """
+        return Analysis({})
+
+    def label(self, trial: Trial) -> str | None:
+        """Which of the runs that are compared a trial is, by the name in `Analysis.references`; None: none of them."""
+        return None
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """The figures of a trial of at least two rows, beside its references."""
+        made = trial_figures([Curve("this run", trial, samples, Style())])
+        return [*made, tracking.figure(trial, samples)] if tracking.is_tracked(trial.experiment) else made
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """The figures of several trials."""
+        return trial_figures(curves)
+
+    def quantity(self, name: str) -> Quantity | None:
+        """Description and unit of a metric; None if the study has no such metric."""
+        return self.METRICS.get(name)
+
+    def claimed(self, name: str) -> Statement | None:
+        """The statement of a claim; None if the study has no such claim."""
+        return next((statement for statement in self.CLAIMS if statement.name == name), None)
+
+    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+        """Theoretical values of metrics and their sources, by name."""
+        return {}
+
+
+def study_of(experiment: Experiment) -> Study:
+    """The study that an experiment names.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
+    study: Study = analyses.find(experiment.analysis)
+    return study
+
+
+def analyse(trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+    """What the study of a trial finds, and with `compare` what the trial's device changes; see `Study.analyse`."""
+    study = study_of(trial.experiment)
+    analysis = study.analyse(trial, samples, compare=compare)
+    own = study.label(trial)
+    analysis = replace(analysis, claims=[claim.beside(analysis.references, own) for claim in analysis.claims])
+    ideal = ideal_device.on_ideal_device(trial, samples) if compare and not study.OFFLINE_ONLY else None
+    if ideal is None:
+        return analysis
+    run = study.run_unrecorded(ideal).finite()
+    if not len(run):
+        return analysis
+    found = ideal_device.compare(trial, samples, analysis, run, study.analyse(ideal, run))
+    return replace(analysis, device=found)

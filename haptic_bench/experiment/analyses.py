@@ -1,0 +1,49 @@
+"""The study of an experiment, found by its name.
+
+A study is an object that the entry point of its name in the group `haptics.analyses` names, or MODULE:NAME. Studies
+import experiments, so no module here may import a study: it is looked up when an experiment needs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haptic_sim.parameters import ParameterError
+from haptic_sim.parts import OWN, Entry, Group, PartError
+
+
+class _Analyses(Group):
+    """Studies: what has the methods of `haptic_bench.analysis.base.Study`."""
+
+    def check(self, name: str, value: str, found: Any) -> None:
+        """See Group."""
+        if not callable(getattr(found, "analyse", None)) or isinstance(found, type):
+            raise PartError([f"{value} is no study; must be an object of a class of haptic_bench.analysis.base.Study"])
+
+
+ANALYSES = _Analyses("analyses")
+
+
+def names() -> list[str]:
+    """All registered studies; `trial` is for any experiment, and comes first."""
+    return list(ANALYSES.entries())
+
+
+def find(name: str) -> Any:
+    """The study of a name, a `haptic_bench.analysis.base.Study`.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
+    try:
+        return ANALYSES.load(name)
+    except KeyError:
+        raise ParameterError([f"analysis = {name}: must be one of {', '.join(names())}"]) from None
+    except PartError as error:
+        raise ParameterError([f"analysis = {name}: {error}"]) from error
+
+
+def package_of(name: str) -> dict[str, str]:
+    """The package of a study that is not of haptics, with its version."""
+    entry: Entry = ANALYSES.registration(name, name.partition(":")[0])
+    return {} if entry.package == OWN else {entry.package: entry.version}

@@ -1,0 +1,141 @@
+"""A peg that pushes the last link of an arm against a wall (THESIS 6.4.4, figures 6.23 and 6.24).
+
+Between two updates the link is an immovable plane (SC), one that goes on moving as it did (KC), or one that contact
+accelerates as the mass that the environment reports (DC, which the source asks for in 7.2 and does not have).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from haptic_bench.analysis.claims import Claim, Quantity, Statement
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_experiments.common.local_models import (
+    COMPARED,
+    SERVO_RATE,
+    LocalModelStudy,
+    Variant,
+    compared,
+    contact_losses,
+    declared,
+    local_model,
+    rebounds,
+)
+
+SEVERAL = (2, 10)  # times that contact is lost
+SIMILAR = 1  # so many rebounds more or less are similar
+HELD = 0.5  # of the way in an environment at the servo rate: what held back means
+BEFORE = 0.6  # of that way, on which hands are compared: the link has not met the wall
+NEARER = 0.5  # of the distance with kinematic constraints
+
+LOSES = Statement(
+    "loses_contact",
+    f"The hand loses contact with the link several times, {SEVERAL[0]} to {SEVERAL[1]}, whatever answers: IR, SC or KC",
+    "THESIS 6.4.4, figure 6.24",
+    Quantity("how often contact is lost"),
+)
+BOUNCES_MORE = Statement(
+    "bounces_more",
+    "It rebounds more often in the intermediate representation than in the local model",
+    "THESIS 6.4.4, figure 6.24",
+    Quantity("how often the hand rebounds"),
+)
+KINEMATIC = Statement(
+    "kinematic_alike",
+    f"Rebounds with static and with kinematic constraints are similar: at most {SIMILAR} more or less",
+    "THESIS 6.4.4, figure 6.24",
+    BOUNCES_MORE.measured,
+)
+WAY = Quantity("way of the hand along the push", "mm", 1e3)
+HELD_BACK = Statement(
+    "held_back",
+    f"Static constraints hold the hand back: it goes at most {100 * HELD:g} % as far as in an environment at the servo "
+    "rate",
+    "",
+    WAY,
+)
+DYNAMIC = Statement(
+    "dynamic",
+    "With dynamic constraints the hand moves as in an environment at the servo rate, until it has gone "
+    f"{100 * BEFORE:g} % of its way: it is at most {100 * NEARER:g} % as far from there as with kinematic ones",
+    "THESIS 7.2",
+    Quantity("largest distance from the hand in an environment at the servo rate", "mm", 1e3),
+)
+
+
+def way(samples: Samples) -> float:
+    """How far the hand goes along y [m]."""
+    y = samples["hand_py"]
+    return float(y.max() - y[0])
+
+
+def apart(samples: Samples, synchronous: Samples) -> float:
+    """Largest distance along y from the hand in a synchronous environment, on the first part of its way [m]."""
+    y = synchronous["hand_py"]
+    beyond = np.flatnonzero(y - y[0] > BEFORE * way(synchronous))
+    rows = min(int(beyond[0]) if beyond.size else y.size, len(samples))
+    return float(np.abs(samples["hand_py"][:rows] - y[:rows]).max(initial=0.0))
+
+
+class DynamicContact(LocalModelStudy):
+    """See the module."""
+
+    METRICS = {  # noqa: RUF012
+        **declared("rebounds", "contact_losses", "max_force_step"),
+        "way": Quantity("Way of the hand along y", "mm", 1e3),
+    }
+    CLAIMS = (LOSES, BOUNCES_MORE, KINEMATIC, HELD_BACK, DYNAMIC)
+    VARIANTS = {  # noqa: RUF012
+        "IR": COMPARED["IR"],
+        "SC": Variant(local_model(epsilon=0.005, constraints="static"), False, "local model, link immovable"),
+        "KC": Variant(
+            local_model(epsilon=0.005, constraints="kinematic"), False, "local model, link goes on as it did"
+        ),
+        "DC": Variant(local_model(epsilon=0.005, constraints="dynamic"), False, "local model, contact moves the link"),
+        "synchronous": SERVO_RATE,
+    }
+    FIGURE = "figure 6.24"
+    OVER_TIME = ("y",)
+
+    def check(self, experiment: Experiment) -> list[str]:
+        """See LocalModelStudy; the push is constant."""
+        problems = super().check(experiment)
+        kind = experiment.operator.type
+        if kind != "constant":
+            problems.append(
+                f"analysis = {experiment.analysis}: needs operator.type = constant, not {kind}; set analysis=trial"
+            )
+        return problems
+
+    def metrics(self, trial: Trial, samples: Samples) -> dict[str, float | None]:
+        """See LocalModelStudy."""
+        return {**super().metrics(trial, samples), "way": way(samples)}
+
+    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
+        """See LocalModelStudy."""
+        losses = {name: contact_losses(runs[name]) if name in runs else None for name in self.VARIANTS}
+        back = {name: rebounds(runs[name]) if name in runs else None for name in self.VARIANTS}
+        ways = {name: way(runs[name]) if name in runs else None for name in self.VARIANTS}
+        ideal = runs.get("synchronous")
+        distances = {
+            name: apart(runs[name], ideal) if name in runs and ideal is not None else None for name in self.VARIANTS
+        }
+
+        def of(values: Mapping[str, float | None], *names: str) -> dict[str, float | None]:
+            return {name: values[name] for name in names}
+
+        return [
+            compared(
+                LOSES, of(losses, "IR", "SC", "KC"), lambda m: all(SEVERAL[0] <= n <= SEVERAL[1] for n in m.values())
+            ),
+            compared(BOUNCES_MORE, of(back, "IR", "SC", "KC"), lambda m: m["IR"] > max(m["SC"], m["KC"])),
+            compared(KINEMATIC, of(back, "SC", "KC"), lambda m: abs(m["SC"] - m["KC"]) <= SIMILAR),
+            compared(HELD_BACK, of(ways, "SC", "synchronous"), lambda m: m["SC"] <= HELD * m["synchronous"]),
+            compared(DYNAMIC, of(distances, "KC", "DC"), lambda m: m["DC"] <= NEARER * m["KC"]),
+        ]
+
+
+STUDY = DynamicContact()

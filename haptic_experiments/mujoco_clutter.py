@@ -1,0 +1,36 @@
+"""A rod among many objects that MuJoCo simulates: the hand does the work of moving them."""
+
+from __future__ import annotations
+
+from haptic_bench.analysis.claims import Analysis
+from haptic_bench.analysis.figures import Curve, Figure, Style
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples
+from haptic_experiments.common.mujoco_worlds import (
+    PASSIVE,
+    MujocoStudy,
+    judge_paid,
+    judge_passive,
+    paid,
+    work_figure,
+)
+
+PART = 0.3  # of MuJoCo's work that the hand may do more or less
+PAID = paid(PART)
+
+
+class MujocoClutter(MujocoStudy):
+    """See the module."""
+
+    CLAIMS = (PAID, PASSIVE)
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study."""
+        return Analysis(self.metrics(samples), [judge_paid(PAID, PART, samples), judge_passive(samples)])
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study."""
+        return [work_figure([Curve("this run", trial, samples, Style())]), *super().figures(trial, samples, analysis)]
+
+
+STUDY = MujocoClutter()

@@ -1,0 +1,107 @@
+"""A drawer that MuJoCo simulates is pushed shut: the hand feels its friction and its damping."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from haptic_bench.analysis.claims import Analysis, Quantity, Statement
+from haptic_bench.analysis.figures import BLACK, BLUE, Curve, Figure, Line, Style, draw, thin
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_experiments.common.mujoco_worlds import (
+    PASSIVE,
+    MujocoStudy,
+    judge_paid,
+    judge_passive,
+    paid,
+    scene_of,
+    work_figure,
+)
+from haptic_sim.worlds.mujoco_files import load
+
+JOINT = "drawer"  # name of the joint in the file, a slide along x
+SLIDES = 0.02  # [m/s] the hand's speed from which on the drawer slides
+PART = 0.15  # of the resistance, and of the work, that the hand may feel more or less
+PAID = paid(PART)
+RESISTANCE = Statement(
+    "resistance",
+    f"While the drawer slides, the hand feels its dry friction and its damping, to {100 * PART:g} % on average",
+    "F + c v of the model; what is allowed is chosen",
+    Quantity("mean force along the drawer", "N"),
+)
+
+
+def law(experiment: Experiment) -> tuple[float, float]:
+    """Dry friction [N] and damping [N s/m] of the drawer.
+
+    Raises:
+        KeyError: there is no joint of that name.
+    """
+    joint = load(scene_of(experiment))[0].joint(JOINT)
+    return float(joint.frictionloss[0]), float(joint.damping[0])
+
+
+class MujocoDrawer(MujocoStudy):
+    """See the module."""
+
+    METRICS = MujocoStudy.METRICS | {
+        "felt_resistance": Quantity("Mean force of the hand along the drawer while it slides", "N")
+    }
+    CLAIMS = (RESISTANCE, PAID, PASSIVE)
+
+    def check(self, experiment: Experiment) -> list[str]:
+        """See Study; the file has a drawer."""
+        problems = super().check(experiment)
+        if not problems:
+            try:
+                law(experiment)
+            except KeyError:
+                problems.append(
+                    f"analysis = {experiment.analysis}: needs a joint {JOINT} in {scene_of(experiment).file}; "
+                    "set analysis=trial"
+                )
+        return problems
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study."""
+        rows = slides(samples)
+        felt = float(samples["operator_fx"][rows].mean()) if rows.any() else None
+        expected = float(resistance(trial, samples)[rows].mean()) if rows.any() else None
+        holds = None if felt is None or expected is None else abs(felt - expected) <= PART * expected
+        claims = [
+            RESISTANCE.judged({"hand": felt, "drawer": expected}, holds),
+            judge_paid(PAID, PART, samples),
+            judge_passive(samples),
+        ]
+        return Analysis({**self.metrics(samples), "felt_resistance": felt}, claims)
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study."""
+        time = samples["time"]
+        expected = np.where(slides(samples), resistance(trial, samples), np.nan)
+        lines = [
+            Line(*thin(time, samples["operator_fx"]), "hand", Style(BLUE)),
+            Line(time, expected, "drawer", Style(BLACK, (4, 2))),
+        ]
+        panel = draw("resistance", "force along the drawer", lines, "time [s]", "force [N]")
+        figure = Figure("The drawer", "Force of the hand, and what the drawer resists with where it slides.", [panel])
+        return [
+            figure,
+            work_figure([Curve("this run", trial, samples, Style())]),
+            *super().figures(trial, samples, analysis),
+        ]
+
+
+def slides(samples: Samples) -> np.ndarray:
+    """The rows in which the hand pushes the drawer (rows,) bool."""
+    return (samples["hand_vx"] > SLIDES) & (samples["contacts"] > 0)
+
+
+def resistance(trial: Trial, samples: Samples) -> np.ndarray:
+    """Of a drawer that moves as the hand [N] (rows,)."""
+    friction, damping = law(trial.experiment)
+    force: np.ndarray = friction + damping * samples["hand_vx"]
+    return force
+
+
+STUDY = MujocoDrawer()

@@ -1,0 +1,230 @@
+"""A stack of boxes without external force: how far it creeps, and whether it gains energy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from haptic_bench.analysis.base import Study, scene_as
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.figures import (
+    BLUE,
+    VERMILION,
+    Axis,
+    Curve,
+    Figure,
+    Line,
+    Style,
+    draw,
+    energy_figure,
+    style_of,
+)
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_sim.worlds.scenes import GRAVITY, StackParameters
+
+DRIFT = 1e-4  # [m] up to which a stack stands
+GAIN = 1e-10  # of the potential energy above the floor: what the tolerance of the solver may leave in a step
+FORCE_ERROR = 1e-3  # of the weight
+DRAWN = 6  # boxes, the lowest and the uppermost among them
+
+METRICS = {
+    "max_drift": Quantity("Largest displacement of a box from its start", "µm", 1e6),
+    "max_tilt": Quantity("Largest rotation of a box from its start", "µrad", 1e6),
+    "final_drift": Quantity("Largest displacement of a box at the end", "µm", 1e6),
+    "energy_gain": Quantity("Largest gain of energy in a step", "nJ", 1e9),
+    "top_support": Quantity("Force that carries the uppermost box, mean of the last half", "N"),
+}
+STANDS = Statement(
+    "stands",
+    f"No box moves by more than {1e3 * DRIFT:g} mm",
+    "ours",
+    Quantity("displacement and how much is allowed", "µm", 1e6),
+)
+PASSIVE = Statement(
+    "energy_never_grows",
+    "No step adds energy",
+    "Stewart and Trinkle 1996",
+    Quantity("largest gain of energy in a step, and what the solver's tolerance allows", "nJ", 1e9),
+)
+CARRIED = Statement(
+    "carries_its_weight",
+    f"The force on the uppermost box is its weight, to {100 * FORCE_ERROR:g} %",
+    "equilibrium",
+    Quantity("on the uppermost box", "N"),
+)
+CLAIMS = (STANDS, PASSIVE, CARRIED)
+
+
+def scene_of(experiment: Experiment) -> StackParameters:
+    """The scene that this study is about."""
+    return scene_as(experiment, StackParameters)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Motion of a stack.
+
+    Attributes:
+        time: [s], (rows,).
+        across, along: displacement of each box from its start, horizontal and upward [m], (rows, boxes).
+        tilt: rotation of each from its start [rad], (rows, boxes).
+        energy: of the stack [J], (rows,).
+    """
+
+    time: np.ndarray
+    across: np.ndarray
+    along: np.ndarray
+    tilt: np.ndarray
+    energy: np.ndarray
+
+    @classmethod
+    def of(cls, trial: Trial, samples: Samples) -> Drift:
+        """From the samples of a trial."""
+        boxes = scene_of(trial.experiment).boxes
+        q = np.stack([samples[f"q{i}"] for i in range(7 * boxes)], axis=-1).reshape(-1, boxes, 7)
+        moved = q[:, :, :3] - q[0, :, :3]
+        # Between two quaternions that differ little the angle is that of their difference; the arc cosine sees none.
+        turned = np.minimum(
+            np.linalg.norm(q[:, :, 3:] - q[0, :, 3:], axis=-1), np.linalg.norm(q[:, :, 3:] + q[0, :, 3:], axis=-1)
+        )
+        names = ("kinetic", "potential", "elastic")
+        return cls(
+            time=samples["time"],
+            across=np.hypot(moved[:, :, 0], moved[:, :, 1]),
+            along=moved[:, :, 2],
+            tilt=4.0 * np.arcsin(np.minimum(0.5 * turned, 1.0)),
+            energy=np.sum([samples[f"energy_{name}"] for name in names], axis=0),
+        )
+
+    @property
+    def total(self) -> np.ndarray:
+        """Displacement of each box from its start [m], (rows, boxes)."""
+        return np.hypot(self.across, self.along)
+
+    @property
+    def gain(self) -> float | None:
+        """Largest gain of energy in a step [J]."""
+        return float(np.diff(self.energy).max()) if self.energy.size > 1 else None
+
+
+class Stack(Study):
+    """See the module."""
+
+    SCENES = ("stack",)
+    METRICS = METRICS
+    CLAIMS = CLAIMS
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study."""
+        drift = Drift.of(trial, samples)
+        metrics = _metrics(samples, drift)
+        return Analysis(metrics, _claims(trial, metrics))
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study."""
+        own = Curve("this run", trial, samples, Style(BLUE))
+        made = [_boxes(own), energy_figure([own])]
+        return [figure for figure in made if figure is not None]
+
+    def sweep_figures(self, curves: Sequence[Curve]) -> list[Figure]:
+        """See Study."""
+        made = [_runs(curves), energy_figure(curves)]
+        return [figure for figure in made if figure is not None]
+
+    def expected(self, trial: Trial, analysis: Analysis) -> Mapping[str, tuple[float, str]]:
+        """The weight of the uppermost box."""
+        return {"top_support": (scene_of(trial.experiment).mass * GRAVITY, "its weight")}
+
+
+def _metrics(samples: Samples, drift: Drift) -> dict[str, float | None]:
+    half = samples["env_fz"][len(samples) // 2 :]
+    return {
+        "max_drift": float(drift.total.max()),
+        "max_tilt": float(drift.tilt.max()),
+        "final_drift": float(drift.total[-1].max()),
+        "energy_gain": drift.gain,
+        "top_support": float(half.mean()) if len(samples) > 1 else None,
+    }
+
+
+def _claims(trial: Trial, metrics: Mapping[str, float | None]) -> list[Claim]:
+    scene = scene_of(trial.experiment)
+    weight = scene.mass * GRAVITY
+    stored = weight * scene.side * scene.boxes**2 / 2  # of n boxes, whose middles are at (i + 1/2) side
+    drift, gain, support = metrics["max_drift"], metrics["energy_gain"], metrics["top_support"]
+    alone = not any(getattr(trial.experiment.operator, "wrench", (1.0,)))
+    lasted = drift is not None and gain is not None
+    return [
+        STANDS.judged({"drift": drift, "allowed": DRIFT}, drift <= DRIFT if lasted and drift is not None else None),
+        PASSIVE.judged(
+            {"gain": gain, "allowed": GAIN * stored}, gain <= GAIN * stored if gain is not None and alone else None
+        ),
+        CARRIED.judged(
+            {"force": support, "weight": weight},
+            abs(support - weight) <= FORCE_ERROR * weight if support is not None and alone else None,
+        ),
+    ]
+
+
+def _unit(largest: float) -> tuple[str, float]:
+    """Unit for lengths up to `largest` [m], and the number of these units in a metre."""
+    units = (("mm", 1e3), ("µm", 1e6), ("nm", 1e9))
+    return next(((unit, scale) for unit, scale in units if largest * scale >= 0.1), ("pm", 1e12))
+
+
+def _boxes(curve: Curve) -> Figure:
+    """The drift of some boxes over time, and of all at the end."""
+    drift = Drift.of(curve.trial, curve.samples)
+    boxes = drift.total.shape[1]
+    unit, scale = _unit(float(drift.total.max()))
+    chosen = np.unique(np.linspace(0, boxes - 1, min(DRAWN, boxes)).round().astype(int))[::-1]
+    styles = [style_of(i) for i in range(chosen.size)]
+    number = np.arange(1, boxes + 1, dtype=float)
+    panels = []
+    for letter, name, values in (("a", "sideways", drift.across), ("b", "upward", drift.along)):
+        lines = [
+            Line(drift.time, scale * values[:, i], f"box {i + 1}", style)
+            for i, style in zip(chosen, styles, strict=True)
+        ]
+        axis = f"displacement {name} [{unit}]"
+        panels.append(draw(f"drift_{name}", f"({letter}) {name}", lines, "time [s]", Axis(axis, least=1e-3)))
+    profile = [
+        Line(scale * drift.across[-1], number, "sideways", Style(BLUE), points=True),
+        Line(scale * drift.along[-1], number, "upward", Style(VERMILION), points=True),
+    ]
+    axes = (f"displacement [{unit}]", Axis("box, from below", counts=True))
+    panels.append(draw("profile", "(c) all boxes at the end", profile, *axes))
+    tilts = [
+        Line(drift.time, 1e6 * drift.tilt[:, i], f"box {i + 1}", style) for i, style in zip(chosen, styles, strict=True)
+    ]
+    panels.append(draw("tilt", "(d) rotation", tilts, "time [s]", Axis("rotation [µrad]", least=1e-6)))
+    text = "Displacement of the boxes from where they started. Box 1 stands on the floor."
+    return Figure("Drift", text, panels)
+
+
+def _runs(curves: Sequence[Curve]) -> Figure:
+    drifts = [Drift.of(curve.trial, curve.samples) for curve in curves]
+    unit, scale = _unit(max(float(drift.total.max()) for drift in drifts))
+    over_time = [
+        Line(drift.time, scale * drift.total.max(axis=1), curve.label, curve.style)
+        for drift, curve in zip(drifts, curves, strict=True)
+    ]
+    top = [
+        Line(drift.time, scale * drift.along[:, -1], curve.label, curve.style)
+        for drift, curve in zip(drifts, curves, strict=True)
+    ]
+    panels = [
+        draw("drift", "(a) box that moved most", over_time, "time [s]", Axis(f"displacement [{unit}]", least=1e-3)),
+        draw("top", "(b) uppermost box", top, "time [s]", Axis(f"displacement upward [{unit}]", least=1e-3)),
+    ]
+    table = [["", "largest drift [µm]", "largest rotation [µrad]", "gain in a step [nJ]"]]
+    for drift, curve in zip(drifts, curves, strict=True):
+        numbers = (1e6 * drift.total.max(), 1e6 * drift.tilt.max(), 1e9 * (drift.gain or 0.0))
+        table.append([curve.label, *(f"{x:.4g}" for x in numbers)])
+    return Figure("Drift", "Displacement of the boxes from where they started.", panels, table)
+
+
+STUDY = Stack()

@@ -1,0 +1,126 @@
+"""A peg pushed against a wall (THESIS 6.4.2, figures 6.18 and 6.19): where is the wall felt?
+
+A wall that is known only when the tool is in it is felt where the hand has got by then. The source's hand felt it 29 mm
+(IR) and 36 mm (LM0) too far: its environment was late by about 0.27 s, if the hand was as fast as the force makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from haptic_bench.analysis.base import scene_as
+from haptic_bench.analysis.claims import Claim, Quantity, Statement
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_experiments.common.local_models import (
+    COMPARED,
+    LocalModelStudy,
+    along_push,
+    compared,
+    declared,
+    perceived_wall,
+    rebounds,
+)
+from haptic_sim.worlds.scenes import PegParameters, SlottedEnclosureParameters
+
+NEAR = 5e-4  # [m] a wall that is felt so near to its place is felt there
+FAR = 1e-3  # [m] and one that is farther than this is not
+SOURCE = (0.02, 0.05)  # [m] how far the source's walls are from their place, from and to
+REST = 2e-3  # [m/s] slower than this a hand has come to rest
+
+BEYOND = Quantity("distance from the wall to where it is felt", "mm", 1e3)
+AT_THE_WALL = Statement(
+    "at_the_wall",
+    f"With constraints within 5 mm the wall is felt where it is, to {1e3 * NEAR:g} mm",
+    "THESIS 6.4.2, figure 6.19",
+    BEYOND,
+)
+BEYOND_THE_WALL = Statement(
+    "beyond_the_wall",
+    f"With active constraints, and in the intermediate representation, it is felt more than {1e3 * FAR:g} mm too far",
+    "THESIS 6.4.2, figure 6.19",
+    BEYOND,
+)
+AS_FAR = Statement(
+    "as_far",
+    f"They are felt as far as in the source, which has 29 and 36 mm: {1e3 * SOURCE[0]:g} to {1e3 * SOURCE[1]:g} mm",
+    "THESIS 6.4.2, figure 6.19",
+    BEYOND,
+)
+BOUNCES_MORE = Statement(
+    "bounces_more",
+    "The hand rebounds more often in the intermediate representation than in either local model, which has impacts",
+    "THESIS 6.4.2 and 6.4.4, figure 6.19",
+    Quantity("how often the hand rebounds"),
+)
+STAYS = Statement(
+    "stays",
+    f"In the end the hand is at rest, slower than {1e3 * REST:g} mm/s, in each of them: 4000 N/m is the stiffest "
+    "contact with which the source's intermediate representation was stable",
+    "THESIS 6.4.2",
+    Quantity("largest speed of the hand in the last quarter of the time", "mm/s", 1e3),
+)
+
+
+def wall_position(experiment: Experiment) -> float:
+    """Where the centre of the peg is along y when it lies on the wall [m]."""
+    scene, tool = scene_as(experiment, SlottedEnclosureParameters), experiment.tool
+    assert isinstance(tool, PegParameters)
+    half = 0.5 * np.abs([tool.size[0] * np.sin(scene.start_angle), tool.size[1] * np.cos(scene.start_angle)]).sum()
+    return float(scene.y[0] + half)
+
+
+def last_speed(samples: Samples, until: float) -> float | None:
+    """Largest speed of the hand in the last quarter of `until` [m/s]; None if the run is shorter."""
+    if not len(samples) or samples["time"][-1] < until - 1e-9:
+        return None
+    late = samples["time"] > 0.75 * until
+    return float(np.abs(along_push(samples)[late]).max())
+
+
+class StaticWall(LocalModelStudy):
+    """See the module."""
+
+    METRICS = declared("perceived_wall_position", "rebounds", "contact_losses", "max_force_step")
+    CLAIMS = (AT_THE_WALL, BEYOND_THE_WALL, AS_FAR, BOUNCES_MORE, STAYS)
+    VARIANTS = COMPARED
+    FIGURE = "figure 6.19"
+    OVER_TIME = ("y",)
+    PATH = False
+
+    def check(self, experiment: Experiment) -> list[str]:
+        """See LocalModelStudy; what is felt is felt along a constant force."""
+        problems = super().check(experiment)
+        for name, kind in (("tool", "peg"), ("operator", "constant")):
+            given = getattr(experiment, name).type
+            if given != kind:
+                problems.append(
+                    f"analysis = {experiment.analysis}: needs {name}.type = {kind}, not {given}; set analysis=trial"
+                )
+        return problems
+
+    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
+        """See LocalModelStudy."""
+        place = wall_position(trial.experiment)
+        felt = {name: perceived_wall(runs[name]) if name in runs else None for name in self.VARIANTS}
+        beyond = {name: None if y is None else place - y for name, y in felt.items()}
+        late = {name: beyond[name] for name in ("IR", "LM0")}
+        back = {name: rebounds(runs[name]) if name in runs else None for name in self.VARIANTS}
+        end = max((float(run["time"][-1]) for run in runs.values() if len(run)), default=0.0)
+        # a hand that has passed through a wall is faster than any
+        speeds = {
+            name: None if name not in runs else np.inf if (speed := last_speed(runs[name], end)) is None else speed
+            for name in self.VARIANTS
+        }
+        return [
+            compared(AT_THE_WALL, {"LM5": beyond["LM5"]}, lambda m: abs(m["LM5"]) <= NEAR),
+            compared(BEYOND_THE_WALL, late, lambda m: min(m.values()) > FAR),
+            compared(AS_FAR, late, lambda m: all(SOURCE[0] <= value <= SOURCE[1] for value in m.values())),
+            compared(BOUNCES_MORE, back, lambda m: m["IR"] > max(m["LM0"], m["LM5"])),
+            compared(STAYS, speeds, lambda m: max(m.values()) < REST),
+        ]
+
+
+STUDY = StaticWall()

@@ -1,0 +1,111 @@
+"""A peg shaken between two walls that it fits exactly (THESIS 6.2.3, figures 6.10 and 6.11).
+
+Active geometry (LM0) tells of a wall when the tool is in it already, and the proxy is deformed so that no force jumps:
+the walls recede. Geometry within 5 mm (LM5) is known before the tool is there.
+
+The printed force, 5 sin(2 pi / 10) N, lacks the time. The experiment takes 10 Hz; read as 5 sin(2 pi t / 10) N it has
+0.1 Hz, and such runs stand beside: so slow a force gives no drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from haptic_bench.analysis.claims import Claim, Statement
+from haptic_bench.experiment import Trial
+from haptic_bench.recording.samples import Samples
+from haptic_drivers.operators import SineParameters
+from haptic_experiments.common.local_models import (
+    CLEARANCE,
+    COMPARED,
+    SERVO_RATE,
+    LocalModelStudy,
+    compared,
+    declared,
+    felt_clearance,
+    inside,
+)
+
+AT_MOST = 0.5  # of the clearance with active geometry: what narrower means
+SIGNIFICANT = 2.0  # times the motion that the stiffness of the walls allows: what significant drift means
+EXACT = 0.01  # of that motion: what no drift means
+
+NARROWER = Statement(
+    "narrower",
+    f"With constraints within 5 mm the hand feels at most {100 * AT_MOST:g} % of the clearance with active ones",
+    "THESIS 6.2.3, figure 6.11",
+    CLEARANCE,
+)
+DRIFTS = Statement(
+    "drifts",
+    "With active constraints the drift is significant: the hand moves at least twice as far as in an environment at "
+    "the servo rate",
+    "THESIS 6.2.3, figure 6.11(a)",
+    CLEARANCE,
+)
+PRINTED = 0.1  # [Hz] of the printed force, if only the time is missing
+NARROWER_PRINTED = replace(
+    NARROWER, name="narrower_printed", text=f"{NARROWER.text}, with a force of {PRINTED:g} Hz, as printed"
+)
+DRIFTS_PRINTED = replace(
+    DRIFTS, name="drifts_printed", text=f"{DRIFTS.text}, with a force of {PRINTED:g} Hz, as printed"
+)
+NO_DRIFT = Statement(
+    "no_drift",
+    "With constraints within 5 mm the hand moves only as far as their stiffness allows: as in an environment at the "
+    f"servo rate, within {100 * EXACT:g} %",
+    "THESIS 6.2.3, figure 6.11(b)",
+    CLEARANCE,
+)
+
+
+class TightHole(LocalModelStudy):
+    """See the module."""
+
+    METRICS = declared("felt_clearance", "max_force_step")
+    CLAIMS = (NARROWER, DRIFTS, NO_DRIFT, NARROWER_PRINTED, DRIFTS_PRINTED)
+    VARIANTS = {  # noqa: RUF012
+        "LM0": replace(COMPARED["LM0"], direct=None),
+        "LM5": replace(COMPARED["LM5"], direct=None),
+        "synchronous": replace(SERVO_RATE, direct=None),
+    }
+    FIGURE = "figure 6.11"
+    OVER_TIME = ("x",)
+    PATH = False
+
+    def runs(self, trial: Trial, samples: Samples, compare: bool = True) -> dict[str, Samples]:
+        """See LocalModelStudy; also the variants under the force as printed, over one of its periods."""
+        found = super().runs(trial, samples, compare)
+        operator = trial.experiment.operator
+        if compare and isinstance(operator, SineParameters):
+            slow = operator.model_copy(update={"frequency": PRINTED})
+            settings = {"operator": slow, "duration": 1.0 / PRINTED}
+            for name, one in self.VARIANTS.items():
+                experiment = one.of(trial.experiment).model_copy(update=settings)
+                run = self.run_unrecorded(replace(trial, experiment=experiment))
+                found[printed(name)] = inside(trial.experiment, run)
+        return found
+
+    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
+        """See LocalModelStudy."""
+
+        def felt(*names: str) -> dict[str, float | None]:
+            return {name: felt_clearance(runs[name], "x") if name in runs else None for name in names}
+
+        chosen, slow = felt(*self.VARIANTS), felt(*map(printed, self.VARIANTS))
+        return [
+            compared(NARROWER, chosen, lambda m: m["LM5"] <= AT_MOST * m["LM0"]),
+            compared(DRIFTS, chosen, lambda m: m["LM0"] >= SIGNIFICANT * m["synchronous"]),
+            compared(NO_DRIFT, chosen, lambda m: abs(m["LM5"] - m["synchronous"]) <= EXACT * m["synchronous"]),
+            compared(NARROWER_PRINTED, slow, lambda m: m[printed("LM5")] <= AT_MOST * m[printed("LM0")]),
+            compared(DRIFTS_PRINTED, slow, lambda m: m[printed("LM0")] >= SIGNIFICANT * m[printed("synchronous")]),
+        ]
+
+
+def printed(name: str) -> str:
+    """Name of a variant under the force as printed."""
+    return f"{name}, {PRINTED:g} Hz"
+
+
+STUDY = TightHole()

@@ -1,0 +1,273 @@
+"""Haptics on one host, dynamics on another: what a delay makes of the force between two answers of the dynamics.
+
+IGMS III-F-4 holds the last result where the other host has not answered in time. That is compared with a straight line
+through the last two, and with a local model, which simulates the tool at the servo rate among the last constraints; all
+beside an environment that answers in each tick. Of hold and line the error is reported: what was applied in a tick, and
+what the environment found for the same tick later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from haptic_bench.analysis.base import Study
+from haptic_bench.analysis.claims import Analysis, Claim, Quantity, Statement
+from haptic_bench.analysis.figures import Axis, Figure, Line, draw, style_of, thin
+from haptic_bench.experiment import Experiment, Trial
+from haptic_bench.recording.samples import Samples
+from haptic_drivers.operators import ArmParameters
+from haptic_sim.messages import LocalGeometry, columns
+
+KINDS = {"held": "constant hold", "extrapolated": "extrapolation", "full": "local model"}
+DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)  # [s]
+SYNCHRONOUS = "no delay"
+SHORT, SHOWN = DELAYS[1], DELAYS[3]  # [s] with which an extrapolation helps, and which the figure shows over time
+SMALLEST = 1e-6  # [mm] a distance that is less is drawn as that
+UNSTABLE = DELAYS[4]  # [s] from which on hold and extrapolation do not come to rest
+REST = 0.001  # [m/s] slower than this the hand is at rest on the wall
+NEAR = 1e-4  # [m] that the hand is nearer to where it is without a delay
+HELD = 0.25  # of the time on the wall, at its end: where the hand is at rest
+
+DISTANCE = Quantity("largest distance of the hand from where it is without a delay", "mm", 1e3)
+SPEED = Quantity("largest speed of the hand at the end of its time on the wall", "mm/s", 1e3)
+ERROR = Quantity("root mean square of the error of the force, as far as the device renders it", "N")
+
+HOLD_IS_UNSTABLE = Statement(
+    "hold_is_unstable",
+    f"With a constant hold the hand is at rest on the wall (below {1e3 * REST:g} mm/s) with delays up to "
+    f"{1e3 * DELAYS[2]:g} ms, and not from {1e3 * UNSTABLE:g} ms on",
+    "IGMS III-F-4 holds; delays chosen",
+    SPEED,
+    of_instability=True,
+)
+LINE_IS_NEARER = Statement(
+    "line_is_nearer",
+    f"With a delay of {1e3 * SHORT:g} ms the hand is nearer to where it is without one where the force is extrapolated "
+    "than where it is held",
+    "IGMS III-F-3 asks for a sound interpolation; delay chosen",
+    DISTANCE,
+)
+LINE_IS_FARTHER = Statement(
+    "line_is_farther",
+    f"With {1e3 * DELAYS[2]:g} to {1e3 * UNSTABLE:g} ms the error of the extrapolated force is larger than that of the "
+    "held one",
+    "IGMS III-F-3: too large a delay cannot be compensated by a simple interpolation; delay chosen",
+    ERROR,
+)
+ERROR_GROWS = Statement(
+    "error_grows",
+    "The error of the extrapolated force grows with each longer delay",
+    "a line through two points, continued",
+    ERROR,
+)
+MODEL_IS_NEAR = Statement(
+    "model_is_near",
+    f"With a local model the hand is within {1e3 * NEAR:g} mm of where it is without a delay, with every delay",
+    "THESIS 6; distance chosen",
+    DISTANCE,
+)
+MODEL_IS_STABLE = Statement(
+    "model_is_stable",
+    f"With a local model the hand is at rest on the wall (below {1e3 * REST:g} mm/s), with every delay",
+    "THESIS 6; speed chosen",
+    SPEED,
+)
+
+
+def label(kind: str, delay: float) -> str:
+    """Name of a run."""
+    return f"{KINDS[kind]}, {1e3 * delay:g} ms"
+
+
+def variant(trial: Trial, kind: str, delay: float | None, duration: float) -> Trial:
+    """The same trial with another answer between updates and another delay [s]; None: with neither."""
+    experiment = trial.experiment
+    environment = {"delay": delay} if delay is not None else {"delay": None, "rate": None}
+    update = {
+        "environment": experiment.environment.model_copy(update=environment),
+        "local_model": experiment.local_model.model_copy(update={"type": kind}),
+        "duration": duration,
+    }
+    return replace(trial, experiment=experiment.model_copy(update=update), built=trial.start)
+
+
+def distance(samples: Samples, beside: Samples) -> float:
+    """Largest distance between the hands of two runs [m]."""
+    rows = min(len(samples), len(beside))
+    return max(float(np.abs(samples[f"hand_p{axis}"][:rows] - beside[f"hand_p{axis}"][:rows]).max()) for axis in "xy")
+
+
+def speed_on_the_wall(experiment: Experiment, samples: Samples) -> float | None:
+    """Largest speed at the end of the time that the arm presses [m/s]; None if the run is shorter."""
+    assert isinstance(experiment.operator, ArmParameters)
+    path = experiment.operator.path
+    furthest = max(row[1] for row in path)
+    stay = [row[0] for row in path if row[1] == furthest]
+    rows = (samples["time"] >= stay[-1] - HELD * (stay[-1] - stay[0])) & (samples["time"] <= stay[-1])
+    if not rows.any() or samples["time"][-1] < stay[-1]:
+        return None
+    return float(np.hypot(samples["hand_vx"][rows], samples["hand_vy"][rows]).max())
+
+
+def force_error(experiment: Experiment, samples: Samples) -> float | None:
+    """Root mean square of what was applied in a tick beside what was found for it later [N]; None without surveys.
+
+    Both as far as the device renders them: a force that grows without bound has no error of meaning.
+    """
+    if "surveyed_fx" not in samples.names:
+        return None
+    limit = experiment.limits.limit()
+
+    def rendered(name: str) -> np.ndarray:
+        return np.stack([np.clip(samples[f"{name}_f{'xy'[i]}"], -limit[i], limit[i]) for i in range(2)])
+
+    errors = np.linalg.norm(rendered("env") - rendered("surveyed"), axis=0)
+    return float(np.sqrt(np.mean(errors**2)))
+
+
+class TwoHosts(Study):
+    """See the module."""
+
+    SCENES = ("enclosure",)
+    METRICS = {  # noqa: RUF012
+        "hand_distance": Quantity("Largest distance of the hand from where it is without a delay", "mm", 1e3),
+        "hand_speed": Quantity("Largest speed of the hand at the end of its time on the wall", "mm/s", 1e3),
+        "force_error": Quantity("Root mean square of the error of the applied force", "N"),
+    }
+    CLAIMS = (HOLD_IS_UNSTABLE, LINE_IS_NEARER, LINE_IS_FARTHER, ERROR_GROWS, MODEL_IS_NEAR, MODEL_IS_STABLE)
+
+    def check(self, experiment: Experiment) -> list[str]:
+        """See Study: an arm that presses, and an environment that answers late."""
+        problems = super().check(experiment)
+        needs = f"analysis = {experiment.analysis}: needs"
+        if experiment.operator.type != "arm":
+            problems.append(f"{needs} operator.type = arm, not {experiment.operator.type}; set analysis=trial")
+        if experiment.relayed or experiment.local_model.type not in KINDS:
+            given = "a relay" if experiment.relayed else f"local_model.type = {experiment.local_model.type}"
+            problems.append(f"{needs} local_model.type = {', '.join(KINDS)}, not {given}; set analysis=trial")
+        return problems
+
+    def samples(self, trial: Trial, messages: Mapping[str, Sequence[bytes]]) -> Samples:
+        """See Study: with the force that the environment found for a tick, or between those of two that it surveyed."""
+        samples = super().samples(trial, messages)
+        surveys = messages.get("local_geometry", ())
+        if not surveys or not len(samples) or trial.experiment.local_model.type not in ("held", "extrapolated"):
+            return samples
+        values = columns(LocalGeometry.of_layout(surveys[0]), surveys)
+        ticks, wrench = values["tick"], values["wrench"]
+        return samples.with_columns(
+            {f"surveyed_f{axis}": np.interp(samples["tick"], ticks, wrench[:, i]) for i, axis in enumerate("xy")}
+        )
+
+    def runs(self, trial: Trial, samples: Samples) -> dict[str, Samples]:
+        """The runs of all answers and delays by name, and that without a delay; that of the trial is not made again."""
+        duration = float(samples["time"][-1]) if len(samples) else 0.0
+        own = self.label(trial)
+        found = {SYNCHRONOUS: self.run_unrecorded(variant(trial, "none", None, duration))}
+        for kind in KINDS:
+            for delay in DELAYS:
+                name = label(kind, delay)
+                one = samples if name == own else self.run_unrecorded(variant(trial, kind, delay, duration))
+                found[name] = one
+        return found
+
+    def label(self, trial: Trial) -> str | None:
+        """See Study."""
+        kind, delay = trial.experiment.local_model.type, trial.experiment.environment.delay
+        return label(kind, delay) if kind in KINDS and delay in DELAYS else None
+
+    def analyse(self, trial: Trial, samples: Samples, *, compare: bool = True) -> Analysis:
+        """See Study."""
+        runs = self.runs(trial, samples) if compare else {}
+        metrics = {
+            "hand_distance": distance(samples, runs[SYNCHRONOUS]) if runs else None,
+            "hand_speed": speed_on_the_wall(trial.experiment, samples),
+            "force_error": force_error(trial.experiment, samples),
+        }
+        return Analysis(metrics, self.claims(trial, runs), runs)
+
+    def claims(self, trial: Trial, runs: Mapping[str, Samples]) -> list[Claim]:
+        """The claims, as the runs decide them."""
+
+        def measured(measure: Callable[[Samples], float | None], *kinds: str) -> dict[str, float | None]:
+            names = [label(kind, delay) for kind in kinds for delay in DELAYS]
+            return {name: measure(runs[name]) if name in runs else None for name in names}
+
+        def judged(
+            statement: Statement, values: Mapping[str, float | None], holds: Callable[[dict[str, float]], bool]
+        ) -> Claim:
+            known = {name: value for name, value in values.items() if value is not None}
+            return statement.judged(values, holds(known) if len(known) == len(values) else None)
+
+        def speed(run: Samples) -> float | None:
+            return speed_on_the_wall(trial.experiment, run)
+
+        def rests(values: dict[str, float]) -> bool:
+            calm = [values[label("held", delay)] < REST for delay in DELAYS if delay <= DELAYS[2]]
+            return all(calm) and all(values[label("held", delay)] > REST for delay in DELAYS if delay >= UNSTABLE)
+
+        def larger(values: dict[str, float], delay: float) -> bool:
+            return values[label("extrapolated", delay)] > values[label("held", delay)]
+
+        errors = measured(lambda run: force_error(trial.experiment, run), "held", "extrapolated")
+        line = {name: errors[name] for name in (label("extrapolated", delay) for delay in DELAYS)}
+        beside = runs.get(SYNCHRONOUS)
+
+        def apart(run: Samples) -> float | None:
+            return None if beside is None else distance(run, beside)
+
+        near = measured(apart, "full")
+        of_lines = measured(apart, "held", "extrapolated")
+        return [
+            judged(HOLD_IS_UNSTABLE, measured(speed, "held"), rests),
+            judged(LINE_IS_NEARER, of_lines, lambda m: not larger(m, SHORT)),
+            judged(
+                LINE_IS_FARTHER,
+                errors,
+                lambda m: all(larger(m, delay) for delay in DELAYS if DELAYS[2] <= delay <= UNSTABLE),
+            ),
+            judged(ERROR_GROWS, line, lambda m: bool(np.all(np.diff(list(m.values())) > 0.0))),
+            judged(MODEL_IS_NEAR, near, lambda m: max(m.values()) <= NEAR),
+            judged(MODEL_IS_STABLE, measured(speed, "full"), lambda m: max(m.values()) < REST),
+        ]
+
+    def figures(self, trial: Trial, samples: Samples, analysis: Analysis) -> list[Figure]:
+        """See Study: the hand over time, and what is measured over the delay."""
+        made, runs = super().figures(trial, samples, analysis), analysis.references
+        if not runs:
+            return made
+        beside, delays = runs[SYNCHRONOUS], 1e3 * np.array(DELAYS)
+        hands, distances, errors = [], [], []
+        for i, (kind, name) in enumerate(KINDS.items()):
+            style = style_of(i)
+            run = runs[label(kind, SHOWN)]
+            hands.append(Line(*thin(run["time"], 1e3 * run["hand_px"]), name, style))
+            of_kind = [runs[label(kind, delay)] for delay in DELAYS]
+            apart = np.array([1e3 * distance(one, beside) for one in of_kind])
+            distances.append(Line(delays, np.maximum(apart, SMALLEST), name, style))
+            found = [force_error(trial.experiment, one) for one in of_kind]
+            if None not in found:
+                errors.append(Line(delays, np.array(found, float), name, style))
+        panels = [
+            draw("hand", f"(a) hand, delay {1e3 * SHOWN:g} ms", hands, "time [s]", Axis("x [mm]", least=1.0)),
+            draw(
+                "distance",
+                "(b) largest distance of the hand from where it is without a delay",
+                distances,
+                "delay [ms]",
+                Axis("distance [mm]", log=True),
+            ),
+            draw("error", "(c) error of the applied force", errors, "delay [ms]", Axis("error [N]", least=0.1)),
+        ]
+        caption = (
+            "The hand presses against the wall at 10 mm and leaves it; the force of the wall comes from another host. "
+            f"A local model has no such error: it finds its force itself, in each tick. Less than {SMALLEST:g} mm is "
+            "drawn as that."
+        )
+        return [Figure("Haptics here, dynamics there", caption, panels), *made]
+
+
+STUDY = TwoHosts()
